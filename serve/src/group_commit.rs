@@ -21,7 +21,7 @@ use crate::log;
 use crate::metrics::Metrics;
 use crate::problem::{Problem, Result, ResultExt};
 use crate::producers::{BatchId, PendingProducers, ProducerState, RowSpan, Verdict, judge};
-use crate::queue::{Ack, AppendRequest, AppendResults, Committer, Receipt};
+use crate::queue::{Ack, AppendRequest, AppendResults, Committer, QueueState, Receipt, WriterSlot};
 use crate::readiness::Readiness;
 use crate::table::Table;
 
@@ -49,27 +49,14 @@ pub(crate) struct WriterPool {
     pub readiness: Arc<Readiness>,
 }
 
-/// The right of a table to be open for writing.
-pub(crate) struct WriterSlot(Arc<AtomicUsize>);
-
-impl Drop for WriterSlot {
-    fn drop(&mut self) {
-        let open = self.0.fetch_sub(1, Ordering::Relaxed);
-        debug_assert!(open > 0, "more slots were returned than taken");
-    }
-}
-
 impl WriterPool {
     /// Takes a slot for another table.
     ///
     /// # Errors
     /// 503 if all slots are taken.
-    fn take_slot(&self) -> Result<WriterSlot> {
-        let open = self.open.fetch_add(1, Ordering::Relaxed);
-        // If it is one too many, it is returned when it is dropped.
-        let slot = WriterSlot(self.open.clone());
-        if open < self.most {
-            return Ok(slot);
+    fn take_slot(&self) -> Result<Arc<WriterSlot>> {
+        if let Some(slot) = WriterSlot::take(&self.open, self.most) {
+            return Ok(Arc::new(slot));
         }
         let detail = format!(
             "{} tables are being written, as many as the server may have open, and nothing was appended; send it again, write \
@@ -105,15 +92,14 @@ impl Table {
         self.append(request, writing)
     }
 
-    /// Takes a slot for the table; `None` if it has one already.
+    /// Returns the table's slot, also while the table is being closed; takes one if it has none.
     ///
-    /// Rows for several tables need a slot in each before any of them is appended to.
+    /// Rows for several tables need a slot for each before any of them is appended to.
     ///
     /// # Errors
     /// 503 if all slots are taken.
-    pub fn reserve_slot(&self, writing: &WriterPool) -> Result<Option<WriterSlot>> {
-        let state = self.queue.state.lock_ignoring_poison();
-        if state.sender.is_some() { Ok(None) } else { writing.take_slot().map(Some) }
+    pub fn reserve_slot(&self, writing: &WriterPool) -> Result<Arc<WriterSlot>> {
+        table_slot(&self.queue.state.lock_ignoring_poison(), writing)
     }
 
     /// Passes batches to the table's thread, starting it if necessary.
@@ -124,7 +110,7 @@ impl Table {
     /// Passes batches to the table's thread, starting it in the [reserved](Table::reserve_slot) slot if necessary.
     pub fn append_in(
         self: &Arc<Self>,
-        slot: Option<WriterSlot>,
+        slot: Option<Arc<WriterSlot>>,
         request: AppendRequest,
         writing: &WriterPool,
     ) -> Result<()> {
@@ -143,8 +129,9 @@ impl Table {
         }
         let slot = match slot {
             Some(slot) => slot,
-            None => writing.take_slot()?,
+            None => table_slot(&state, writing)?,
         };
+        state.slot = Arc::downgrade(&slot);
         let (sender, requests) = channel();
         let previous = state.thread.take();
         let (table, writing) = (self.clone(), writing.clone());
@@ -187,6 +174,14 @@ impl Table {
     }
 }
 
+/// Returns the slot of a table, or takes one for it.
+fn table_slot(state: &QueueState, writing: &WriterPool) -> Result<Arc<WriterSlot>> {
+    match state.slot.upgrade() {
+        Some(slot) => Ok(slot),
+        None => writing.take_slot(),
+    }
+}
+
 /// The thread of a table.
 struct WriterThread {
     table: Arc<Table>,
@@ -194,7 +189,7 @@ struct WriterThread {
     requests: Receiver<AppendRequest>,
     /// The previous thread, which may still be closing the table.
     previous: Option<thread::JoinHandle<()>>,
-    _slot: WriterSlot,
+    _slot: Arc<WriterSlot>,
 }
 
 /// Appended batches to be acknowledged.

@@ -473,7 +473,7 @@ async fn append_to_all(
     let mut submitted = Vec::with_capacity(batches.len());
     for ((table, rows), slot) in batches.into_iter().zip(slots) {
         let answers = match single_batch(rows, ack, None, share.clone()) {
-            Ok((request, answers)) => table.append_in(slot, request, &shared.writing).map(|()| answers),
+            Ok((request, answers)) => table.append_in(Some(slot), request, &shared.writing).map(|()| answers),
             Err(problem) => Err(problem),
         };
         submitted.push((table.name.clone(), answers));

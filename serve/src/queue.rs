@@ -1,8 +1,8 @@
 //! Holds the batches that wait for a table's writer in a [`Queue`], and the writer itself.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -78,9 +78,34 @@ pub(crate) struct Queue {
 pub(crate) struct QueueState {
     pub sender: Option<Sender<AppendRequest>>,
     pub thread: Option<thread::JoinHandle<()>>,
+    /// The slot of the thread, until the thread has closed the table.
+    pub slot: Weak<WriterSlot>,
     /// The table's schema while its writer is open: no other process changes it then.
     pub schema: Option<SchemaRef>,
     pub is_closed: bool,
+}
+
+/// The right of a table to be open for writing. A table has one, from before its writer is opened until it is closed.
+pub(crate) struct WriterSlot {
+    /// The number of slots taken.
+    open: Arc<AtomicUsize>,
+}
+
+impl WriterSlot {
+    /// Takes one of `max` slots; `None` if all are taken.
+    pub fn take(open: &Arc<AtomicUsize>, max: usize) -> Option<WriterSlot> {
+        let previous = open.fetch_add(1, Ordering::Relaxed);
+        // If it is one too many, it is returned when it is dropped.
+        let slot = WriterSlot { open: open.clone() };
+        (previous < max).then_some(slot)
+    }
+}
+
+impl Drop for WriterSlot {
+    fn drop(&mut self) {
+        let open = self.open.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(open > 0, "more slots were returned than taken");
+    }
 }
 
 /// The writer of a table, and the state of its commits.
