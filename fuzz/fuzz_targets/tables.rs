@@ -49,7 +49,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let boot = (how / 8) % BOOTS.len();
     let edits: Vec<Edit<'_>> = std::iter::from_fn(|| edit(template, &mut rest)).take(MOST_EDITS).collect();
     simulate_boot(Some(BOOTS[boot]));
-    if let Err(why) = BENCH.get_or_init(Bench::default).ask(template, &edits, boot, how >= 0x80) {
+    if let Err(why) = BENCH.get_or_init(Bench::default).check_edits(template, &edits, boot, how >= 0x80) {
         let edits: Vec<_> =
             edits.iter().map(|(site, value)| format!("file {}, {} = {value}", site.file, site.name)).collect();
         panic!("{}, boot {boot}: {}: {why}", template.name, edits.join("; "));

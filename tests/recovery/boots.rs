@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrowwood::simulate::{simulate_boot, simulate_mount};
 use arrowwood::{Value, Writer, WriterOptions, check, follow, open, parse_schema, table_stat};
 
-use crate::tables::{copy_table, numbers_of};
+use crate::tables::{copy_table, read_numbers};
 use crate::wait::PATIENCE;
 
 fn writer(table: &Path) -> Writer {
@@ -136,18 +136,18 @@ fn commits_of_a_new_boot_are_found_behind_a_log_through_another_mount() {
     simulate_boot(Some([9; 16]));
     simulate_mount(Some(1));
     let dataset = open(&cut).unwrap();
-    assert_eq!(numbers_of(&dataset), (0..5).collect::<Vec<_>>());
+    assert_eq!(read_numbers(&dataset), (0..5).collect::<Vec<_>>());
     simulate_mount(Some(2));
     let mut second = writer(&cut);
     write(&mut second, 5..7);
     simulate_mount(Some(1));
     let newer = dataset.refresh().unwrap();
-    assert_eq!(numbers_of(&newer), (0..7).collect::<Vec<_>>());
+    assert_eq!(read_numbers(&newer), (0..7).collect::<Vec<_>>());
     simulate_mount(Some(2));
     write(&mut second, 7..8);
     simulate_mount(Some(1));
-    assert_eq!(numbers_of(&newer.refresh().unwrap()), (0..8).collect::<Vec<_>>());
-    assert_eq!(numbers_of(&dataset), (0..5).collect::<Vec<_>>());
+    assert_eq!(read_numbers(&newer.refresh().unwrap()), (0..8).collect::<Vec<_>>());
+    assert_eq!(read_numbers(&dataset), (0..5).collect::<Vec<_>>());
     simulate_mount(None);
     simulate_boot(None);
 }
@@ -185,7 +185,7 @@ fn records_that_were_erased_or_lost_with_a_page_cache_are_no_damage() {
         let report = check(&copied, |_, _| ()).unwrap();
         assert!(report.is_good(), "{report:?}");
         assert_eq!(report.rows, 3, "{report:?}");
-        assert_eq!(numbers_of(&open(&copied).unwrap()), (0..3).collect::<Vec<_>>());
+        assert_eq!(read_numbers(&open(&copied).unwrap()), (0..3).collect::<Vec<_>>());
         simulate_mount(None);
     }
 }
@@ -218,7 +218,7 @@ fn rows_of_the_log_outlive_a_kill_in_the_first_commit_of_a_boot() {
         let segment = Segment::of(&killed);
         assert_eq!(segment.sequence(), before + 1, "the record of the commit before is still there");
         segment.set_sequence(before);
-        assert_eq!(numbers_of(&open(&killed).unwrap()), (0..5).collect::<Vec<_>>());
+        assert_eq!(read_numbers(&open(&killed).unwrap()), (0..5).collect::<Vec<_>>());
         assert_eq!(table_stat(&killed).unwrap().unwrap().durable_end, 5);
         let report = check(&killed, |_, _| ()).unwrap();
         assert!(report.is_good(), "{report:?}");
@@ -228,7 +228,7 @@ fn rows_of_the_log_outlive_a_kill_in_the_first_commit_of_a_boot() {
         assert_eq!((third.rows(), third.dropped_rows()), (5, lost as u64));
         write(&mut third, 5..7);
         assert_eq!(dataset.refresh().unwrap().len().unwrap(), 7);
-        assert_eq!(numbers_of(&open(&killed).unwrap()), (0..7).collect::<Vec<_>>());
+        assert_eq!(read_numbers(&open(&killed).unwrap()), (0..7).collect::<Vec<_>>());
         simulate_boot(None);
     }
 }

@@ -8,7 +8,7 @@ use arrow_ipc::reader::FileReader;
 use arrowwood::simulate::{simulate_boot, simulate_mount};
 use arrowwood::{Value, Writer, WriterOptions, check, open, parse_schema, repair};
 
-use crate::tables::{copy_table, numbers_of, unsynced};
+use crate::tables::{copy_table, read_numbers, unsynced};
 use crate::wait::wait_until;
 
 fn writer(table: &Path, options: &WriterOptions) -> Writer {
@@ -106,7 +106,7 @@ fn a_footer_that_a_crash_has_lost_is_no_damage_and_is_written_again() {
                     assert_eq!(stock_rows(&before[0]), Some(expected), "{case}");
                     let report = check(&copies[0], |_, _| ()).unwrap();
                     assert!(report.findings.is_empty(), "{case}: {report:?}");
-                    assert_eq!(numbers_of(&open(&copies[0]).unwrap()).len(), expected, "{case}");
+                    assert_eq!(read_numbers(&open(&copies[0]).unwrap()).len(), expected, "{case}");
                     let next = writer(&copies[1], &unsynced(1000));
                     assert_eq!(
                         (next.rows() as usize, stock_rows(&segments(&copies[1])[0])),

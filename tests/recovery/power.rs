@@ -735,7 +735,7 @@ fn run(seed: u64, loss: Loss, count: &mut Count) -> Result<(), String> {
     another_boot();
     another_mount();
     let mut run = Run::new(seed);
-    run.recorder.ask(run.table());
+    run.recorder.track_durable_rows(run.table());
     let steps = 4 + run.dice.below(30);
     run.play(steps).map_err(|e| format!("{e}"))?;
     let events = run.recorder.take();
@@ -799,7 +799,7 @@ fn suffer(seed: u64, after: u64, errno: i32, lasting: bool, steps: u64) -> Resul
             break;
         }
     }
-    if !run.recorder.heal() {
+    if !run.recorder.clear_fault() {
         return Ok(false);
     }
     if failure.as_ref().is_some_and(|e| e.kind() == arrowwood::ErrorKind::InvalidData) {

@@ -1,13 +1,15 @@
-//! Tests in a process of their own: those that change or measure something of the whole process, such as its boot, its
-//! memory or its threads, while other tests run beside them.
+//! Tests that run in a process of their own, because they change or measure state of the whole process, such as its
+//! simulated boot, its memory or its threads.
 
 use std::process::{Command, Stdio};
 
-/// Set in the process of a single test, to its name.
-const ALONE: &str = "ARROWWOOD_TEST_ALONE";
+/// The environment variable that is set in the process of a single test, to its name.
+const TEST_NAME_VARIABLE: &str = "ARROWWOOD_TEST_ALONE";
 
-/// Runs the test that it begins in a process of its own; this one waits for it and fails if it fails.
-#[allow(unused_macros, reason = "some programs of tests have no such tests")]
+/// Re-runs the calling test in a child process, where the rest of the test is executed.
+///
+/// Must be the first statement of the test. The parent process waits for the child, fails if it fails, and returns.
+#[allow(unused_macros, reason = "not every test program has such tests")]
 macro_rules! alone {
     () => {
         fn here() {}
@@ -17,26 +19,27 @@ macro_rules! alone {
     };
 }
 
-/// The name of a test for the command line, of its path in the program.
+/// Returns the name of a test on the command line, given its path with the name of the crate.
 pub fn test_name(path: &str) -> &str {
     path.split_once("::").expect("a path that begins with the crate").1
 }
 
-/// Whether this process is that of the one test. Otherwise such a process has run, and has succeeded.
-#[allow(dead_code, reason = "for alone!")]
-pub fn is_alone(here: &str) -> bool {
-    let name = test_name(here).strip_suffix("::here").expect("a function in the test");
-    if std::env::var_os(ALONE).is_some_and(|alone| alone == name) {
+/// Returns true in the child process of the test. Otherwise runs the child, and panics unless it succeeds.
+///
+/// `marker` is the path of the function `here` inside the test, which is how the macro learns the test's name.
+#[allow(dead_code, reason = "used by alone!")]
+pub fn is_alone(marker: &str) -> bool {
+    let name = test_name(marker).strip_suffix("::here").expect("a function in the test");
+    if std::env::var_os(TEST_NAME_VARIABLE).is_some_and(|value| value == name) {
         return true;
     }
-    let is_shown = std::env::args().any(|argument| argument == "--nocapture");
+    let is_nocapture = std::env::args().any(|argument| argument == "--nocapture");
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture"]).env(ALONE, name).stdin(Stdio::null());
-    let output = if is_shown { command.spawn().unwrap().wait_with_output() } else { command.output() };
+    command.args(["--exact", name, "--nocapture"]).env(TEST_NAME_VARIABLE, name).stdin(Stdio::null());
+    let output = if is_nocapture { command.spawn().unwrap().wait_with_output() } else { command.output() };
     let output = output.unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let said = text(&output.stdout) + &text(&output.stderr);
-    assert!(output.status.success(), "{name}, alone: {}\n{said}", output.status);
-    assert!(is_shown || said.contains("1 passed"), "{name} is no test of this program\n{said}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}, alone: {}\n{printed}", output.status);
+    assert!(is_nocapture || printed.contains("1 passed"), "{name} is no test of this program\n{printed}");
     false
 }

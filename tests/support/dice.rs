@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same everywhere, shared by tests and examples.
+//! A deterministic pseudo-random number generator, shared by tests and examples.
 
-/// A generator of them (xorshift).
+/// A xorshift generator: a seed gives the same numbers on every platform.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -9,7 +9,7 @@ impl Dice {
         Dice(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

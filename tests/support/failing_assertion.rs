@@ -6,44 +6,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrowwood::simulate::{FsObserver, FsOp};
 
-/// The text of the failed assertion.
+/// The message of the failed assertion.
 pub const TEXT: &str = "an assertion that fails on purpose";
 
-/// A disk that panics at one operation, as an assertion would beside it.
+/// Panics before one file system operation, as a failed assertion in the writer would.
 #[derive(Debug, Default)]
 pub struct FailingAssertion {
-    /// The number of operations up to the one that panics; 0 if none does.
-    left: AtomicU64,
+    /// The number of operations up to and including the one that panics; 0 if none does.
+    remaining: AtomicU64,
 }
 
 impl FailingAssertion {
-    /// Lets operation `number` from now on panic, counted from 1.
+    /// Makes the operation `number` from now on panic, counted from 1.
     pub fn arm(&self, number: u64) {
-        static QUIET: Once = Once::new();
-        QUIET.call_once(|| {
-            let print = std::panic::take_hook();
+        static SILENCE_PANICS: Once = Once::new();
+        SILENCE_PANICS.call_once(|| {
+            let default_hook = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
                 if panic.payload().downcast_ref::<&str>().copied() != Some(TEXT) {
-                    print(panic);
+                    default_hook(panic);
                 }
             }));
         });
-        self.left.store(number, Ordering::SeqCst);
+        self.remaining.store(number, Ordering::SeqCst);
     }
 
-    /// Lets no operation panic; returns whether one has since [`FailingAssertion::arm`].
+    /// Lets all operations succeed from now on; returns whether one panicked since [`FailingAssertion::arm`].
     pub fn disarm(&self) -> bool {
-        self.left.swap(0, Ordering::SeqCst) == 0
+        self.remaining.swap(0, Ordering::SeqCst) == 0
     }
 }
 
 impl FsObserver for FailingAssertion {
     fn before_op(&self, op: FsOp<'_>) -> io::Result<()> {
-        // A file without a name is removed when it is dropped, which may be while another panic is under way.
+        // An unnamed file is removed when it is dropped, possibly during another panic: a second one would abort.
         if matches!(op, FsOp::Remove { .. }) {
             return Ok(());
         }
-        let before = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let before = self.remaining.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1));
         assert!(before != Ok(1), "{TEXT}");
         Ok(())
     }

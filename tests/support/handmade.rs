@@ -1,4 +1,4 @@
-//! IPC messages put together by hand, for tests: what no writer would write.
+//! IPC messages assembled by hand, for tests of input that no writer produces.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{Bytes, Dataset, OpenOptions};
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
-/// One nullable column.
+/// Returns a schema of one nullable column.
 pub fn one(data_type: DataType) -> Schema {
     Schema::new(vec![Field::new("c", data_type, true)])
 }
 
-/// Dictionary-encoded by `Int8`.
+/// Returns the type of a dictionary with `Int8` keys.
 pub fn coded(values: DataType) -> DataType {
     DataType::Dictionary(Box::new(DataType::Int8), Box::new(values))
 }
@@ -24,19 +24,22 @@ pub fn list_view() -> DataType {
     DataType::ListView(Arc::new(Field::new("item", DataType::Int8, true)))
 }
 
-/// A record batch, or a dictionary batch where `dictionary` gives its id and whether it is a delta.
+/// A record batch or a dictionary batch.
 #[derive(Clone, Default)]
 pub struct Msg {
+    /// The id of the dictionary, and whether the batch is a delta; `None` for a record batch.
     pub dictionary: Option<(i64, bool)>,
     pub rows: i64,
+    /// The rows and nulls of each node.
     pub nodes: Vec<(i64, i64)>,
+    /// The offset and length of each buffer in `body`.
     pub buffers: Vec<(i64, i64)>,
     pub variadics: Vec<i64>,
     pub codec: Option<ipc::CompressionType>,
     pub body: Vec<u8>,
 }
 
-/// A batch of `rows` rows, with its nodes (rows, nulls) and the bytes of each buffer.
+/// Returns a batch of `rows` rows, given its nodes (rows, nulls) and the bytes of each buffer.
 pub fn batch(rows: i64, nodes: &[(i64, i64)], buffers: &[&[u8]]) -> Msg {
     let mut msg = Msg { rows, nodes: nodes.to_vec(), ..Msg::default() };
     for buffer in buffers {
@@ -59,7 +62,7 @@ pub fn text_values(delta: bool, text: &[u8]) -> Msg {
     dictionary(0, delta, batch(1, &[(1, 0)], &[&[], &i32s(&[0, text.len() as i32]), text]))
 }
 
-/// One row whose key is `key`.
+/// Returns a batch of one dictionary key.
 pub fn key(key: u8) -> Msg {
     batch(1, &[(1, 0)], &[&[], &[key]])
 }
@@ -87,21 +90,21 @@ fn message(
     b.finished_data().to_vec()
 }
 
-fn encoded<'a>(b: &mut FlatBufferBuilder<'a>, schema: &Schema) -> WIPOffset<ipc::Schema<'a>> {
+fn encode_schema<'a>(b: &mut FlatBufferBuilder<'a>, schema: &Schema) -> WIPOffset<ipc::Schema<'a>> {
     let mut ids = DictionaryTracker::new(false);
     IpcSchemaEncoder::new().with_dictionary_tracker(&mut ids).schema_to_fb_offset(b, schema)
 }
 
 fn schema_metadata(schema: &Schema) -> Vec<u8> {
     let b = &mut FlatBufferBuilder::new();
-    let schema = encoded(b, schema);
+    let schema = encode_schema(b, schema);
     message(b, ipc::MessageHeader::Schema, schema.as_union_value(), 0)
 }
 
 fn metadata(msg: &Msg) -> Vec<u8> {
     let b = &mut FlatBufferBuilder::new();
     let nodes: Vec<_> = msg.nodes.iter().map(|&(rows, nulls)| ipc::FieldNode::new(rows, nulls)).collect();
-    let buffers: Vec<_> = msg.buffers.iter().map(|&(at, len)| ipc::Buffer::new(at, len)).collect();
+    let buffers: Vec<_> = msg.buffers.iter().map(|&(offset, len)| ipc::Buffer::new(offset, len)).collect();
     let codec = msg.codec.map(|codec| (codec, ipc::BodyCompressionMethod::BUFFER));
     let args = ipc::RecordBatchArgs {
         length: msg.rows,
@@ -120,37 +123,44 @@ fn metadata(msg: &Msg) -> Vec<u8> {
     message(b, ipc::MessageHeader::DictionaryBatch, dictionary, msg.body.len())
 }
 
-fn put(out: &mut Vec<u8>, metadata: &[u8], body: &[u8]) -> ipc::Block {
-    let (at, len) = (out.len(), metadata.len().next_multiple_of(8));
+/// Appends an encapsulated message; returns its position.
+fn append_message(out: &mut Vec<u8>, metadata: &[u8], body: &[u8]) -> ipc::Block {
+    let offset = out.len();
+    let padded_len = metadata.len().next_multiple_of(8);
     out.extend(u32::MAX.to_le_bytes());
-    out.extend((len as i32).to_le_bytes());
+    out.extend((padded_len as i32).to_le_bytes());
     out.extend(metadata);
-    out.resize(at + 8 + len, 0);
+    out.resize(offset + 8 + padded_len, 0);
     out.extend(body);
-    ipc::Block::new(at as i64, 8 + len as i32, body.len() as i64)
+    ipc::Block::new(offset as i64, 8 + padded_len as i32, body.len() as i64)
 }
 
+/// Returns an IPC stream.
 pub fn stream(schema: &Schema, messages: &[Msg]) -> Vec<u8> {
     let mut out = Vec::new();
-    put(&mut out, &schema_metadata(schema), &[]);
+    append_message(&mut out, &schema_metadata(schema), &[]);
     for msg in messages {
-        put(&mut out, &metadata(msg), &msg.body);
+        append_message(&mut out, &metadata(msg), &msg.body);
     }
     out
 }
 
-/// A file whose footer lists its blocks as `change` leaves them.
-pub fn file(schema: &Schema, messages: &[Msg], change: impl Fn(&mut Vec<ipc::Block>)) -> Vec<u8> {
+/// Returns an IPC file; `edit_blocks` may change the record batches that its footer lists.
+pub fn file(schema: &Schema, messages: &[Msg], edit_blocks: impl Fn(&mut Vec<ipc::Block>)) -> Vec<u8> {
     let mut out = b"ARROW1\0\0".to_vec();
-    put(&mut out, &schema_metadata(schema), &[]);
-    let (mut dictionaries, mut batches) = (Vec::new(), Vec::new());
+    append_message(&mut out, &schema_metadata(schema), &[]);
+    let mut dictionaries = Vec::new();
+    let mut batches = Vec::new();
     for msg in messages {
-        let block = put(&mut out, &metadata(msg), &msg.body);
-        if msg.dictionary.is_some() { dictionaries.push(block) } else { batches.push(block) }
+        let block = append_message(&mut out, &metadata(msg), &msg.body);
+        match msg.dictionary {
+            Some(_) => dictionaries.push(block),
+            None => batches.push(block),
+        }
     }
-    change(&mut batches);
+    edit_blocks(&mut batches);
     let b = &mut FlatBufferBuilder::new();
-    let schema = encoded(b, schema);
+    let schema = encode_schema(b, schema);
     let (dictionaries, batches) = (b.create_vector(&dictionaries), b.create_vector(&batches));
     let args = ipc::FooterArgs {
         version: ipc::MetadataVersion::V5,
@@ -167,19 +177,23 @@ pub fn file(schema: &Schema, messages: &[Msg], change: impl Fn(&mut Vec<ipc::Blo
     out
 }
 
-/// `n` batches of one row, each behind a delta with its value.
+/// Returns a stream of `n` batches of one row, each after a delta dictionary with its value.
 pub fn deltas(n: i32) -> Vec<u8> {
-    let text = |i: i32| format!("value number {i}");
-    let pair = |i| [text_values(i > 0, text(i).as_bytes()), batch(1, &[(1, 0)], &[&[], &i32s(&[i])])];
-    let coded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    stream(&one(coded), &(0..n).flat_map(pair).collect::<Vec<_>>())
+    let dictionary_type = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let mut messages = Vec::new();
+    for i in 0..n {
+        messages.push(text_values(i > 0, format!("value number {i}").as_bytes()));
+        messages.push(batch(1, &[(1, 0)], &[&[], &i32s(&[i])]));
+    }
+    stream(&one(dictionary_type), &messages)
 }
 
+/// Opens a file or stream in memory.
 pub fn opened(bytes: Vec<u8>) -> Dataset {
     OpenOptions::new().bytes(Bytes::from(bytes)).unwrap()
 }
 
-/// Opened where no value is aligned.
+/// Opens a file or stream in memory that begins at an odd address, so that no value is aligned.
 pub fn misaligned(bytes: Vec<u8>) -> Dataset {
     let shifted = [vec![0], bytes].concat();
     OpenOptions::new().bytes(Bytes::from(Buffer::from_vec(shifted).slice(1))).unwrap()

@@ -1,7 +1,8 @@
-//! A disk that is watched: what it may hold after a power cut at any moment of a run.
+//! A simulated disk, which tells what may be on it after a power cut at any moment of a run.
 //!
-//! What was synced is there. Of what was not, each page of 4 KiB is on the disk as it was at any moment since, or mixed
-//! of such states by sectors of 512 bytes; each size and each name is the old one or the new one; all independently.
+//! Synced data is on the disk. Everything else may be there or not, independently of each other: each page of 4 KiB is in
+//! any of its states since the last sync, or a mixture of such states by sectors of 512 bytes, and each size and each name
+//! is the old or the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -21,12 +22,14 @@ const SECTOR: usize = 512;
 
 type Page = Arc<[u8; PAGE]>;
 
-/// An act that was done.
+/// A file system operation, or a [`Mark`] of the program under test. Files are identified by their inode numbers.
 #[derive(Clone, Debug)]
 pub enum Event {
     Folder(PathBuf),
+    /// A file was created, with a path unless it is unnamed.
     Made(u64, Option<PathBuf>),
     Resize(u64, u64),
+    /// Bytes were written at an offset.
     Put(u64, u64, Vec<u8>),
     Name(u64, PathBuf),
     Rename(PathBuf, PathBuf),
@@ -35,184 +38,193 @@ pub enum Event {
     Remove(PathBuf),
     Sync(u64),
     Synced(u64),
-    /// These bytes are on the disk, whatever else is not.
+    /// A range of bytes, by offset and length, is on the disk, independently of the rest of the file.
     SyncedBytes(u64, u64, u64),
-    /// A sync that failed. The system takes its pages for written from then on, and they may not be.
+    /// A sync failed: the system treats the pages as written from now on, although they may not be.
     Lost(u64),
     SyncFolder(PathBuf),
     SyncedFolder(PathBuf),
-    /// What the program has been told, or asks for.
+    /// The guarantees that hold from now on.
     Mark(Mark),
 }
 
 /// What must be true of the table after a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// The table is there.
+    /// The table exists.
     pub exists: bool,
-    /// No row below this one may be lost, but for those below `dropped`.
+    /// No row below this one may be lost, except rows below `dropped`.
     pub durable: u64,
-    /// No row below this one may be lost as long as the page cache is there, but for those below `dropped`.
+    /// No row below this one may be lost as long as the page cache survives, except rows below `dropped`.
     pub committed: u64,
-    /// No row from this one on can be there.
+    /// No row from this one on was ever written.
     pub intended: u64,
     /// Rows below this one may have been dropped.
     pub dropped: u64,
-    /// The first and the last of the orders that the rows may be in.
+    /// The numbers of the first and the last order that the rows may be in.
     pub orders: [usize; 2],
 }
 
-/// Hears of all acts, and fails those it is told to.
+/// Records all file system operations, and injects faults into them.
 #[derive(Debug, Default)]
 pub struct Recorder {
     events: Mutex<Vec<Event>>,
     fault: Mutex<Option<Fault>>,
     syncs_fail: AtomicBool,
-    /// A table of which others ask before each sync how many rows are durable; and what was marked last.
-    asked: Mutex<(Option<PathBuf>, Mark)>,
-    death: Mutex<Death>,
-    /// Whether rows are being put in order.
+    reader: Mutex<Reader>,
+    kill: Mutex<Kill>,
+    /// True while rows are being sorted.
     pub is_sorting: AtomicBool,
 }
 
-/// How a writer is killed in the middle of a sync.
+/// Another process that asks before each sync how many rows of a table are durable.
 #[derive(Debug, Default)]
-enum Death {
-    #[default]
-    Far,
-    /// At the next sync of a file in this table.
-    Near(PathBuf),
-    /// It is dead, and left these files. What it does until it learns of that doesn't count.
-    Left(BTreeMap<PathBuf, Vec<u8>>),
+struct Reader {
+    table: Option<PathBuf>,
+    /// The last mark of the program under test.
+    mark: Mark,
 }
 
-/// The next acts but `after` fail with `errno`, one or all from there on.
+/// A kill of the writer in the middle of a sync.
+#[derive(Debug, Default)]
+enum Kill {
+    #[default]
+    None,
+    /// The writer is killed at the next sync of a file in this table.
+    Armed(PathBuf),
+    /// The writer was killed and left these files. Its later operations, until it returns, are undone.
+    Done(BTreeMap<PathBuf, Vec<u8>>),
+}
+
+/// An error of one operation, or of all from that one on if it is `lasting`.
 #[derive(Debug)]
 struct Fault {
+    /// The number of operations that succeed before it.
     after: u64,
     errno: i32,
     lasting: bool,
-    hit: bool,
+    was_hit: bool,
 }
 
 impl Recorder {
+    /// Records the guarantees that hold from now on.
     pub fn mark(&self, mark: Mark) {
-        self.asked.lock().unwrap().1 = mark;
+        self.reader.lock().unwrap().mark = mark;
         self.events.lock().unwrap().push(Event::Mark(mark));
     }
 
-    /// From now on others ask how many rows of this table are durable, before each sync: those must survive.
-    pub fn ask(&self, table: PathBuf) {
-        self.asked.lock().unwrap().0 = Some(table);
+    /// Reads before each sync from now on how many rows of `table` are durable: these must survive.
+    pub fn track_durable_rows(&self, table: PathBuf) {
+        self.reader.lock().unwrap().table = Some(table);
     }
 
-    /// Marks what a reader is told to be durable.
-    fn believe(&self) {
-        let mark = match &*self.asked.lock().unwrap() {
-            (Some(table), mark) if mark.exists => match table_stat(table) {
-                Ok(Some(stat)) if stat.durable_end > mark.durable => Mark { durable: stat.durable_end, ..*mark },
-                _ => return,
-            },
-            _ => return,
-        };
-        self.events.lock().unwrap().push(Event::Mark(mark));
+    /// Marks the rows as durable that the table reports as durable to readers.
+    fn mark_reported_rows(&self) {
+        let reader = self.reader.lock().unwrap();
+        let Some(table) = reader.table.as_ref().filter(|_| reader.mark.exists) else { return };
+        let Ok(Some(stat)) = table_stat(table) else { return };
+        if stat.durable_end > reader.mark.durable {
+            let mark = Mark { durable: stat.durable_end, ..reader.mark };
+            self.events.lock().unwrap().push(Event::Mark(mark));
+        }
     }
 
-    /// At the next sync of a file in `table` its writer is killed: what is written is in the page cache, and nobody brings it
-    /// to the disk.
+    /// Kills the writer at the next sync of a file in `table`: its writes are in the page cache, and never reach the disk.
     pub fn kill_in_sync(&self, table: PathBuf) {
-        *self.death.lock().unwrap() = Death::Near(table);
+        *self.kill.lock().unwrap() = Kill::Armed(table);
     }
 
-    /// Leaves the files as they were when the writer was killed.
-    pub fn bury(&self) {
-        let Death::Left(files) = std::mem::take(&mut *self.death.lock().unwrap()) else { panic!("nobody was killed") };
+    /// Restores the files as they were when the writer was killed.
+    pub fn restore_killed_files(&self) {
+        let Kill::Done(files) = std::mem::take(&mut *self.kill.lock().unwrap()) else { panic!("no writer was killed") };
         for (path, bytes) in files {
             let file = File::options().write(true).open(path).unwrap();
             file.set_len(bytes.len() as u64).and_then(|()| file.write_all_at(&bytes, 0)).unwrap();
         }
     }
 
-    /// Whether the writer is dead, or dies of this act.
-    fn is_dead(&self, act: FsOp<'_>) -> bool {
-        let mut death = self.death.lock().unwrap();
-        let Death::Near(table) = &*death else { return matches!(&*death, Death::Left(_)) };
-        let (FsOp::Sync { file } | FsOp::WriteSynced { file, .. }) = act else { return false };
-        let mut left = BTreeMap::new();
+    /// Returns true if the writer was killed before this operation, or is killed by it.
+    fn is_killed(&self, op: FsOp<'_>) -> bool {
+        let mut kill = self.kill.lock().unwrap();
+        let Kill::Armed(table) = &*kill else { return matches!(&*kill, Kill::Done(_)) };
+        let (FsOp::Sync { file } | FsOp::WriteSynced { file, .. }) = op else { return false };
+        let mut files = BTreeMap::new();
         for entry in table.read_dir().unwrap().map(Result::unwrap) {
             let mut bytes = std::fs::read(entry.path()).unwrap();
-            if let FsOp::WriteSynced { offset, bytes: written, .. } = act
+            if let FsOp::WriteSynced { offset, bytes: written, .. } = op
                 && entry.metadata().unwrap().ino() == file
             {
                 bytes[offset as usize..][..written.len()].copy_from_slice(written);
                 self.events.lock().unwrap().push(Event::Put(file, offset, written.to_vec()));
             }
-            left.insert(entry.path(), bytes);
+            files.insert(entry.path(), bytes);
         }
-        *death = Death::Left(left);
+        *kill = Kill::Done(files);
         true
     }
 
+    /// Returns the events since the last call.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.events.lock().unwrap())
     }
 
-    /// The act behind the next `after` ones fails.
+    /// Makes an operation fail with `errno` after `after` others, and all later ones, too, if `lasting`.
     pub fn fail(&self, after: u64, errno: i32, lasting: bool) {
-        *self.fault.lock().unwrap() = Some(Fault { after, errno, lasting, hit: false });
+        *self.fault.lock().unwrap() = Some(Fault { after, errno, lasting, was_hit: false });
     }
 
-    /// All is well again; whether an act has failed.
-    pub fn heal(&self) -> bool {
-        self.fault.lock().unwrap().take().is_some_and(|fault| fault.hit)
+    /// Removes the fault; returns whether an operation has failed.
+    pub fn clear_fault(&self) -> bool {
+        self.fault.lock().unwrap().take().is_some_and(|fault| fault.was_hit)
     }
 
-    /// From now on syncs of files fail, or no more.
+    /// Makes all syncs of files fail from now on, or succeed again.
     pub fn fail_syncs(&self, fail: bool) {
         self.syncs_fail.store(fail, Ordering::SeqCst);
     }
 
-    fn refuse(&self) -> io::Result<()> {
+    /// Returns the injected error if it is due.
+    fn check_fault(&self) -> io::Result<()> {
         let mut fault = self.fault.lock().unwrap();
-        let Some(fault) = fault.as_mut().filter(|fault| !fault.hit || fault.lasting) else { return Ok(()) };
+        let Some(fault) = fault.as_mut().filter(|fault| !fault.was_hit || fault.lasting) else { return Ok(()) };
         if fault.after > 0 {
             fault.after -= 1;
             return Ok(());
         }
-        fault.hit = true;
+        fault.was_hit = true;
         Err(io::Error::from_raw_os_error(fault.errno))
     }
 }
 
 impl FsObserver for Recorder {
-    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
-        if matches!(act, FsOp::Sync { .. } | FsOp::WriteSynced { .. } | FsOp::SyncFolder { .. }) {
-            self.believe();
+    fn before_op(&self, op: FsOp<'_>) -> io::Result<()> {
+        if matches!(op, FsOp::Sync { .. } | FsOp::WriteSynced { .. } | FsOp::SyncFolder { .. }) {
+            self.mark_reported_rows();
         }
-        if self.is_dead(act) {
+        if self.is_killed(op) {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
         if !matches!(
-            act,
+            op,
             FsOp::StoreMapped { .. }
                 | FsOp::Created { .. }
                 | FsOp::Synced { .. }
                 | FsOp::WroteSynced { .. }
                 | FsOp::SyncedFolder { .. }
         ) {
-            self.refuse()?;
+            self.check_fault()?;
         }
         if let (FsOp::Sync { file } | FsOp::WriteSynced { file, .. }, true) =
-            (act, self.syncs_fail.load(Ordering::SeqCst))
+            (op, self.syncs_fail.load(Ordering::SeqCst))
         {
             let mut events = self.events.lock().unwrap();
-            if let FsOp::WriteSynced { offset, bytes, .. } = act {
+            if let FsOp::WriteSynced { offset, bytes, .. } = op {
                 events.push(Event::Put(file, offset, bytes.to_vec()));
             }
             events.push(Event::Lost(file));
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
-        let event = match act {
+        let event = match op {
             FsOp::MakeFolder { path } => Event::Folder(path.into()),
             FsOp::Created { file, path } => Event::Made(file, path.map(Path::to_path_buf)),
             FsOp::Resize { file, len } => Event::Resize(file, len),
@@ -237,19 +249,29 @@ impl FsObserver for Recorder {
     }
 }
 
-/// A file: what is certainly on the disk, and what has come since.
+/// A file: its contents on the disk, and all changes since.
 #[derive(Clone, Debug, Default)]
 struct Inode {
     synced: BTreeMap<u64, Page>,
     synced_len: u64,
-    now: BTreeMap<u64, Page>,
-    /// States of pages since the last sync, with the number of the event that made each.
-    since: BTreeMap<u64, Vec<(usize, Page)>>,
+    /// The pages in the page cache.
+    cached: BTreeMap<u64, Page>,
+    /// The states of pages since the last sync, each with the number of its event.
+    dirty: BTreeMap<u64, Vec<(usize, Page)>>,
+    /// The sizes since the last sync, each with the number of its event.
     lens: Vec<(usize, u64)>,
-    /// Pages that a sync was to write and didn't, or did: no later one will, unless they are written to again.
+    /// Pages of a failed sync, which may be on the disk or not: no later sync writes them, unless they change again.
     stuck: BTreeSet<u64>,
-    /// What a sync that goes on will have brought to the disk.
-    syncing: Option<(usize, BTreeMap<u64, Page>, u64)>,
+    syncing: Option<SyncInProgress>,
+}
+
+/// The contents that a sync will have brought to the disk when it ends.
+#[derive(Clone, Debug)]
+struct SyncInProgress {
+    /// The number of the event that began it.
+    number: usize,
+    pages: BTreeMap<u64, Page>,
+    len: u64,
 }
 
 impl Inode {
@@ -260,64 +282,70 @@ impl Inode {
     fn put(&mut self, number: usize, offset: u64, bytes: &[u8]) {
         let mut done = 0;
         while done < bytes.len() {
-            let at = offset + done as u64;
-            let (page, from) = (at / PAGE as u64, (at % PAGE as u64) as usize);
-            let len = (PAGE - from).min(bytes.len() - done);
-            let mut new = self.now.get(&page).map_or([0; PAGE], |page| **page);
+            let position = offset + done as u64;
+            let page = position / PAGE as u64;
+            let start = (position % PAGE as u64) as usize;
+            let len = (PAGE - start).min(bytes.len() - done);
+            let mut new = self.cached.get(&page).map_or([0; PAGE], |page| **page);
             let part = &bytes[done..done + len];
             done += len;
             self.stuck.remove(&page);
-            // Pages of zeros that nobody wrote stay holes.
-            if new[from..from + len] == *part {
+            // Writing zeros to a hole leaves it a hole.
+            if new[start..start + len] == *part {
                 continue;
             }
-            new[from..from + len].copy_from_slice(part);
+            new[start..start + len].copy_from_slice(part);
             let new = Arc::new(new);
-            self.now.insert(page, new.clone());
-            self.since.entry(page).or_default().push((number, new));
+            self.cached.insert(page, new.clone());
+            self.dirty.entry(page).or_default().push((number, new));
         }
     }
 
     fn sync(&mut self, number: usize) {
-        let mut pages = self.now.clone();
+        let mut pages = self.cached.clone();
         for page in &self.stuck {
             match self.synced.get(page) {
                 Some(old) => pages.insert(*page, old.clone()),
                 None => pages.remove(page),
             };
         }
-        self.syncing = Some((number, pages, self.len()));
+        self.syncing = Some(SyncInProgress { number, pages, len: self.len() });
     }
 
     fn synced_bytes(&mut self, offset: u64, len: u64) {
         for page in offset / PAGE as u64..(offset + len).div_ceil(PAGE as u64) {
-            self.synced.extend(self.now.get(&page).map(|bytes| (page, bytes.clone())));
-            self.since.remove(&page);
+            self.synced.extend(self.cached.get(&page).map(|bytes| (page, bytes.clone())));
+            self.dirty.remove(&page);
         }
     }
 
     fn synced(&mut self) {
-        let Some((number, pages, len)) = self.syncing.take() else { return };
-        (self.synced, self.synced_len) = (pages, len);
-        self.lens.retain(|&(at, _)| at > number);
-        let stuck = &self.stuck;
-        let states = self.since.iter_mut().filter(|(page, _)| !stuck.contains(page));
-        states.for_each(|(_, states)| states.retain(|&(at, _)| at > number));
-        self.since.retain(|_, states| !states.is_empty());
+        let Some(SyncInProgress { number, pages, len }) = self.syncing.take() else { return };
+        self.synced = pages;
+        self.synced_len = len;
+        self.lens.retain(|&(event, _)| event > number);
+        for (page, states) in &mut self.dirty {
+            if !self.stuck.contains(page) {
+                states.retain(|&(event, _)| event > number);
+            }
+        }
+        self.dirty.retain(|_, states| !states.is_empty());
     }
 }
 
+/// A change of names that the disk may not know of yet.
 #[derive(Clone, Debug)]
 enum Naming {
     Folder(PathBuf),
     Name(PathBuf, u64),
-    /// From, to, and the file: its new name says which it is, whatever is known of the old one.
+    /// From, to, and the file: the new name leads to it even where the disk doesn't know the old one.
     Rename(PathBuf, PathBuf, u64),
     Exchange(PathBuf, PathBuf),
     Remove(PathBuf),
 }
 
 impl Naming {
+    /// Returns the folder whose sync makes the change durable.
     fn folder(&self) -> &Path {
         let (Naming::Folder(path)
         | Naming::Name(path, _)
@@ -328,10 +356,10 @@ impl Naming {
     }
 }
 
-/// Names, of files and of folders (which have no number).
+/// The names of files, with their numbers, and of folders, which have none.
 type Names = BTreeMap<PathBuf, Option<u64>>;
 
-fn name(names: &mut Names, naming: &Naming) {
+fn apply_naming(names: &mut Names, naming: &Naming) {
     match naming {
         Naming::Folder(path) => drop(names.insert(path.clone(), None)),
         Naming::Name(path, file) => drop(names.insert(path.clone(), Some(*file))),
@@ -341,43 +369,50 @@ fn name(names: &mut Names, naming: &Naming) {
             names.insert(to.clone(), Some(*file));
         }
         Naming::Exchange(one, other) => {
-            let place = |path: PathBuf| match (path.strip_prefix(one), path.strip_prefix(other)) {
-                (Ok(inside), _) => other.join(inside),
-                (_, Ok(inside)) => one.join(inside),
-                _ => path,
-            };
-            // A path that nothing follows is joined without a slash.
-            let place = |path: PathBuf| place(path).components().collect();
-            *names = std::mem::take(names).into_iter().map(|(path, file)| (place(path), file)).collect();
+            let old_names = std::mem::take(names);
+            *names = old_names.into_iter().map(|(path, file)| (exchange_prefix(path, one, other), file)).collect();
         }
     }
+}
+
+/// Returns a path after `one` and `other` were exchanged, one of which it may begin with.
+fn exchange_prefix(path: PathBuf, one: &Path, other: &Path) -> PathBuf {
+    let exchanged = match (path.strip_prefix(one), path.strip_prefix(other)) {
+        (Ok(rest), _) => other.join(rest),
+        (_, Ok(rest)) => one.join(rest),
+        _ => return path,
+    };
+    // Joining an empty path adds a slash, which collecting the components removes.
+    exchanged.components().collect()
 }
 
 /// The disk after some events.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     inodes: BTreeMap<u64, Inode>,
-    /// Numbers are given again to later files: which file each means now.
+    /// The file that each inode number means now: the system reuses the numbers of removed files.
     ids: BTreeMap<u64, u64>,
     names: Names,
+    /// Changes of names that aren't synced, each with the number of its event.
     namings: Vec<(usize, Naming)>,
+    /// Syncs of folders that are in progress, each with the number of its event.
     syncing: Vec<(usize, PathBuf)>,
     pub mark: Mark,
     events: usize,
 }
 
-/// How much of what was not synced is on the disk.
+/// Chooses which of the unsynced changes are on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Luck {
     Nothing,
     Everything,
-    /// Each page by a coin.
+    /// All names, and a random state of each page.
     Pages,
-    /// Each sector by a coin, names too.
+    /// A random state of each sector, and random names.
     Sectors,
     /// Everything but one page.
     OneBehind,
-    /// Nothing but names and one page.
+    /// All names and one page.
     OneAhead,
 }
 
@@ -387,16 +422,17 @@ impl Luck {
 }
 
 impl Disk {
-    /// Whether there is anything that a crash may lose.
+    /// Returns true if a crash can't lose anything.
     pub fn is_synced(&self) -> bool {
-        self.namings.is_empty() && self.inodes.values().all(|inode| inode.since.is_empty() && inode.lens.is_empty())
+        self.namings.is_empty() && self.inodes.values().all(|inode| inode.dirty.is_empty() && inode.lens.is_empty())
     }
 
-    /// Whether a sync has failed, and the system takes pages for written that are not.
+    /// Returns true if a sync has failed, and pages may not be on the disk that the system treats as written.
     pub fn has_failed(&self) -> bool {
         self.inodes.values().any(|inode| !inode.stuck.is_empty())
     }
 
+    /// Returns the file that has an inode number now, and its identity on this disk.
     fn inode(&mut self, number: u64) -> (u64, &mut Inode) {
         let next = self.inodes.len() as u64;
         let id = *self.ids.entry(number).or_insert(next);
@@ -411,8 +447,9 @@ impl Disk {
             Event::Made(file, path) => {
                 self.ids.remove(file);
                 let (id, _) = self.inode(*file);
-                let naming = path.as_ref().map(|path| (number, Naming::Name(path.clone(), id)));
-                self.namings.extend(naming);
+                if let Some(path) = path {
+                    self.namings.push((number, Naming::Name(path.clone(), id)));
+                }
             }
             Event::Resize(file, len) => self.inode(*file).1.lens.push((number, *len)),
             Event::Put(file, offset, bytes) => {
@@ -428,11 +465,11 @@ impl Disk {
                 self.namings.push((number, Naming::Name(path.clone(), id)));
             }
             Event::Rename(from, to) => {
-                let file = self.named(from);
+                let file = self.file_at(from);
                 self.namings.push((number, Naming::Rename(from.clone(), to.clone(), file)));
             }
             Event::Link(from, to) => {
-                let file = self.named(from);
+                let file = self.file_at(from);
                 self.namings.push((number, Naming::Name(to.clone(), file)));
             }
             Event::Exchange(one, other) => {
@@ -444,7 +481,7 @@ impl Disk {
             Event::SyncedBytes(file, offset, len) => self.inode(*file).1.synced_bytes(*offset, *len),
             Event::Lost(file) => {
                 let (_, inode) = self.inode(*file);
-                inode.stuck = inode.since.keys().copied().collect();
+                inode.stuck = inode.dirty.keys().copied().collect();
             }
             Event::SyncFolder(path) => self.syncing.push((number, path.clone())),
             Event::SyncedFolder(path) => self.synced_folder(path),
@@ -452,22 +489,30 @@ impl Disk {
         }
     }
 
-    /// The file that has this name now.
-    fn named(&self, path: &Path) -> u64 {
+    /// Returns the file that has this name now.
+    fn file_at(&self, path: &Path) -> u64 {
         let mut names = self.names.clone();
-        self.namings.iter().for_each(|(_, naming)| name(&mut names, naming));
+        for (_, naming) in &self.namings {
+            apply_naming(&mut names, naming);
+        }
         names[path].unwrap()
     }
 
     fn synced_folder(&mut self, folder: &Path) {
-        let Some(at) = self.syncing.iter().position(|(_, path)| path == folder) else { return };
-        let (started, _) = self.syncing.remove(at);
-        let is_done = |(number, naming): &(usize, Naming)| *number < started && naming.folder() == folder;
-        self.namings.iter().filter(|naming| is_done(naming)).for_each(|(_, naming)| name(&mut self.names, naming));
-        self.namings.retain(|naming| !is_done(naming));
+        let Some(index) = self.syncing.iter().position(|(_, path)| path == folder) else { return };
+        let (started, _) = self.syncing.remove(index);
+        let mut unsynced = Vec::new();
+        for (number, naming) in std::mem::take(&mut self.namings) {
+            if number < started && naming.folder() == folder {
+                apply_naming(&mut self.names, &naming);
+            } else {
+                unsynced.push((number, naming));
+            }
+        }
+        self.namings = unsynced;
     }
 
-    /// The disk with only the front of what the event writes: a page may be written back while it is stored to.
+    /// Returns the disk with only the first part of the event's write: a page may be written back while it is stored to.
     pub fn torn(&self, event: &Event, dice: &mut Dice) -> Option<Disk> {
         let Event::Put(file, offset, bytes) = event else { return None };
         let len = 8 * dice.below(bytes.len() as u64 / 8 + 1) as usize;
@@ -476,77 +521,88 @@ impl Disk {
         Some(disk)
     }
 
-    /// What the disk may hold if the power fails now.
+    /// Returns a state that the disk may have if the power fails now.
     pub fn image(&self, luck: Luck, dice: &mut Dice) -> Image {
-        let is_there = |_: &usize| match luck {
-            Luck::Nothing => false,
-            Luck::Sectors => dice.below(2) == 0,
-            _ => true,
-        };
-        let there = (0..self.namings()).filter(is_there).collect();
-        self.image_with(&there, luck, dice)
+        let namings = (0..self.namings())
+            .filter(|_| match luck {
+                Luck::Nothing => false,
+                Luck::Sectors => dice.below(2) == 0,
+                _ => true,
+            })
+            .collect();
+        self.image_with(&namings, luck, dice)
     }
 
-    /// How many names were given, changed or taken that the disk may not know of.
+    /// Returns the number of unsynced changes of names.
     pub fn namings(&self) -> usize {
         self.namings.len()
     }
 
-    /// As [`Disk::image`], with these of the names that were given, changed or taken.
-    pub fn image_with(&self, there: &BTreeSet<usize>, luck: Luck, dice: &mut Dice) -> Image {
+    /// As [`Disk::image`], with the unsynced changes of names that are chosen by their indices.
+    pub fn image_with(&self, namings: &BTreeSet<usize>, luck: Luck, dice: &mut Dice) -> Image {
         let mut names = self.names.clone();
-        for &number in there {
-            name(&mut names, &self.namings[number].1);
+        for &index in namings {
+            apply_naming(&mut names, &self.namings[index].1);
         }
-        let dirty: u64 = self.inodes.values().map(|inode| inode.since.len() as u64).sum();
-        let (odd, mut seen) = (dice.below(dirty.max(1)), 0);
-        let mut chosen = BTreeMap::new();
+        let dirty_pages: u64 = self.inodes.values().map(|inode| inode.dirty.len() as u64).sum();
+        let exception = dice.below(dirty_pages.max(1));
+        let mut page_number = 0;
+        let mut contents = BTreeMap::new();
         for (&file, inode) in &self.inodes {
             let mut pages = inode.synced.clone();
-            for (&page, states) in &inode.since {
-                let old = inode.synced.get(&page).cloned();
-                if let Some(new) = choose(luck, seen == odd, old.as_ref(), states, dice) {
+            for (&page, states) in &inode.dirty {
+                let old = inode.synced.get(&page);
+                if let Some(new) = choose_page(luck, page_number == exception, old, states, dice) {
                     pages.insert(page, new);
                 }
-                seen += 1;
+                page_number += 1;
             }
-            chosen.insert(file, (choose_len(inode, luck, dice), pages));
+            contents.insert(file, (choose_len(inode, luck, dice), pages));
         }
         let mut image = Image::default();
         for (path, file) in names {
             match file {
                 None => image.folders.push(path),
-                Some(file) => image.files.push((path, chosen.get(&file).cloned().unwrap_or_default())),
+                Some(file) => image.files.push((path, contents.get(&file).cloned().unwrap_or_default())),
             }
         }
         image
     }
 }
 
-fn choose(luck: Luck, is_odd: bool, old: Option<&Page>, states: &[(usize, Page)], dice: &mut Dice) -> Option<Page> {
-    let any = |dice: &mut Dice| match dice.below(states.len() as u64 + 1) as usize {
-        0 => old.cloned(),
-        number => Some(states[number - 1].1.clone()),
-    };
+/// Chooses the state of one page, given its synced state and all later ones. `is_exception` is true for one page.
+fn choose_page(
+    luck: Luck,
+    is_exception: bool,
+    old: Option<&Page>,
+    states: &[(usize, Page)],
+    dice: &mut Dice,
+) -> Option<Page> {
     let newest = states.last().map(|(_, page)| page.clone());
     match luck {
         Luck::Nothing => old.cloned(),
         Luck::Everything => newest,
-        Luck::OneBehind if is_odd => any(dice),
+        Luck::OneBehind if is_exception => random_page(old, states, dice),
         Luck::OneBehind => newest,
-        Luck::OneAhead if is_odd => newest,
+        Luck::OneAhead if is_exception => newest,
         Luck::OneAhead => old.cloned(),
-        Luck::Pages => any(dice),
+        Luck::Pages => random_page(old, states, dice),
         Luck::Sectors => {
             let mut mixed = [0; PAGE];
-            for sector in mixed.chunks_mut(SECTOR).zip(0..) {
-                let (into, number) = sector;
-                if let Some(from) = any(dice) {
-                    into.copy_from_slice(&from[number * SECTOR..(number + 1) * SECTOR]);
+            for (index, sector) in mixed.chunks_mut(SECTOR).enumerate() {
+                if let Some(page) = random_page(old, states, dice) {
+                    sector.copy_from_slice(&page[index * SECTOR..(index + 1) * SECTOR]);
                 }
             }
             Some(Arc::new(mixed))
         }
+    }
+}
+
+fn random_page(old: Option<&Page>, states: &[(usize, Page)], dice: &mut Dice) -> Option<Page> {
+    match dice.below(states.len() as u64 + 1) as usize {
+        0 => old.cloned(),
+        number => Some(states[number - 1].1.clone()),
     }
 }
 
@@ -561,54 +617,55 @@ fn choose_len(inode: &Inode, luck: Luck, dice: &mut Dice) -> u64 {
     }
 }
 
+/// The size and the pages of a file.
 type Content = (u64, BTreeMap<u64, Page>);
 
-/// Files as a disk holds them.
+/// The files and folders on a disk after a power cut.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     folders: Vec<PathBuf>,
-    /// Path, and size and pages.
     files: Vec<(PathBuf, Content)>,
 }
 
 impl Image {
-    /// Makes the files, with `home` in the place of the folder `from` that the run was in.
+    /// Creates the files, in `home` instead of the folder `from` of the run.
     pub fn write(&self, from: &Path, home: &Path) {
-        let place = |path: &Path| home.join(path.strip_prefix(from).unwrap());
         for folder in &self.folders {
-            std::fs::create_dir(place(folder)).unwrap();
+            std::fs::create_dir(relocate(folder, from, home)).unwrap();
         }
         for (path, (len, pages)) in &self.files {
-            let Ok(file) = File::options().write(true).create_new(true).open(place(path)) else {
-                // The name of a file in a folder whose own name was lost.
+            let target = relocate(path, from, home);
+            let Ok(file) = File::options().write(true).create_new(true).open(target) else {
+                // The file is in a folder whose own name was lost.
                 assert!(!self.folders.iter().any(|folder| path.parent() == Some(folder)), "{}", path.display());
                 continue;
             };
             file.set_len(*len).unwrap();
             for (page, bytes) in pages {
-                let at = page * PAGE as u64;
-                let end = (len.saturating_sub(at)).min(PAGE as u64) as usize;
-                file.write_all_at(&bytes[..end], at).unwrap();
+                let offset = page * PAGE as u64;
+                let end = (len.saturating_sub(offset)).min(PAGE as u64) as usize;
+                file.write_all_at(&bytes[..end], offset).unwrap();
             }
         }
     }
 
-    /// The disk on which the image is all there is, and the files' numbers are what they are called now.
+    /// Returns a disk with exactly these files, all synced, and the inode numbers that they have in `home`.
     pub fn disk(&self, from: &Path, home: &Path, mark: Mark) -> Disk {
-        use std::os::unix::fs::MetadataExt;
         let mut disk = Disk { mark, ..Disk::default() };
-        let place = |path: &Path| home.join(path.strip_prefix(from).unwrap());
         for folder in &self.folders {
-            disk.names.insert(place(folder), None);
+            disk.names.insert(relocate(folder, from, home), None);
         }
         for (path, (len, pages)) in &self.files {
-            let Ok(data) = std::fs::metadata(place(path)) else { continue };
-            let (synced, now) = (pages.clone(), pages.clone());
-            let inode = Inode { synced, now, synced_len: *len, ..Inode::default() };
-            let (id, place_of) = disk.inode(data.ino());
-            *place_of = inode;
-            disk.names.insert(place(path), Some(id));
+            let Ok(metadata) = std::fs::metadata(relocate(path, from, home)) else { continue };
+            let (id, inode) = disk.inode(metadata.ino());
+            *inode = Inode { synced: pages.clone(), cached: pages.clone(), synced_len: *len, ..Inode::default() };
+            disk.names.insert(relocate(path, from, home), Some(id));
         }
         disk
     }
+}
+
+/// Returns a path in `from` as a path in `to`.
+fn relocate(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    to.join(path.strip_prefix(from).unwrap())
 }

@@ -1,5 +1,5 @@
-//! What many tests of tables begin with, and how they look at them.
-#![allow(dead_code, reason = "some programs of tests use a part of it")]
+//! Batches, options and helpers that many tests of tables share.
+#![allow(dead_code, reason = "some test programs use only some of these")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,35 +12,37 @@ use tempfile::TempDir;
 
 use crate::wait::wait_until;
 
-/// A folder in memory, where there is a file system of it: what is synced there takes no time.
+/// Creates a temporary directory in memory if the system has such a file system: syncs take no time there.
 pub fn folder_in_memory() -> TempDir {
-    let memory = Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir());
-    tempfile::tempdir_in(memory.unwrap_or_else(std::env::temp_dir)).unwrap()
+    let shared_memory = PathBuf::from("/dev/shm");
+    let parent = if shared_memory.is_dir() { shared_memory } else { std::env::temp_dir() };
+    tempfile::tempdir_in(parent).unwrap()
 }
 
-/// Rows of one column: `n`, without nulls.
-pub fn numbers(numbers: impl IntoIterator<Item = i64>) -> RecordBatch {
+/// Returns a batch of one column `n` without nulls.
+pub fn number_batch(numbers: impl IntoIterator<Item = i64>) -> RecordBatch {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
     RecordBatch::try_from_iter([("n", numbers)]).unwrap()
 }
 
-pub fn schema_of_numbers() -> SchemaRef {
-    numbers([]).schema()
+/// Returns the schema of [`number_batch`].
+pub fn number_schema() -> SchemaRef {
+    number_batch([]).schema()
 }
 
-/// Rows of two columns without nulls: `n`, and `text`, which is `row 7` beside 7.
-pub fn texts(numbers: std::ops::Range<i64>) -> RecordBatch {
+/// Returns a batch of the columns `n` and `text` without nulls; `text` is `row 7` where `n` is 7.
+pub fn text_batch(numbers: std::ops::Range<i64>) -> RecordBatch {
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values(numbers.clone().map(|n| format!("row {n}"))));
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
     RecordBatch::try_from_iter([("n", numbers), ("text", texts)]).unwrap()
 }
 
-/// Segments of so many rows, which are never synced.
+/// Returns options for segments of `segment_rows` rows that are never synced.
 pub fn unsynced(segment_rows: u64) -> WriterOptions {
     WriterOptions { segment_rows: Some(segment_rows), sync: SyncPolicy::Never, ..WriterOptions::default() }
 }
 
-/// Copies the directory of a table, so that it is another one with the same rows.
+/// Copies the directory of a table.
 pub fn copy_table(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -49,21 +51,26 @@ pub fn copy_table(from: &Path, to: &Path) {
     }
 }
 
-/// The numbers in the first column.
-pub fn numbers_of(dataset: &Dataset) -> Vec<i64> {
-    let number = |row: arrowwood::Result<arrowwood::Row<'_>>| match row.unwrap().get(0).unwrap() {
-        Value::Int(number) => number,
-        other => panic!("{other}"),
-    };
-    dataset.rows().map(number).collect()
+/// Returns the numbers in the first column.
+pub fn read_numbers(dataset: &Dataset) -> Vec<i64> {
+    let mut numbers = Vec::new();
+    for row in dataset.rows() {
+        match row.unwrap().get(0).unwrap() {
+            Value::Int(number) => numbers.push(number),
+            other => panic!("{other}"),
+        }
+    }
+    numbers
 }
 
-/// Waits until the one thread that works in the background for all writers has synced another table a few times, so that
-/// what was due elsewhere has had its turn.
-pub fn await_turns_in_background() {
+/// Waits until everything that is due by now in the background was done.
+///
+/// One thread syncs the tables of all writers in turn. When it has synced another table a few times, the others had
+/// their turn, too.
+pub fn wait_for_background_syncs() {
     let folder = folder_in_memory();
     let options = WriterOptions { sync: SyncPolicy::Every(Duration::from_millis(1)), ..WriterOptions::default() };
-    let mut writer = Writer::open(folder.path().join("t"), Some(schema_of_numbers()), &options).unwrap();
+    let mut writer = Writer::open(folder.path().join("t"), Some(number_schema()), &options).unwrap();
     for n in 0..10 {
         writer.append_row(&[Value::Int(n)]).unwrap();
         writer.commit().unwrap();

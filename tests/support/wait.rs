@@ -1,44 +1,44 @@
-//! Waits of tests: each is for a condition, has an end, and says there what it awaited.
+//! Waiting for conditions, with a timeout that names the condition.
 
-#![allow(dead_code, reason = "some programs of tests use one of these")]
+#![allow(dead_code, reason = "some test programs use only one of these")]
 
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes that comes at all, also on a machine with much else to do.
+/// The timeout of waits, which is longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Between two looks: the test loses little, and what it awaits gets the processor.
-const PAUSE: Duration = Duration::from_millis(1);
+/// The pause between two polls, which leaves the processor to the awaited thread or process.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Waits until `is_so`; `what` says in a failure what that is.
+/// Waits until `is_so` returns true; panics with `what` if it doesn't within [`PATIENCE`].
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     wait_for(what, || is_so().then_some(()));
 }
 
-/// Waits for what `look` finds, and returns it.
+/// Polls until `poll` returns a value, and returns it; panics with `what` if there is none within [`PATIENCE`].
 #[track_caller]
-pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    match within_patience(look) {
-        Some(found) => found,
+pub fn wait_for<T>(what: &str, poll: impl FnMut() -> Option<T>) -> T {
+    match within_patience(poll) {
+        Some(value) => value,
         None => panic!("{what}: not within {PATIENCE:?}"),
     }
 }
 
-/// Waits for what `look` finds; returns `None` if it finds nothing within `PATIENCE`.
-pub fn within_patience<T>(look: impl FnMut() -> Option<T>) -> Option<T> {
-    within(PATIENCE, look)
+/// Polls until `poll` returns a value; returns `None` if there is none within [`PATIENCE`].
+pub fn within_patience<T>(poll: impl FnMut() -> Option<T>) -> Option<T> {
+    within(PATIENCE, poll)
 }
 
-/// As `within_patience`, within `time`.
-pub fn within<T>(time: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let begun = Instant::now();
+/// Polls until `poll` returns a value; returns `None` if there is none within `timeout`.
+pub fn within<T>(timeout: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = Instant::now();
     loop {
-        // The last look comes after the end: this process may have been stopped meanwhile.
-        let is_last = begun.elapsed() >= time;
-        match look() {
-            None if !is_last => std::thread::sleep(PAUSE),
-            found => return found,
+        // Polls once more after the timeout, as this process may have been stopped meanwhile.
+        let is_last = start.elapsed() >= timeout;
+        match poll() {
+            None if !is_last => std::thread::sleep(POLL_INTERVAL),
+            value => return value,
         }
     }
 }

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use arrowwood::{AggregateFunction, Dataset, ErrorKind, IncrementalAggregation, Value, Writer, open};
 use tempfile::TempDir;
 
-use crate::tables::{numbers, numbers_of, schema_of_numbers, unsynced};
+use crate::tables::{number_batch, number_schema, read_numbers, unsynced};
 
 /// A table of rows 0 to 92, in segments of ten.
 fn table() -> (TempDir, PathBuf, Writer) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
-    let mut writer = Writer::open(&path, Some(schema_of_numbers()), &unsynced(10)).unwrap();
+    let mut writer = Writer::open(&path, Some(number_schema()), &unsynced(10)).unwrap();
     append(&mut writer, 0..92);
     (folder, path, writer)
 }
 
 fn append(writer: &mut Writer, rows: std::ops::Range<i64>) {
-    writer.append(&numbers(rows)).unwrap();
+    writer.append(&number_batch(rows)).unwrap();
     writer.commit().unwrap();
 }
 
@@ -46,7 +46,7 @@ fn a_refresh_leaves_out_what_was_dropped() {
     assert!(!idle.is_newest());
     assert_eq!(idle.first_row(), 0, "an older dataset does not change");
     let newer = idle.refresh().unwrap();
-    assert_eq!((newer.first_row(), numbers_of(&newer)), (50, (50..92).collect()));
+    assert_eq!((newer.first_row(), read_numbers(&newer)), (50, (50..92).collect()));
     assert!(newer.is_newest());
     // However many commits come between two refreshes.
     for (number, commits) in [1, 2, 3].into_iter().enumerate() {
@@ -60,7 +60,7 @@ fn a_refresh_leaves_out_what_was_dropped() {
         let (before, _) = &behind[number];
         let newer = before.refresh().unwrap();
         assert_eq!(newer.first_row(), first);
-        assert_eq!(numbers_of(&newer), (first as i64..writer.rows() as i64).collect::<Vec<_>>());
+        assert_eq!(read_numbers(&newer), (first as i64..writer.rows() as i64).collect::<Vec<_>>());
     }
     for (before, _) in &behind {
         assert_eq!(before.refresh().unwrap().first_row(), 80);
@@ -80,7 +80,7 @@ fn a_refresh_behind_rows_that_were_not_found_has_none_of_them() {
     assert!(before.is_newest());
     assert_eq!(gone(&before).kind(), ErrorKind::NotFound);
     let newer = before.refresh().unwrap();
-    assert_eq!(numbers_of(&newer), (50..92).collect::<Vec<_>>());
+    assert_eq!(read_numbers(&newer), (50..92).collect::<Vec<_>>());
     assert!(newer.is_newest());
     assert_eq!(newer.refresh().unwrap().row(0).unwrap().get(0).unwrap().to_string(), "50");
     assert_eq!(answer(&mut counted), expected(42, 50));
@@ -89,7 +89,7 @@ fn a_refresh_behind_rows_that_were_not_found_has_none_of_them() {
     arrowwood::compact(&path, |_, _| ()).unwrap();
     let (ended, mut writer) = (open(&path).unwrap(), Writer::open(&path, None, &unsynced(10)).unwrap());
     assert_eq!(writer.drop_before(80).unwrap(), 30);
-    assert_eq!(numbers_of(&ended.refresh().unwrap()), (80..92).collect::<Vec<_>>());
+    assert_eq!(read_numbers(&ended.refresh().unwrap()), (80..92).collect::<Vec<_>>());
 }
 
 #[test]
@@ -121,11 +121,11 @@ fn rows_that_are_not_committed_stay_so_when_others_are_dropped() {
     let seen = open(&path).unwrap();
     assert_eq!((seen.len().unwrap(), seen.positions().unwrap()["source"]), (62, 5));
     // Over the end of the live segment, too.
-    writer.append(&numbers(93..115)).unwrap();
+    writer.append(&number_batch(93..115)).unwrap();
     writer.drop_before(40).unwrap();
     assert_eq!(open(&path).unwrap().len().unwrap(), 52);
     writer.rollback();
     append(&mut writer, 92..95);
-    assert_eq!(numbers_of(&seen.refresh().unwrap()), (40..95).collect::<Vec<_>>());
+    assert_eq!(read_numbers(&seen.refresh().unwrap()), (40..95).collect::<Vec<_>>());
     assert!(arrowwood::check(&path, |_, _| ()).unwrap().is_good());
 }

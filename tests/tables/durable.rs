@@ -10,7 +10,7 @@ use std::time::Duration;
 use arrowwood::simulate::{FileSystem, FsObserver, FsOp};
 use arrowwood::{ErrorKind, SyncPolicy, Value, Writer, WriterOptions, check, open, parse_schema, table_stat};
 
-use crate::tables::{await_turns_in_background, schema_of_numbers};
+use crate::tables::{number_schema, wait_for_background_syncs};
 use crate::thread::Thread;
 use crate::wait::wait_until;
 
@@ -118,7 +118,7 @@ impl Table {
     }
 
     fn writer(&self) -> Writer {
-        Writer::open(self.path(), Some(schema_of_numbers()), &self.options).unwrap()
+        Writer::open(self.path(), Some(number_schema()), &self.options).unwrap()
     }
 
     /// The row after the last durable one, as others see it.
@@ -201,7 +201,7 @@ fn the_background_thread_does_not_sync_after_a_sync_that_has_failed() {
     let syncs = table.disk.syncs();
     let end = writer.durable_rows();
     assert!(end < writer.rows());
-    await_turns_in_background();
+    wait_for_background_syncs();
     table.check(&writer, end);
     assert_eq!(table.disk.syncs(), syncs);
 }

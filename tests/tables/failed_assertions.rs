@@ -12,7 +12,7 @@ use arrowwood::{
 };
 
 use crate::failing_assertion::{FailingAssertion, TEXT};
-use crate::tables::{folder_in_memory, numbers, numbers_of, schema_of_numbers};
+use crate::tables::{folder_in_memory, number_batch, number_schema, read_numbers};
 
 /// A call of a writer, whose appended rows are numbered from 0 on.
 struct Call {
@@ -24,7 +24,7 @@ struct Call {
 
 fn next_numbers(writer: &Writer, count: i64) -> RecordBatch {
     let next = writer.rows() as i64;
-    numbers(next..next + count)
+    number_batch(next..next + count)
 }
 
 const CALLS: &[Call] = &[
@@ -64,7 +64,7 @@ fn check_rows(table: &Path, ends: &RangeInclusive<u64>, committed: u64, what: &s
     let end = read.first_row() + read.len().unwrap();
     assert!(end == committed || end == *ends.end(), "{what}: {end} rows, expected {committed} or {}", ends.end());
     let expected: Vec<i64> = (read.first_row() as i64..end as i64).collect();
-    assert_eq!(numbers_of(&read), expected, "{what}");
+    assert_eq!(read_numbers(&read), expected, "{what}");
     read.validate(|_, _| ()).unwrap();
 }
 
@@ -76,11 +76,11 @@ fn fail_at(number: u64, sync: SyncPolicy) -> bool {
     let medium = FileSystem::with_observer(assertion.clone());
     let options = WriterOptions { sync, segment_rows: Some(4), medium, ..WriterOptions::default() };
     assertion.arm(number);
-    let mut writer = match Writer::open(&table, Some(schema_of_numbers()), &options) {
+    let mut writer = match Writer::open(&table, Some(number_schema()), &options) {
         Ok(writer) => writer,
         Err(e) => {
             assert_is_assertion(&e, "open");
-            let after = Writer::open(&table, Some(schema_of_numbers()), &WriterOptions::default()).unwrap();
+            let after = Writer::open(&table, Some(number_schema()), &WriterOptions::default()).unwrap();
             assert_eq!(after.rows(), 0);
             return true;
         }

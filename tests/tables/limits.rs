@@ -17,7 +17,7 @@ use arrowwood::mapping::{self, ChangeCheck, FileSystem, Mapping, Mode, SharedFil
 use arrowwood::simulate::limit_mappings;
 use arrowwood::{Error, ErrorKind, GrowableBuffer, SyncPolicy, Writer, WriterOptions, follow, open};
 
-use crate::tables::{numbers, schema_of_numbers};
+use crate::tables::{number_batch, number_schema};
 use crate::wait::PATIENCE;
 
 const ROLE: &str = "ARROWWOOD_LIMITS_ROLE";
@@ -30,12 +30,12 @@ fn is_long() -> bool {
 
 fn writer(table: &str, segment_rows: u64, sync: SyncPolicy) -> Result<Writer, Error> {
     let options = WriterOptions { segment_rows: Some(segment_rows), sync, ..WriterOptions::default() };
-    Writer::open(table, Some(schema_of_numbers()), &options)
+    Writer::open(table, Some(number_schema()), &options)
 }
 
 /// Rows `start .. start + count`, each of which is its own number.
 fn rows(start: u64, count: u64) -> RecordBatch {
-    numbers(start as i64..(start + count) as i64)
+    number_batch(start as i64..(start + count) as i64)
 }
 
 /// Panics unless the table is rows `0 .. count`.
@@ -164,7 +164,7 @@ fn a_table_of_more_segments_than_files_may_be_mapped() {
         // Dense segments of the same schema, which arrow-rs writes more quickly.
         for first in (8 * 300..8 * segments).step_by(8) {
             let file = std::fs::File::create(folder.path().join(format!("ticks/{first:020}.arrow"))).unwrap();
-            let mut file = arrow_ipc::writer::FileWriter::try_new(file, &schema_of_numbers()).unwrap();
+            let mut file = arrow_ipc::writer::FileWriter::try_new(file, &number_schema()).unwrap();
             file.write(&rows(first, 8)).unwrap();
             file.finish().unwrap();
         }
@@ -230,7 +230,7 @@ fn a_dataset_of_more_files_than_may_be_open_and_mapped() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..if is_long() { 100_000 } else { 600 } {
         let file = std::fs::File::create(folder.path().join(format!("{number:06}.arrow"))).unwrap();
-        let mut file = arrow_ipc::writer::FileWriter::try_new(file, &schema_of_numbers()).unwrap();
+        let mut file = arrow_ipc::writer::FileWriter::try_new(file, &number_schema()).unwrap();
         file.write(&rows(8 * number, 8)).unwrap();
         file.finish().unwrap();
     }

@@ -3,11 +3,11 @@
 #[macro_use]
 #[path = "../support/alone.rs"]
 mod alone;
-#[path = "../support/camera.rs"]
-mod camera;
 #[expect(dead_code, reason = "these tests have batches of their own")]
 #[path = "../support/columns.rs"]
 mod columns;
+#[path = "../support/crash_snapshots.rs"]
+mod crash_snapshots;
 #[path = "../support/dice.rs"]
 mod dice;
 #[path = "../support/failing_assertion.rs"]

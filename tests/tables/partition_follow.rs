@@ -11,7 +11,7 @@ use arrowwood::{
     alter, drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
 };
 
-use crate::tables::numbers;
+use crate::tables::number_batch;
 use crate::wait::wait_until;
 
 fn host(name: &str) -> [(&str, Value<'_>); 1] {
@@ -25,7 +25,7 @@ fn small(segment_rows: u64) -> WriterOptions {
 fn write(table: &Path, name: &str, range: std::ops::Range<i64>) {
     let schema = Some(Arc::new(parse_schema("n: int64").unwrap()));
     let mut writer = partition_writer(table, &host(name), schema, &small(8)).unwrap();
-    writer.append(&numbers(range)).unwrap();
+    writer.append(&number_batch(range)).unwrap();
     writer.close().unwrap();
 }
 
@@ -105,7 +105,7 @@ fn a_new_partition_that_cannot_be_read_does_not_hide_others() {
 fn write_beside(table: &Path, name: &str, range: std::ops::Range<i64>) {
     let schema = Some(Arc::new(parse_schema("n: int64").unwrap()));
     let mut writer = Writer::open(table.join(format!("host={name}")), schema, &small(8)).unwrap();
-    writer.append(&numbers(range)).unwrap();
+    writer.append(&number_batch(range)).unwrap();
     writer.close().unwrap();
 }
 
@@ -150,7 +150,7 @@ fn a_partition_that_can_not_be_opened_is_told_after_the_rows_of_others() {
             fs::write(table.join(bad).join("00000000000000000000.arrow"), "nonsense").unwrap();
         }
         let mut writer = Writer::open(table.join("host=a"), None, &small(8)).unwrap();
-        writer.append(&numbers(1..3)).unwrap();
+        writer.append(&number_batch(1..3)).unwrap();
         writer.close().unwrap();
         let (found, errors) = polled(&mut follower, 4);
         assert!(found == ["a1", "a2"] && errors.len() == 3, "{bad}: {found:?} {errors:?}");
@@ -194,11 +194,11 @@ fn a_partition_sorted_before_its_rows_were_returned_is_followed_once() {
         partition_writer(table, &host(name), schema, &options).unwrap()
     };
     let mut a = open_partition("a");
-    a.append(&numbers(0..1)).unwrap();
+    a.append(&number_batch(0..1)).unwrap();
     a.commit().unwrap();
     let mut b = open_partition("b");
     for range in [100..120, 50..70] {
-        b.append(&numbers(range)).unwrap();
+        b.append(&number_batch(range)).unwrap();
         b.commit().unwrap();
     }
     // With all segments opened: the older directory's rows can still be read then.
@@ -210,7 +210,7 @@ fn a_partition_sorted_before_its_rows_were_returned_is_followed_once() {
     let sorted = shown(&open(table).unwrap().slice(1, 40).unwrap());
     assert!(sorted.contains(&"b50".to_owned()) && sorted.contains(&"b119".to_owned()), "{sorted:?}");
     assert_eq!(polled(&mut follower, 20), (sorted, Vec::new()));
-    b.append(&numbers(200..201)).unwrap();
+    b.append(&number_batch(200..201)).unwrap();
     b.commit().unwrap();
     assert_eq!(awaited(&mut follower, 1).0, ["b200"]);
 }

@@ -10,11 +10,11 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{FileSystem, FsObserver, FsOp, compact_on};
 use arrowwood::{CompactOptions, ErrorKind, LatePolicy, Value, Writer, WriterOptions, open, partition_writer};
 
-use crate::tables::{folder_in_memory, numbers, numbers_of, schema_of_numbers, unsynced};
+use crate::tables::{folder_in_memory, number_batch, number_schema, read_numbers, unsynced};
 use crate::wait::wait_for;
 
 fn numbers_in(table: &Path) -> Vec<i64> {
-    numbers_of(&open(table).unwrap())
+    read_numbers(&open(table).unwrap())
 }
 
 fn wider_schema() -> SchemaRef {
@@ -37,8 +37,8 @@ const OTHERS: i64 = 47;
 /// Renames a table's directory, and makes another table where it was.
 fn take_name(table: &Path, old: &Path) -> Writer {
     std::fs::rename(table, old).unwrap();
-    let mut writer = Writer::open(table, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
-    writer.append(&numbers((0..OTHERS).map(|n| -n))).unwrap();
+    let mut writer = Writer::open(table, Some(number_schema()), &options(&FileSystem::default())).unwrap();
+    writer.append(&number_batch((0..OTHERS).map(|n| -n))).unwrap();
     writer.commit().unwrap();
     writer.sync().unwrap();
     writer
@@ -88,11 +88,11 @@ impl FsObserver for Mover {
 fn play(table: &Path, medium: &FileSystem) -> (Vec<i64>, Option<arrowwood::Error>) {
     let mut kept = Vec::new();
     let mut steps = || {
-        let mut writer = Writer::open(table, Some(schema_of_numbers()), &options(medium))?;
+        let mut writer = Writer::open(table, Some(number_schema()), &options(medium))?;
         // Each segment has late rows.
         for turn in 0..3 {
             let late = || (0..14).map(|n| 100 * (n % 5) + 14 * turn + n);
-            writer.append(&numbers(late()))?;
+            writer.append(&number_batch(late()))?;
             writer.commit()?;
             kept.extend(late());
         }
@@ -129,7 +129,7 @@ fn a_writer_whose_directory_is_renamed_leaves_the_table_alone_that_gets_its_name
         // Its rows, its writer's too, are as they were.
         assert_eq!(numbers_in(&table), (0..OTHERS).map(|n| -n).collect::<Vec<_>>(), "act {at}: {told:?}");
         for n in 0..30 {
-            other.append(&numbers([n])).unwrap();
+            other.append(&number_batch([n])).unwrap();
             other.commit().unwrap_or_else(|e| panic!("act {at}: {e}"));
         }
         other.close().unwrap();
@@ -156,9 +156,9 @@ fn a_compaction_of_a_renamed_directory_is_told_so_whatever_it_has_read() {
         for at in 1.. {
             let home = folder_in_memory();
             let (table, old) = (home.path().join("ticks"), home.path().join("ticks.old"));
-            let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
+            let mut writer = Writer::open(&table, Some(number_schema()), &options(&FileSystem::default())).unwrap();
             for turn in 0..4 {
-                writer.append(&numbers((0..13).map(|n| 100 * (n % 5) + 13 * turn + n))).unwrap();
+                writer.append(&number_batch((0..13).map(|n| 100 * (n % 5) + 13 * turn + n))).unwrap();
                 writer.commit().unwrap();
             }
             let (mut calls, mut other) = (0, None);
@@ -187,13 +187,13 @@ fn a_compaction_of_a_renamed_directory_is_told_so_whatever_it_has_read() {
 fn a_writer_is_told_that_its_directory_was_renamed_and_loses_no_committed_row() {
     let home = folder_in_memory();
     let table = home.path().join("ticks");
-    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &WriterOptions::default()).unwrap();
-    writer.append(&numbers([0])).unwrap();
+    let mut writer = Writer::open(&table, Some(number_schema()), &WriterOptions::default()).unwrap();
+    writer.append(&number_batch([0])).unwrap();
     writer.commit().unwrap();
     let old = home.path().join("ticks.old");
     std::fs::rename(&table, &old).unwrap();
     let told = wait_for("the error of a writer whose directory was renamed", || {
-        writer.append(&numbers([1])).unwrap();
+        writer.append(&number_batch([1])).unwrap();
         writer.commit().err()
     });
     assert_eq!(told.kind(), ErrorKind::FileChanged);
@@ -268,15 +268,15 @@ fn child() {
         copies: copies.clone(),
         count: Mutex::new(0),
     }));
-    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&medium)).unwrap();
+    let mut writer = Writer::open(&table, Some(number_schema()), &options(&medium)).unwrap();
     for turn in 0..4 {
-        writer.append(&numbers(12 * turn..12 * (turn + 1))).unwrap();
+        writer.append(&number_batch(12 * turn..12 * (turn + 1))).unwrap();
         writer.commit().unwrap();
     }
     assert!(writer.compact(|_, _| ()).unwrap() > 1);
     let told = writer.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ());
     assert_eq!(told.unwrap(), 0, "nothing is out of order");
-    writer.append(&numbers(0..48)).unwrap();
+    writer.append(&number_batch(0..48)).unwrap();
     writer.commit().unwrap();
     let told = writer.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ()).unwrap_err();
     assert!(told.message().contains("table's place"), "{told}");
@@ -295,12 +295,12 @@ fn child() {
         parts += names(".part");
         // Readers take no notice, and the next writer finishes or removes what there is, wherever its own would be.
         let seen = open(&copy).map_or(0, |seen| seen.len().unwrap()) as usize;
-        let mut writer = Writer::open(&copy, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
+        let mut writer = Writer::open(&copy, Some(number_schema()), &options(&FileSystem::default())).unwrap();
         let there = writer.committed_rows() as usize;
         assert!(there >= seen && there.is_multiple_of(12), "{seen}, then {there}");
         assert_eq!(numbers_in(&copy), all[..there]);
         assert_eq!(names(""), 0, "nothing is left");
-        writer.append(&numbers(100..125)).unwrap();
+        writer.append(&number_batch(100..125)).unwrap();
         writer.commit().unwrap();
         writer.close().unwrap();
         assert!(arrowwood::check(&copy, |_, _| ()).unwrap().is_good());
@@ -343,8 +343,8 @@ fn a_partition_that_was_being_dropped_is_removed_by_the_next_writer() {
     let filled = |name: &str| {
         let table = root.join(name);
         std::fs::create_dir_all(&table).unwrap();
-        let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
-        writer.append(&numbers(0..25)).unwrap();
+        let mut writer = Writer::open(&table, Some(number_schema()), &options(&FileSystem::default())).unwrap();
+        writer.append(&number_batch(0..25)).unwrap();
         writer.commit().unwrap();
         (table, writer)
     };
@@ -395,8 +395,8 @@ fn a_linked_partition_beside_segments_is_refused() {
     let table = home.path().join("t");
     let elsewhere = home.path().join("elsewhere");
     for path in [&table, &elsewhere] {
-        let mut writer = Writer::open(path, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
-        writer.append(&numbers(0..5)).unwrap();
+        let mut writer = Writer::open(path, Some(number_schema()), &options(&FileSystem::default())).unwrap();
+        writer.append(&number_batch(0..5)).unwrap();
         writer.close().unwrap();
     }
     for ignored in [".host=a", "_host=a", "=a"] {
@@ -477,7 +477,7 @@ fn names_of_all_new_directories_are_on_the_disk() {
     for host in ["a", "b"] {
         // Those that are there may be of a writer that was killed.
         let disk = Arc::new(SyncedFolders::default());
-        partition_writer(&table, &keys(host), Some(schema_of_numbers()), &disk.options()).unwrap().close().unwrap();
+        partition_writer(&table, &keys(host), Some(number_schema()), &disk.options()).unwrap().close().unwrap();
         let day = table.join("day=1");
         assert!(disk.has_all(&[&folder.path().join("new"), &table, &day, &day.join(format!("host={host}"))]));
         assert_eq!(disk.has_all(&[folder.path()]), host == "a");
@@ -490,10 +490,10 @@ fn the_name_of_a_directory_whose_maker_was_killed_is_on_the_disk() {
     let table = folder.path().join("t");
     let killed = Arc::new(SyncedFolders::default());
     *killed.broken.lock().unwrap() = Some(folder.path().to_path_buf());
-    Writer::open(&table, Some(schema_of_numbers()), &killed.options()).unwrap_err();
+    Writer::open(&table, Some(number_schema()), &killed.options()).unwrap_err();
     assert!(table.is_dir());
     let disk = Arc::new(SyncedFolders::default());
-    Writer::open(&table, Some(schema_of_numbers()), &disk.options()).unwrap().close().unwrap();
+    Writer::open(&table, Some(number_schema()), &disk.options()).unwrap().close().unwrap();
     assert!(disk.has_all(&[folder.path(), &table]));
 }
 
@@ -503,10 +503,10 @@ fn a_commit_that_got_one_of_two_names_is_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
     let segment = |row: u64| table.join(format!("{row:020}.arrow"));
-    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options(&FileSystem::default())).unwrap();
-    writer.append(&numbers(0..5)).unwrap();
+    let mut writer = Writer::open(&table, Some(number_schema()), &options(&FileSystem::default())).unwrap();
+    writer.append(&number_batch(0..5)).unwrap();
     writer.commit().unwrap();
-    writer.append(&numbers(5..25)).unwrap();
+    writer.append(&number_batch(5..25)).unwrap();
     std::fs::write(segment(20), "in the way").unwrap();
     writer.commit().unwrap_err();
     let seen_by_others = || {
@@ -519,7 +519,7 @@ fn a_commit_that_got_one_of_two_names_is_not_shown() {
     std::fs::remove_file(segment(20)).unwrap();
     assert_eq!(open(&table).unwrap().len().unwrap(), 5);
     let mut writer = Writer::open(&table, None, &options(&FileSystem::default())).unwrap();
-    writer.append(&numbers(5..25)).unwrap();
+    writer.append(&number_batch(5..25)).unwrap();
     writer.close().unwrap();
     assert_eq!(open(&table).unwrap().len().unwrap(), 25);
 }
@@ -531,14 +531,14 @@ fn a_writer_whose_segment_has_only_other_names_is_told() {
     let table = folder.path().join("t");
     // It looks a hundred times a second, and only for the segment that grows, so that one must not get full before.
     let options = WriterOptions { segment_rows: Some(1 << 20), ..options(&FileSystem::default()) };
-    let mut writer = Writer::open(&table, Some(schema_of_numbers()), &options).unwrap();
-    writer.append(&numbers(0..5)).unwrap();
+    let mut writer = Writer::open(&table, Some(number_schema()), &options).unwrap();
+    writer.append(&number_batch(0..5)).unwrap();
     writer.commit().unwrap();
     let live = table.join("00000000000000000000.arrow");
     std::fs::hard_link(&live, folder.path().join("backup")).unwrap();
     std::fs::remove_file(&live).unwrap();
     let told = wait_for("the error of a writer whose segment was removed", || {
-        writer.append(&numbers(0..1)).unwrap();
+        writer.append(&number_batch(0..1)).unwrap();
         writer.commit().err()
     });
     assert_eq!(told.kind(), ErrorKind::FileChanged);

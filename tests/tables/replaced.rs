@@ -11,7 +11,7 @@ use arrowwood::{
     follow_partitions, open, parse_schema, partition_path, partition_writer,
 };
 
-use crate::tables::texts;
+use crate::tables::text_batch;
 use crate::wait::{PATIENCE, wait_until};
 
 const FIRST: &str = "00000000000000000000.arrow";
@@ -27,15 +27,15 @@ fn writer(table: &Path, segment_rows: u64) -> Writer {
 
 fn fill(table: &Path, segment_rows: u64, numbers: std::ops::Range<i64>) {
     let mut writer = writer(table, segment_rows);
-    writer.append(&texts(numbers)).unwrap();
+    writer.append(&text_batch(numbers)).unwrap();
     writer.close().unwrap();
 }
 
 fn fill_partition(table: &Path, segment_rows: u64, numbers: std::ops::Range<i64>) {
     let mut writer =
-        partition_writer(table, &[("host", Value::Str("a"))], Some(texts(0..0).schema()), &options(segment_rows))
+        partition_writer(table, &[("host", Value::Str("a"))], Some(text_batch(0..0).schema()), &options(segment_rows))
             .unwrap();
-    writer.append(&texts(numbers)).unwrap();
+    writer.append(&text_batch(numbers)).unwrap();
     writer.close().unwrap();
 }
 

@@ -17,7 +17,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::simulate_rest;
 use arrowwood::{SyncPolicy, Value, Writer, WriterOptions, open};
 
-use crate::tables::{await_turns_in_background, copy_table};
+use crate::tables::{copy_table, wait_for_background_syncs};
 
 const ROW: usize = 16;
 const PAGE: usize = 4096;
@@ -160,7 +160,7 @@ impl Script {
         let said = self.act(command, &rest);
         if self.writer.is_some() {
             // What a commit leaves to the thread is published by then.
-            await_turns_in_background();
+            wait_for_background_syncs();
         }
         let now = files(&self.folder);
         let changes = dump_all(&self.files, &now);

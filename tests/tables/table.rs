@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{FileSystem, FsObserver, FsOp};
 use arrowwood::{Dataset, ErrorKind, SyncPolicy, Value, Writer, WriterOptions, follow, open};
 
-use crate::camera::Camera;
+use crate::crash_snapshots::CrashSnapshots;
 use crate::tables::unsynced;
 use crate::wait::{PATIENCE, wait_until};
 
@@ -330,20 +330,19 @@ fn append_numbers(writer: &mut Writer, rows: std::ops::Range<i64>) {
 /// Folders that each hold the table `ticks` as a writer leaves it that is killed at a step of a commit: rows 0 .. 5 were
 /// committed before, and this one goes to row 30, over the ends of three segments.
 fn killed_at_each_step(folder: &Path) -> Vec<PathBuf> {
-    let (live, shots) = (folder.join("live"), folder.join("shots"));
+    let live = folder.join("live");
     std::fs::create_dir(&live).unwrap();
-    let camera = Arc::new(Camera::default());
-    let medium = FileSystem::with_observer(camera.clone());
+    let snapshots = Arc::new(CrashSnapshots::default());
+    let medium = FileSystem::with_observer(snapshots.clone());
     let options = WriterOptions { medium, ..unsynced(8) };
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
     let mut writer = Writer::open(live.join("ticks"), Some(schema), &options).unwrap();
     append_numbers(&mut writer, 0..5);
     writer.commit_with(&[("source", 5)]).unwrap();
     append_numbers(&mut writer, 5..30);
-    *camera.folders.lock().unwrap() = Some((live, shots.clone()));
+    snapshots.start(&live, &folder.join("snapshots"));
     writer.commit_with(&[("source", 30)]).unwrap();
-    *camera.folders.lock().unwrap() = None;
-    (0..camera.shots.load(Ordering::SeqCst)).map(|shot| shots.join(shot.to_string())).collect()
+    snapshots.stop()
 }
 
 /// A writer is killed at each step of a commit over the ends of three segments. Other Arrow readers see its first rows before

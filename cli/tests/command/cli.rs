@@ -65,7 +65,7 @@ fn run(directory: &TempDir, args: &[&str]) -> Output {
 fn run_with_input(directory: &TempDir, args: &[&str], input: &[u8]) -> Output {
     let input = input.to_vec();
     let mut command = command(directory.path(), args);
-    let (output, sent) = running::fed(command.stdin(Stdio::piped()), move |pipe| pipe.write_all(&input));
+    let (output, sent) = running::run_with_input(command.stdin(Stdio::piped()), move |pipe| pipe.write_all(&input));
     sent.unwrap();
     output
 }
@@ -265,7 +265,7 @@ fn a_reader_that_leaves_early_is_no_error() {
     for form in [&["cat", "large.arrow"][..], &["cat", "--csv", "large.arrow"], &["head", "-n99999", "large.arrow"]] {
         let mut child = command(data.path(), form).spawn().unwrap();
         let mut reader = child.stdout.take().unwrap();
-        let child = Running::over(child, format!("{form:?}"));
+        let child = Running::from_child(child, format!("{form:?}"));
         let reading = std::thread::spawn(move || reader.read_exact(&mut [0; 10]));
         wait_until("the first bytes", || reading.is_finished());
         reading.join().unwrap().unwrap();
@@ -425,7 +425,7 @@ fn run_without_end(command: &mut Command, head: &[u8], more: &[u8]) -> Output {
             pipe.write_all(&block)?;
         }
     };
-    running::fed(command, feed).0
+    running::run_with_input(command, feed).0
 }
 
 #[test]

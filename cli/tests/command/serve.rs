@@ -16,7 +16,7 @@ use arrowwood::{
 };
 
 use crate::running::{Running, output};
-use crate::tables::{copy_table, numbers_of};
+use crate::tables::{copy_table, read_numbers};
 use crate::wait::{PATIENCE, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
@@ -341,7 +341,7 @@ fn nobody_waits_for_whoever_reads_the_log() {
 pub fn numbers(path: &Path) -> Vec<i64> {
     let rows = open(path).unwrap();
     rows.validate(|_, _| ()).unwrap();
-    numbers_of(&rows)
+    read_numbers(&rows)
 }
 
 fn table(path: &Path) -> Writer {

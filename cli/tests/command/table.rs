@@ -258,7 +258,7 @@ fn tail_follows_with_one_heading() {
     let mut child = command(&folder, &["tail", "-f", "ticks"]).spawn().unwrap();
     drop(child.stdout.take());
     printed(&run_with_input(&folder, &["append", "ticks"], b"{\"n\": 3}"));
-    assert_eq!(Running::over(child, "tail -f".into()).status().code(), Some(0));
+    assert_eq!(Running::from_child(child, "tail -f".into()).status().code(), Some(0));
 
     fs::write(folder.path().join("a.arrow"), file(&[batch(0, 5)])).unwrap();
     assert!(failed(&run(&folder, &["tail", "-f", "a.arrow"])).contains("a.arrow: only a whole table can be followed"));

@@ -19,7 +19,7 @@ use crate::dice::Dice;
 use crate::simulated_disk::{Disk, Event, Image, Luck, Recorder};
 use crate::support::flight::{Descriptor, call, framed, put};
 use crate::support::*;
-use crate::tables::{await_turns_in_background, folder_in_memory};
+use crate::tables::{folder_in_memory, wait_for_background_syncs};
 
 const PRODUCERS: usize = 3;
 const SCHEMA: &[u8] = b"producer: int not null, epoch: int not null, sequence: int not null, copy: int not null";
@@ -211,7 +211,7 @@ fn a_sync_in_the_background_that_fails_costs_no_batch() {
         assert_eq!(batch(sent).by_http(&mut client, "visible").status, 200);
         wait_until("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
         // Not before the writer knows it: the thread that syncs has told it when it goes on to other tables.
-        await_turns_in_background();
+        wait_for_background_syncs();
         recorder.fail_syncs(false);
         let told = if is_numbered {
             batch(sent + 1).by_http(&mut client, "durable")

@@ -118,7 +118,7 @@ fn a_write_that_the_disk_refuses_shows_in_readiness() {
                     assert!(is_told, "write {number}, act {after}: {said}, and then {}", ready.text());
                     told += usize::from(ready.text().contains(problem));
                 }
-                if !recorder.heal() {
+                if !recorder.clear_fault() {
                     break;
                 }
             }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::support::flight::{Descriptor, SERVICE, framed, put};
 use crate::support::*;
-use crate::tables::numbers;
+use crate::tables::number_batch;
 
 /// A server that closes written tables soon.
 fn closing() -> Served {
@@ -77,7 +77,7 @@ impl Put {
 fn a_put_writes_to_no_other_table_than_its_own() {
     let served = closing();
     served.numbers("t", 0);
-    let messages = put(Descriptor::path("t"), &[numbers([0]), numbers([1])]);
+    let messages = put(Descriptor::path("t"), &[number_batch([0]), number_batch([1])]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let story = async {
         let mut put = Put::begin(&served, framed(&messages[..2])).await;

@@ -46,7 +46,7 @@ impl Story {
         run.width = width;
         let WriterOptions { zone_rows, medium, .. } = run.options;
         run.options = WriterOptions { zone_rows, medium, sync: SyncPolicy::Never, segment_rows: Some(4), ..wanted };
-        run.recorder.ask(run.table());
+        run.recorder.track_durable_rows(run.table());
         Story { run, writer: None, disk: Disk::default(), depth: 0 }
     }
 
@@ -126,7 +126,7 @@ impl Story {
         self.run.recorder.kill_in_sync(self.run.table());
         self.writer().sync().unwrap_err();
         self.kill();
-        self.run.recorder.bury();
+        self.run.recorder.restore_killed_files();
         assert!(self.durable_end() <= self.run.twin.mark.durable, "{}, {:?}", self.durable_end(), self.run.twin.mark);
         self.open();
         assert!(self.writer().durable_rows() <= self.run.twin.mark.durable);
@@ -652,7 +652,7 @@ fn a_seal_of_who_was_killed_is_durable_before_rows_behind_it() {
         story.kill_at_act(after);
         let is_done =
             compact_on(&story.run.options.medium, story.run.table(), CompactOptions::default(), |_, _| ()).is_ok();
-        story.run.recorder.heal();
+        story.run.recorder.clear_fault();
         story.open();
         story.commit(2);
         story.sync();
@@ -674,7 +674,7 @@ fn durable_rows_stay_behind_a_sort_that_was_killed() {
         story.sync();
         story.kill_at_act(after);
         let is_done = story.run.sort(None).is_ok();
-        story.run.recorder.heal();
+        story.run.recorder.clear_fault();
         // What stands beside the table may be either.
         story.open();
         let sorts = story.run.twin.before.len();
@@ -704,7 +704,7 @@ fn a_table_whose_making_was_cut_short_is_there_once_it_is_open() {
         let mut story = Story::without_table(Width::Number, WriterOptions::default());
         story.run.recorder.fail(after, libc::EIO, lasting);
         drop(story.run.open());
-        let has_failed = story.run.recorder.heal();
+        let has_failed = story.run.recorder.clear_fault();
         story.open();
         story.commit(2);
         story.judge_rest();

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrowwood::{Dataset, ErrorKind, Writer, WriterOptions, compact, open, parse_schema, table_stat};
 use arrowwood_objects::{PushOptions, PushResult, push};
 
-use crate::tables::{texts, unsynced};
+use crate::tables::{text_batch, unsynced};
 
 /// Appends rows to a table with segments of 100 rows.
 fn append(table: &Path, range: std::ops::Range<i64>) {
     let options = WriterOptions { segment_rows: Some(100), ..WriterOptions::default() };
     let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
     let mut writer = Writer::open(table, Some(schema), &options).unwrap();
-    writer.append(&texts(range)).unwrap();
+    writer.append(&text_batch(range)).unwrap();
     writer.close().unwrap();
 }
 
@@ -155,7 +155,7 @@ fn of_two_pushes_at_once_one_makes_an_object() {
             let options = WriterOptions { segment_rows: Some(rows as u64 / 2), ..WriterOptions::default() };
             let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
             let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
-            writer.append(&texts(range)).unwrap();
+            writer.append(&text_batch(range)).unwrap();
             writer.close().unwrap();
         };
         add(0..rows);
@@ -239,7 +239,7 @@ fn large_objects_arrive_whole() {
     let store = folder.path().join("store");
     let schema = Arc::new(parse_schema("n: int64, text: utf8").unwrap());
     let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
-    writer.append(&texts(0..1_200_000)).unwrap();
+    writer.append(&text_batch(0..1_200_000)).unwrap();
     writer.close().unwrap();
     let options = PushOptions { all: true, ..PushOptions::default() };
     let done = push(&table, &format!("file://{}", store.display()), &options, |_, _| ()).unwrap();
@@ -263,9 +263,9 @@ fn rows_are_pushed_once_they_are_durable() {
     let options = unsynced(100);
     let mut writer =
         Writer::open(&table, Some(Arc::new(parse_schema("n: int64, text: utf8").unwrap())), &options).unwrap();
-    writer.append(&texts(0..120)).unwrap();
+    writer.append(&text_batch(0..120)).unwrap();
     writer.sync().unwrap();
-    writer.append(&texts(120..350)).unwrap();
+    writer.append(&text_batch(120..350)).unwrap();
     writer.commit().unwrap();
     let durable = table_stat(&table).unwrap().unwrap().durable_end;
     assert!(durable < 350, "{durable} rows are durable");
