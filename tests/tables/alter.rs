@@ -310,7 +310,7 @@ fn open_datasets_keep_the_old_schema_until_they_are_refreshed() {
     assert_eq!(concatenated.refresh().unwrap().len().unwrap(), 24);
 }
 
-fn poll_rows(follower: &mut arrowwood::Follow) -> Option<Vec<String>> {
+fn poll_rows(follower: &mut arrowwood::TableFollower) -> Option<Vec<String>> {
     follower.poll(Duration::from_millis(20)).unwrap().map(|rows| read_rows(&rows))
 }
 
