@@ -1,5 +1,5 @@
-//! The places of tables: directories that are renamed under their writers, and directories beside which nothing can be
-//! written.
+//! Tests of the directories of tables: they are renamed under their writers, mounted, linked, or in directories that can't be
+//! written to.
 #![cfg(target_os = "linux")]
 
 use std::io;
@@ -13,7 +13,7 @@ use arrowwood::{CompactOptions, ErrorKind, LatePolicy, Value, Writer, WriterOpti
 use crate::tables::{folder_in_memory, number_batch, number_schema, read_numbers, unsynced};
 use crate::wait::wait_for;
 
-fn numbers_in(table: &Path) -> Vec<i64> {
+fn read_table(table: &Path) -> Vec<i64> {
     read_numbers(&open(table).unwrap())
 }
 
@@ -21,7 +21,7 @@ fn wider_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("x", DataType::Int64, true)]))
 }
 
-/// Segments of ten rows, of a table that accepts late rows.
+/// Returns options for segments of ten rows, in a table that accepts late rows.
 fn options(medium: &FileSystem) -> WriterOptions {
     WriterOptions {
         sorted_by: Some("n".into()),
@@ -31,214 +31,244 @@ fn options(medium: &FileSystem) -> WriterOptions {
     }
 }
 
-/// The rows of the table that gets the name of the renamed one: its segments have the same names.
-const OTHERS: i64 = 47;
+/// The number of rows of the table that takes the path of the renamed one.
+const OTHER_ROWS: i64 = 47;
 
-/// Renames a table's directory, and makes another table where it was.
-fn take_name(table: &Path, old: &Path) -> Writer {
-    std::fs::rename(table, old).unwrap();
+/// Returns the rows of the table that takes the path of the renamed one.
+fn other_numbers() -> Vec<i64> {
+    (0..OTHER_ROWS).map(|n| -n).collect()
+}
+
+/// Renames a table's directory, and creates another table at its path, whose segments have the same names.
+fn replace_table(table: &Path, renamed: &Path) -> Writer {
+    std::fs::rename(table, renamed).unwrap();
     let mut writer = Writer::open(table, Some(number_schema()), &options(&FileSystem::default())).unwrap();
-    writer.append(&number_batch((0..OTHERS).map(|n| -n))).unwrap();
+    writer.append(&number_batch(other_numbers())).unwrap();
     writer.commit().unwrap();
     writer.sync().unwrap();
     writer
 }
 
-/// At act number `at` of a writer on names its directory is renamed, and another table is made where it was.
+/// Replaces a table by another one before one of the operations of its writer that use names.
 #[derive(Debug)]
-struct Mover {
+struct TableReplacer {
     table: PathBuf,
-    at: u64,
-    state: Mutex<(u64, Option<Writer>)>,
+    /// The number of the operation, counted from 1.
+    at_operation: u64,
+    state: Mutex<ReplacerState>,
 }
 
-impl Mover {
-    fn old(&self) -> PathBuf {
+#[derive(Debug, Default)]
+struct ReplacerState {
+    operations: u64,
+    /// The writer of the other table, once it exists.
+    other: Option<Writer>,
+}
+
+impl TableReplacer {
+    fn renamed_path(&self) -> PathBuf {
         self.table.with_extension("old")
     }
-}
 
-impl FsObserver for Mover {
-    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
-        let is_of_names = match act {
+    /// Returns true if an operation depends on the table's path, and the table already exists.
+    fn uses_name(&self, op: FsOp<'_>) -> bool {
+        match op {
             FsOp::MakeFolder { path } => path != self.table,
             FsOp::LockDir { .. }
             | FsOp::Open { .. }
             | FsOp::Create { .. }
             | FsOp::Name { .. }
-            | FsOp::Rename { .. } => true,
-            FsOp::Link { .. } | FsOp::Exchange { .. } | FsOp::Remove { .. } | FsOp::RemoveFolder { .. } => true,
+            | FsOp::Rename { .. }
+            | FsOp::Link { .. }
+            | FsOp::Exchange { .. }
+            | FsOp::Remove { .. }
+            | FsOp::RemoveFolder { .. } => true,
             FsOp::SyncFolder { path } => path != self.table.parent().unwrap() || self.table.exists(),
             _ => false,
-        };
-        if !is_of_names {
+        }
+    }
+}
+
+impl FsObserver for TableReplacer {
+    fn before_op(&self, op: FsOp<'_>) -> io::Result<()> {
+        if !self.uses_name(op) {
             return Ok(());
         }
         let mut state = self.state.lock().unwrap();
-        state.0 += 1;
-        if state.0 == self.at {
-            state.1 = Some(take_name(&self.table, &self.old()));
+        state.operations += 1;
+        if state.operations == self.at_operation {
+            state.other = Some(replace_table(&self.table, &self.renamed_path()));
         }
         Ok(())
     }
 }
 
-/// Everything that gives, changes or takes names; returns the committed rows, without those that were dropped, and the
-/// first error.
-fn play(table: &Path, medium: &FileSystem) -> (Vec<i64>, Option<arrowwood::Error>) {
-    let mut kept = Vec::new();
-    let mut steps = || {
-        let mut writer = Writer::open(table, Some(number_schema()), &options(medium))?;
-        // Each segment has late rows.
-        for turn in 0..3 {
-            let late = || (0..14).map(|n| 100 * (n % 5) + 14 * turn + n);
-            writer.append(&number_batch(late()))?;
-            writer.commit()?;
-            kept.extend(late());
-        }
-        kept.drain(..20);
-        writer.drop_before(20)?;
-        writer.compact(|_, _| ())?;
-        writer.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ())?;
-        writer.alter(&wider_schema())?;
-        writer.close()?;
-        compact_on(medium, table, CompactOptions { sort: true, rewrite: true }, |_, _| ())?;
-        let mut writer = Writer::open(table, None, &options(medium))?;
-        (0..25).try_for_each(|n| writer.append_row(&[Value::Int(n), Value::Null]))?;
+const SORT: CompactOptions = CompactOptions { rewrite: false, sort: true };
+
+/// Runs all operations that create, change or remove names, and adds the committed rows to `committed`.
+fn write_and_maintain(table: &Path, medium: &FileSystem, committed: &mut Vec<i64>) -> arrowwood::Result<()> {
+    let mut writer = Writer::open(table, Some(number_schema()), &options(medium))?;
+    // Each segment has late rows.
+    for turn in 0..3 {
+        let late: Vec<i64> = (0..14).map(|n| 100 * (n % 5) + 14 * turn + n).collect();
+        writer.append(&number_batch(late.clone()))?;
         writer.commit()?;
-        kept.extend(0..25);
-        writer.close()
-    };
-    let told = steps().err();
-    (kept, told)
+        committed.extend(late);
+    }
+    committed.drain(..20);
+    writer.drop_before(20)?;
+    writer.compact(|_, _| ())?;
+    writer.compact_with(SORT, |_, _| ())?;
+    writer.alter(&wider_schema())?;
+    writer.close()?;
+    compact_on(medium, table, CompactOptions { sort: true, rewrite: true }, |_, _| ())?;
+    let mut writer = Writer::open(table, None, &options(medium))?;
+    for n in 0..25 {
+        writer.append_row(&[Value::Int(n), Value::Null])?;
+    }
+    writer.commit()?;
+    committed.extend(0..25);
+    writer.close()
 }
 
+/// The writer fails at one of its next operations, and changes neither the other table nor committed rows of its own.
 #[test]
-fn a_writer_whose_directory_is_renamed_leaves_the_table_alone_that_gets_its_name() {
-    let mut was_told = 0;
-    for at in 1.. {
+fn a_writer_never_writes_to_a_table_that_took_its_path() {
+    let mut failed = 0;
+    for at_operation in 1.. {
         let home = folder_in_memory();
         let table = home.path().canonicalize().unwrap().join("ticks");
-        let mover = Arc::new(Mover { table: table.clone(), at, state: Mutex::default() });
-        let (mut kept, told) = play(&table, &FileSystem::with_observer(mover.clone()));
-        let (acts, other) = std::mem::take(&mut *mover.state.lock().unwrap());
+        let replacer = Arc::new(TableReplacer { table: table.clone(), at_operation, state: Mutex::default() });
+        let mut committed = Vec::new();
+        let result = write_and_maintain(&table, &FileSystem::with_observer(replacer.clone()), &mut committed);
+        let ReplacerState { operations, other } = std::mem::take(&mut *replacer.state.lock().unwrap());
         let Some(mut other) = other else {
-            assert!(told.is_none() && at > 50, "after {acts} acts: {told:?}");
+            assert!(result.is_ok() && at_operation > 50, "after {operations} operations: {result:?}");
             break;
         };
-        // Its rows, its writer's too, are as they were.
-        assert_eq!(numbers_in(&table), (0..OTHERS).map(|n| -n).collect::<Vec<_>>(), "act {at}: {told:?}");
+        let case = format!("operation {at_operation}: {result:?}");
+
+        // The rows and the writer of the other table are unharmed.
+        assert_eq!(read_table(&table), other_numbers(), "{case}");
         for n in 0..30 {
             other.append(&number_batch([n])).unwrap();
-            other.commit().unwrap_or_else(|e| panic!("act {at}: {e}"));
+            other.commit().unwrap_or_else(|e| panic!("{case}: {e}"));
         }
         other.close().unwrap();
-        assert_eq!(numbers_in(&table).len() as i64, OTHERS + 30);
-        // The renamed one has what was committed to it.
-        let mut found = if open(mover.old()).is_ok() { numbers_in(&mover.old()) } else { Vec::new() };
-        let what = format!("act {at}: {told:?}");
-        if let Some(told) = told {
-            was_told += 1;
-            let is_right = matches!(told.kind(), ErrorKind::FileChanged | ErrorKind::Closed | ErrorKind::NotFound);
-            assert!(is_right || told.kind() == ErrorKind::Busy, "{what}");
+        assert_eq!(read_table(&table).len() as i64, OTHER_ROWS + 30);
+
+        // The renamed table has everything that was committed to it.
+        if let Err(e) = result {
+            failed += 1;
+            let kinds = [ErrorKind::FileChanged, ErrorKind::Closed, ErrorKind::NotFound, ErrorKind::Busy];
+            assert!(kinds.contains(&e.kind()), "{case}");
         }
-        found.sort_unstable();
-        kept.sort_unstable();
-        assert!(kept.iter().all(|n| found.binary_search(n).is_ok()), "{what}: of {kept:?} there are {found:?}");
+        let renamed = replacer.renamed_path();
+        let actual = if open(&renamed).is_ok() { read_table(&renamed) } else { Vec::new() };
+        for n in &committed {
+            assert!(actual.contains(n), "{case}: of {committed:?} there are {actual:?}");
+        }
     }
-    assert!(was_told > 30, "{was_told}");
+    assert!(failed > 30, "{failed}");
 }
 
-/// Segments are found by their paths, so what is read may be a mixture of two tables; the error names the reason.
+/// Segments are opened by their paths, so a compaction may read a mixture of two tables; the error names the cause.
 #[test]
-fn a_compaction_of_a_renamed_directory_is_told_so_whatever_it_has_read() {
-    for what in [CompactOptions::default(), CompactOptions { sort: true, rewrite: true }] {
-        for at in 1.. {
+fn compacting_a_renamed_table_fails_without_changing_either() {
+    for compaction in [CompactOptions::default(), CompactOptions { sort: true, rewrite: true }] {
+        for at_call in 1.. {
             let home = folder_in_memory();
-            let (table, old) = (home.path().join("ticks"), home.path().join("ticks.old"));
+            let table = home.path().join("ticks");
+            let renamed = home.path().join("ticks.old");
             let mut writer = Writer::open(&table, Some(number_schema()), &options(&FileSystem::default())).unwrap();
             for turn in 0..4 {
                 writer.append(&number_batch((0..13).map(|n| 100 * (n % 5) + 13 * turn + n))).unwrap();
                 writer.commit().unwrap();
             }
-            let (mut calls, mut other) = (0, None);
-            let done = writer.compact_with(what, |_, _| {
+
+            let mut calls = 0;
+            let mut other = None;
+            let result = writer.compact_with(compaction, |_, _| {
                 calls += 1;
-                if calls == at {
-                    other = Some(take_name(&table, &old));
+                if calls == at_call {
+                    other = Some(replace_table(&table, &renamed));
                 }
             });
+
             if other.is_none() {
-                assert!(done.is_ok() && at > 5, "after {calls} calls: {done:?}");
+                assert!(result.is_ok() && at_call > 5, "after {calls} calls: {result:?}");
                 break;
             }
-            if let Err(e) = done {
-                assert_eq!(e.kind(), ErrorKind::FileChanged, "{what:?}, call {at}: {e}");
+            if let Err(e) = result {
+                assert_eq!(e.kind(), ErrorKind::FileChanged, "{compaction:?}, call {at_call}: {e}");
             }
-            assert_eq!(numbers_in(&table), (0..OTHERS).map(|n| -n).collect::<Vec<_>>(), "{what:?}, call {at}");
-            assert_eq!(numbers_in(&old).len(), 52, "{what:?}, call {at}");
+            assert_eq!(read_table(&table), other_numbers(), "{compaction:?}, call {at_call}");
+            assert_eq!(read_table(&renamed).len(), 52, "{compaction:?}, call {at_call}");
         }
     }
 }
 
-/// Readers and writers find the table at its path, so a writer is told soon that it is elsewhere, also where no segment
-/// is full.
+/// Readers and other writers no longer find the table, so its writer must fail soon, even before a segment is full.
 #[test]
-fn a_writer_is_told_that_its_directory_was_renamed_and_loses_no_committed_row() {
+fn a_writer_detects_that_its_directory_was_renamed_and_loses_no_committed_row() {
     let home = folder_in_memory();
     let table = home.path().join("ticks");
     let mut writer = Writer::open(&table, Some(number_schema()), &WriterOptions::default()).unwrap();
     writer.append(&number_batch([0])).unwrap();
     writer.commit().unwrap();
-    let old = home.path().join("ticks.old");
-    std::fs::rename(&table, &old).unwrap();
-    let told = wait_for("the error of a writer whose directory was renamed", || {
+    let renamed = home.path().join("ticks.old");
+    std::fs::rename(&table, &renamed).unwrap();
+
+    let error = wait_for("the error of a writer whose directory was renamed", || {
         writer.append(&number_batch([1])).unwrap();
         writer.commit().err()
     });
-    assert_eq!(told.kind(), ErrorKind::FileChanged);
-    let place = old.canonicalize().unwrap().display().to_string();
-    assert!(told.message().contains("renamed") && told.message().contains(&place), "{told}");
+
+    assert_eq!(error.kind(), ErrorKind::FileChanged);
+    let new_path = renamed.canonicalize().unwrap().display().to_string();
+    assert!(error.message().contains("renamed") && error.message().contains(&new_path), "{error}");
     let committed = writer.committed_rows();
     assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Closed);
     drop(writer);
-    assert_eq!(numbers_in(&old).len() as u64, committed);
-    let writer = Writer::open(&old, None, &WriterOptions::default()).unwrap();
+    assert_eq!(read_table(&renamed).len() as u64, committed);
+    let writer = Writer::open(&renamed, None, &WriterOptions::default()).unwrap();
     assert_eq!(writer.committed_rows(), committed);
 }
 
 mod user {
     #![allow(unsafe_code)]
 
-    /// Makes the process that of another user, if it is root's, which may write everywhere.
-    pub fn give_up_rights() {
-        // SAFETY: takes no memory.
+    pub const NOBODY: u32 = 65534;
+
+    /// Changes the user of the process from root, who may write everywhere, to nobody.
+    pub fn drop_root() {
+        // SAFETY: geteuid takes no arguments.
         if unsafe { libc::geteuid() } == 0 {
-            // SAFETY: takes numbers only.
+            // SAFETY: setresgid takes numbers only.
             assert_eq!(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) }, 0);
-            // SAFETY: takes numbers only.
+            // SAFETY: setresuid takes numbers only.
             assert_eq!(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) }, 0);
         }
     }
-
-    pub const NOBODY: u32 = 65534;
 }
 
-const ROLE: &str = "ARROWWOOD_PLACES_ROLE";
-/// The test that plays a role.
-const CHILD: &str = "places::child";
+/// The environment variable that is set in the child process, to the kind of its directory.
+const DIRECTORY_VARIABLE: &str = "ARROWWOOD_PLACES_ROLE";
+/// The test that the child process runs.
+const CHILD_TEST: &str = "places::child";
 
-/// Copies the table's directory, as a killed writer leaves it, before each act.
+/// Copies the table's directory before each operation of its writer, as a kill would leave it.
 #[derive(Debug)]
-struct Copier {
+struct TableCopier {
     table: PathBuf,
     copies: PathBuf,
     count: Mutex<usize>,
 }
 
-impl FsObserver for Copier {
-    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
-        if matches!(act, FsOp::StoreMapped { .. } | FsOp::Write { .. } | FsOp::Reserve { .. }) || !self.table.exists() {
+impl FsObserver for TableCopier {
+    fn before_op(&self, op: FsOp<'_>) -> io::Result<()> {
+        let changes_only_contents = matches!(op, FsOp::StoreMapped { .. } | FsOp::Write { .. } | FsOp::Reserve { .. });
+        if changes_only_contents || !self.table.exists() {
             return Ok(());
         }
         let mut count = self.count.lock().unwrap();
@@ -253,144 +283,164 @@ impl FsObserver for Copier {
     }
 }
 
-/// Is run in processes of its own, where nothing can be moved into the directory `ticks` from beside it.
+/// Returns the number of hidden files in a directory whose names end in `suffix`.
+fn count_hidden_files(directory: &Path, suffix: &str) -> usize {
+    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with('.') && name.ends_with(suffix)).count()
+}
+
+/// Runs in a child process, where no file can be moved into the directory `ticks` from outside of it. Without the environment
+/// variable it does nothing.
 #[test]
 fn child() {
-    let Ok(_) = std::env::var(ROLE) else { return };
+    let Ok(kind) = std::env::var(DIRECTORY_VARIABLE) else { return };
     let home = std::env::current_dir().unwrap();
-    let (table, copies) = (home.join("ticks"), home.join("copies"));
-    if std::env::var(ROLE).unwrap() == "nobody" {
-        user::give_up_rights();
+    let table = home.join("ticks");
+    let copies = home.join("copies");
+    if kind == "nobody" {
+        user::drop_root();
         assert!(std::fs::write(home.join(".ticks.there"), "").is_err());
     }
-    let medium = FileSystem::with_observer(Arc::new(Copier {
-        table: table.clone(),
-        copies: copies.clone(),
-        count: Mutex::new(0),
-    }));
-    let mut writer = Writer::open(&table, Some(number_schema()), &options(&medium)).unwrap();
+    let rows: Vec<i64> = (0..48).chain(0..48).collect();
+    write_copied_table(&table, &copies);
+    assert_eq!(read_table(&table), rows);
+
+    let mut prepared = 0;
+    let mut parts = 0;
+    for entry in std::fs::read_dir(copies).unwrap() {
+        let copy = entry.unwrap().path().join("ticks");
+        prepared += count_hidden_files(&copy, ".next");
+        parts += count_hidden_files(&copy, ".part");
+        check_killed_copy(&copy, &rows);
+    }
+    assert!(prepared > 0 && parts > 0, "{prepared} prepared, {parts} parts");
+
+    // A repair moves damaged files to a hidden directory inside the table.
+    let files = std::fs::read_dir(&table).unwrap().map(|entry| entry.unwrap().path());
+    let last_segment = files.filter(|path| path.extension().is_some_and(|end| end == "arrow")).max().unwrap();
+    let mut bytes = std::fs::read(&last_segment).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&last_segment, bytes).unwrap();
+    let repaired = arrowwood::repair(&table, |_, _| ()).unwrap().repaired.unwrap();
+    assert_eq!(repaired.moved, [table.join(".damaged").join(last_segment.file_name().unwrap())]);
+    assert_eq!(read_table(&table), rows);
+    println!("played");
+}
+
+/// Writes and compacts a table, which is copied before each operation. Only sorting fails in such a directory.
+fn write_copied_table(table: &Path, copies: &Path) {
+    let copier = TableCopier { table: table.into(), copies: copies.into(), count: Mutex::new(0) };
+    let medium = FileSystem::with_observer(Arc::new(copier));
+    let mut writer = Writer::open(table, Some(number_schema()), &options(&medium)).unwrap();
     for turn in 0..4 {
         writer.append(&number_batch(12 * turn..12 * (turn + 1))).unwrap();
         writer.commit().unwrap();
     }
     assert!(writer.compact(|_, _| ()).unwrap() > 1);
-    let told = writer.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ());
-    assert_eq!(told.unwrap(), 0, "nothing is out of order");
+    assert_eq!(writer.compact_with(SORT, |_, _| ()).unwrap(), 0, "nothing is out of order");
     writer.append(&number_batch(0..48)).unwrap();
     writer.commit().unwrap();
-    let told = writer.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ()).unwrap_err();
-    assert!(told.message().contains("table's place"), "{told}");
+    let error = writer.compact_with(SORT, |_, _| ()).unwrap_err();
+    assert!(error.message().contains("table's place"), "{error}");
     writer.close().unwrap();
-    let all: Vec<i64> = (0..48).chain(0..48).collect();
-    assert_eq!(numbers_in(&table), all);
-    let (mut prepared, mut parts) = (0, 0);
-    for copy in std::fs::read_dir(copies).unwrap() {
-        let copy = copy.unwrap().path().join("ticks");
-        let names = |end: &str| {
-            let names =
-                std::fs::read_dir(&copy).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-            names.filter(|name| name.starts_with('.') && name.ends_with(end)).count()
-        };
-        prepared += names(".next");
-        parts += names(".part");
-        // Readers take no notice, and the next writer finishes or removes what there is, wherever its own would be.
-        let seen = open(&copy).map_or(0, |seen| seen.len().unwrap()) as usize;
-        let mut writer = Writer::open(&copy, Some(number_schema()), &options(&FileSystem::default())).unwrap();
-        let there = writer.committed_rows() as usize;
-        assert!(there >= seen && there.is_multiple_of(12), "{seen}, then {there}");
-        assert_eq!(numbers_in(&copy), all[..there]);
-        assert_eq!(names(""), 0, "nothing is left");
-        writer.append(&number_batch(100..125)).unwrap();
-        writer.commit().unwrap();
-        writer.close().unwrap();
-        assert!(arrowwood::check(&copy, |_, _| ()).unwrap().is_good());
-    }
-    assert!(prepared > 0 && parts > 0, "{prepared} prepared, {parts} parts");
-    // Damaged files stay inside, where readers don't see them.
-    let names = std::fs::read_dir(&table).unwrap().map(|entry| entry.unwrap().path());
-    let damaged = names.filter(|path| path.extension().is_some_and(|end| end == "arrow")).max().unwrap();
-    let mut bytes = std::fs::read(&damaged).unwrap();
-    *bytes.last_mut().unwrap() ^= 1;
-    std::fs::write(&damaged, bytes).unwrap();
-    let repaired = arrowwood::repair(&table, |_, _| ()).unwrap().repaired.unwrap();
-    assert_eq!(repaired.moved, [table.join(".damaged").join(damaged.file_name().unwrap())]);
-    assert_eq!(numbers_in(&table), all);
-    println!("played");
 }
 
-/// Runs `child` in `home`, in mounts of its own after the shell's command `mount` if there is one; returns what it prints.
-fn run(home: &Path, mount: Option<&str>, role: &str) -> String {
+/// Checks that readers ignore the unfinished files of a killed writer, and that the next writer finishes or removes them.
+fn check_killed_copy(copy: &Path, rows: &[i64]) {
+    // The copy is empty if the writer was killed early.
+    let readable = open(copy).map_or(0, |dataset| dataset.len().unwrap()) as usize;
+    let mut writer = Writer::open(copy, Some(number_schema()), &options(&FileSystem::default())).unwrap();
+    let committed = writer.committed_rows() as usize;
+    assert!(committed >= readable && committed.is_multiple_of(12), "{readable}, then {committed}");
+    assert_eq!(read_table(copy), rows[..committed]);
+    assert_eq!(count_hidden_files(copy, ""), 0, "nothing is left");
+    writer.append(&number_batch(100..125)).unwrap();
+    writer.commit().unwrap();
+    writer.close().unwrap();
+    assert!(arrowwood::check(copy, |_, _| ()).unwrap().is_good());
+}
+
+/// Runs [`child`] in `home`, in a mount namespace of its own after the shell command `mount` if there is one.
+///
+/// Returns its output, which includes `mounted` if that command succeeded.
+fn run_child(home: &Path, mount: Option<&str>, kind: &str) -> String {
     let program = std::env::current_exe().unwrap();
-    let child = format!("exec \"{}\" --exact {CHILD} --nocapture", program.display());
-    let line =
-        mount.map_or(child.clone(), |mount| format!("exec unshare -m sh -c '{mount} && echo mounted && {child}'"));
+    let child = format!("exec \"{}\" --exact {CHILD_TEST} --nocapture", program.display());
+    let script = match mount {
+        Some(mount) => format!("exec unshare -m sh -c '{mount} && echo mounted && {child}'"),
+        None => child,
+    };
     let mut command = std::process::Command::new("sh");
-    let output = command.args(["-c", &line]).env(ROLE, role).current_dir(home).output().unwrap();
+    let output = command.args(["-c", &script]).env(DIRECTORY_VARIABLE, kind).current_dir(home).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The name that `drop_partition` gives to a directory before it removes it.
+/// Returns the name that `drop_partition` gives to a directory before it removes it.
 fn dropped_name(directory: &Path) -> PathBuf {
     let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(directory).unwrap());
     directory.with_file_name(format!(".{inode}.dropped"))
 }
 
-/// What a process leaves that is killed while it drops a partition stayed forever.
+/// Creates a table with 25 rows.
+fn write_partition(path: &Path) -> Writer {
+    std::fs::create_dir_all(path).unwrap();
+    let mut writer = Writer::open(path, Some(number_schema()), &options(&FileSystem::default())).unwrap();
+    writer.append(&number_batch(0..25)).unwrap();
+    writer.commit().unwrap();
+    writer
+}
+
+/// Regression test: the directory of a partition stayed forever if a process was killed while it dropped it.
 #[test]
-fn a_partition_that_was_being_dropped_is_removed_by_the_next_writer() {
+fn writers_remove_partitions_whose_drop_was_interrupted() {
     let home = folder_in_memory();
     let root = home.path().join("t");
-    let filled = |name: &str| {
-        let table = root.join(name);
-        std::fs::create_dir_all(&table).unwrap();
-        let mut writer = Writer::open(&table, Some(number_schema()), &options(&FileSystem::default())).unwrap();
-        writer.append(&number_batch(0..25)).unwrap();
-        writer.commit().unwrap();
-        (table, writer)
-    };
-    let hide = |table: &Path, hidden: &Path| std::fs::rename(table, hidden).unwrap();
-    let (left, writer) = filled("host=left");
-    writer.close().unwrap();
-    let left_name = dropped_name(&left);
-    hide(&left, &left_name);
-    // Another process is at it: the directory is locked.
-    let (busy, writer) = filled("host=busy");
-    let busy_name = dropped_name(&busy);
-    hide(&busy, &busy_name);
-    // Names that others gave: with another number, or without one, or of something else.
-    let mut kept = vec![busy_name.clone()];
+
+    let interrupted = root.join("host=left");
+    write_partition(&interrupted).close().unwrap();
+    let interrupted_name = dropped_name(&interrupted);
+    std::fs::rename(&interrupted, &interrupted_name).unwrap();
+    // Another process is dropping this one: the directory is locked.
+    let locked = root.join("host=busy");
+    let locking_writer = write_partition(&locked);
+    let locked_name = dropped_name(&locked);
+    std::fs::rename(&locked, &locked_name).unwrap();
+    // Other names are not from drop_partition: with a wrong inode number, or without one, or of links and files.
+    let mut kept = vec![locked_name.clone()];
     for name in [".12.dropped", ".dropped", ".x.dropped"] {
-        let (table, writer) = filled("host=other");
-        writer.close().unwrap();
+        let other = root.join("host=other");
+        write_partition(&other).close().unwrap();
         kept.push(root.join(name));
-        hide(&table, &root.join(name));
+        std::fs::rename(&other, root.join(name)).unwrap();
     }
-    let (table, other) = filled("host=linked");
-    other.close().unwrap();
-    let link = dropped_name(&table);
-    std::os::unix::fs::symlink(&table, &link).unwrap();
+    let linked = root.join("host=linked");
+    write_partition(&linked).close().unwrap();
+    let link = dropped_name(&linked);
+    std::os::unix::fs::symlink(&linked, &link).unwrap();
     let file = root.join("file");
     std::fs::write(&file, "kept").unwrap();
     let file_name = dropped_name(&file);
-    hide(&file, &file_name);
-    kept.extend([table, link, file_name]);
+    std::fs::rename(&file, &file_name).unwrap();
+    kept.extend([linked, link, file_name]);
 
-    filled("host=next").1.close().unwrap();
-    assert!(!left_name.exists());
+    write_partition(&root.join("host=next")).close().unwrap();
+    assert!(!interrupted_name.exists());
     for path in &kept {
         assert!(path.symlink_metadata().is_ok(), "{path:?}");
-        let inside = if path.is_dir() { std::fs::read_dir(path).unwrap().count() } else { 3 };
-        assert!(inside >= 3, "{path:?}");
+        if path.is_dir() {
+            assert!(std::fs::read_dir(path).unwrap().count() >= 3, "{path:?}");
+        }
     }
-    drop(writer);
-    filled("host=last").1.close().unwrap();
-    assert!(!busy_name.exists());
-    assert_eq!(numbers_in(&root.join("host=last")), (0..25).collect::<Vec<_>>());
+
+    drop(locking_writer);
+    write_partition(&root.join("host=last")).close().unwrap();
+    assert!(!locked_name.exists());
+    assert_eq!(read_table(&root.join("host=last")), (0..25).collect::<Vec<_>>());
 }
 
-/// Links to partitions are partitions where there are no segments; beside segments they were passed over.
+/// Regression test: links to partitions were ignored in a directory that also has segments.
 #[test]
-fn a_linked_partition_beside_segments_is_refused() {
+fn a_directory_with_segments_and_a_linked_partition_is_refused() {
     let home = folder_in_memory();
     let table = home.path().join("t");
     let elsewhere = home.path().join("elsewhere");
@@ -403,7 +453,7 @@ fn a_linked_partition_beside_segments_is_refused() {
         std::os::unix::fs::symlink(&elsewhere, table.join(ignored)).unwrap();
     }
     std::os::unix::fs::symlink("nothing", table.join("host=c")).unwrap();
-    assert_eq!(numbers_in(&table), [0, 1, 2, 3, 4]);
+    assert_eq!(read_table(&table), [0, 1, 2, 3, 4]);
     std::os::unix::fs::symlink(&elsewhere, table.join("host=b")).unwrap();
     let e = open(&table).unwrap_err();
     assert!(e.message().contains("host=b"), "{e}");
@@ -411,38 +461,40 @@ fn a_linked_partition_beside_segments_is_refused() {
 }
 
 #[test]
-fn a_table_grows_where_nothing_can_be_written_beside_it() {
+fn a_table_grows_in_a_read_only_directory() {
     use std::os::unix::fs::{PermissionsExt, chown};
     let home = folder_in_memory();
     for name in ["ticks", "copies"] {
         std::fs::create_dir(home.path().join(name)).unwrap();
-        // Only root can.
+        // Fails unless the test runs as root, in which case `child` changes the user.
         let _ = chown(home.path().join(name), Some(user::NOBODY), Some(user::NOBODY));
     }
     std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
-    let output = run(home.path(), None, "nobody");
+    let output = run_child(home.path(), None, "nobody");
     std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     assert!(output.contains("played"), "{output}");
 }
 
-/// Mounting takes rights that not every machine gives to tests.
+/// Passes without testing anything if the test has no privilege to mount.
 #[test]
-fn a_table_grows_in_a_directory_that_is_mounted() {
+fn a_table_grows_in_a_mounted_directory() {
     for mount in ["mount -t tmpfs none ticks", "mount --bind ticks ticks"] {
         let home = folder_in_memory();
         for name in ["ticks", "copies"] {
             std::fs::create_dir(home.path().join(name)).unwrap();
         }
-        let output = run(home.path(), Some(mount), "mounted");
-        eprintln!("{mount}: {}", if output.contains("mounted\n") { "done" } else { "not permitted" });
-        assert!(!output.contains("mounted\n") || output.contains("played"), "{output}");
+        let output = run_child(home.path(), Some(mount), "mounted");
+        let is_mounted = output.contains("mounted\n");
+        eprintln!("{mount}: {}", if is_mounted { "done" } else { "not permitted" });
+        assert!(!is_mounted || output.contains("played"), "{output}");
     }
 }
 
-/// The directories whose names were synced; one of them can't be.
+/// Records the directories that were synced.
 #[derive(Debug, Default)]
 struct SyncedFolders {
     synced: Mutex<Vec<PathBuf>>,
+    /// A directory whose sync fails.
     broken: Mutex<Option<PathBuf>>,
 }
 
@@ -451,15 +503,15 @@ impl SyncedFolders {
         WriterOptions { medium: FileSystem::with_observer(self.clone()), ..WriterOptions::default() }
     }
 
-    fn has_all(&self, folders: &[&Path]) -> bool {
+    fn contains_all(&self, folders: &[&Path]) -> bool {
         let synced = self.synced.lock().unwrap();
         folders.iter().all(|folder| synced.contains(&folder.canonicalize().unwrap()))
     }
 }
 
 impl FsObserver for SyncedFolders {
-    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
-        let FsOp::SyncFolder { path } = act else { return Ok(()) };
+    fn before_op(&self, op: FsOp<'_>) -> io::Result<()> {
+        let FsOp::SyncFolder { path } = op else { return Ok(()) };
         if self.broken.lock().unwrap().as_deref() == Some(path) {
             return Err(io::Error::other("the power is gone"));
         }
@@ -468,55 +520,59 @@ impl FsObserver for SyncedFolders {
     }
 }
 
-/// Without the names of the directories above them, durable rows are lost in a power cut.
+/// Rows are only durable if the names of all new directories above them are.
 #[test]
-fn names_of_all_new_directories_are_on_the_disk() {
+fn names_of_all_new_directories_are_synced() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("new").join("t");
-    let keys = |host| [("day", Value::Int(1)), ("host", Value::Str(host))];
     for host in ["a", "b"] {
-        // Those that are there may be of a writer that was killed.
+        // Existing directories are synced again, as a killed writer may have created them.
         let disk = Arc::new(SyncedFolders::default());
-        partition_writer(&table, &keys(host), Some(number_schema()), &disk.options()).unwrap().close().unwrap();
+        let keys = [("day", Value::Int(1)), ("host", Value::Str(host))];
+        partition_writer(&table, &keys, Some(number_schema()), &disk.options()).unwrap().close().unwrap();
         let day = table.join("day=1");
-        assert!(disk.has_all(&[&folder.path().join("new"), &table, &day, &day.join(format!("host={host}"))]));
-        assert_eq!(disk.has_all(&[folder.path()]), host == "a");
+        assert!(disk.contains_all(&[&folder.path().join("new"), &table, &day, &day.join(format!("host={host}"))]));
+        assert_eq!(disk.contains_all(&[folder.path()]), host == "a");
     }
 }
 
 #[test]
-fn the_name_of_a_directory_whose_maker_was_killed_is_on_the_disk() {
+fn the_name_of_a_directory_whose_first_writer_was_killed_is_synced() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
-    let killed = Arc::new(SyncedFolders::default());
-    *killed.broken.lock().unwrap() = Some(folder.path().to_path_buf());
-    Writer::open(&table, Some(number_schema()), &killed.options()).unwrap_err();
+    let failing_disk = Arc::new(SyncedFolders::default());
+    *failing_disk.broken.lock().unwrap() = Some(folder.path().to_path_buf());
+    Writer::open(&table, Some(number_schema()), &failing_disk.options()).unwrap_err();
     assert!(table.is_dir());
     let disk = Arc::new(SyncedFolders::default());
     Writer::open(&table, Some(number_schema()), &disk.options()).unwrap().close().unwrap();
-    assert!(disk.has_all(&[folder.path(), &table]));
+    assert!(disk.contains_all(&[folder.path(), &table]));
 }
 
-/// The second of its two segments finds a file in its place: the first must not keep its name.
+/// Returns the number of rows that arrow-rs reads from a file.
+fn arrow_rs_rows(path: &Path) -> usize {
+    let file = std::fs::File::open(path).unwrap();
+    let batches = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+    batches.map(|batch| batch.unwrap().num_rows()).sum()
+}
+
+/// The commit needs two new segments. When the second one can't be named, the first must lose its name again.
 #[test]
-fn a_commit_that_got_one_of_two_names_is_not_shown() {
+fn a_commit_that_fails_to_name_a_segment_is_undone() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
-    let segment = |row: u64| table.join(format!("{row:020}.arrow"));
+    let [first, second, third] = [0, 10, 20].map(|row: u64| table.join(format!("{row:020}.arrow")));
     let mut writer = Writer::open(&table, Some(number_schema()), &options(&FileSystem::default())).unwrap();
     writer.append(&number_batch(0..5)).unwrap();
     writer.commit().unwrap();
     writer.append(&number_batch(5..25)).unwrap();
-    std::fs::write(segment(20), "in the way").unwrap();
+    std::fs::write(&third, "in the way").unwrap();
     writer.commit().unwrap_err();
-    let seen_by_others = || {
-        let file = std::fs::File::open(segment(0)).unwrap();
-        let batches = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
-        batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>()
-    };
-    assert_eq!((seen_by_others(), segment(10).exists()), (5, false));
+    assert_eq!(arrow_rs_rows(&first), 5);
+    assert!(!second.exists());
+
     drop(writer);
-    std::fs::remove_file(segment(20)).unwrap();
+    std::fs::remove_file(&third).unwrap();
     assert_eq!(open(&table).unwrap().len().unwrap(), 5);
     let mut writer = Writer::open(&table, None, &options(&FileSystem::default())).unwrap();
     writer.append(&number_batch(5..25)).unwrap();
@@ -524,22 +580,22 @@ fn a_commit_that_got_one_of_two_names_is_not_shown() {
     assert_eq!(open(&table).unwrap().len().unwrap(), 25);
 }
 
-/// Whoever removes the table and keeps a backup of links is told, too.
+/// A hard link keeps the link count of a removed segment above zero, which must not hide the removal.
 #[test]
-fn a_writer_whose_segment_has_only_other_names_is_told() {
+fn a_writer_detects_that_its_segment_was_removed_although_a_hard_link_exists() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
-    // It looks a hundred times a second, and only for the segment that grows, so that one must not get full before.
+    // The writer checks only its growing segment, a hundred times a second, so the segment must not get full before.
     let options = WriterOptions { segment_rows: Some(1 << 20), ..options(&FileSystem::default()) };
     let mut writer = Writer::open(&table, Some(number_schema()), &options).unwrap();
     writer.append(&number_batch(0..5)).unwrap();
     writer.commit().unwrap();
-    let live = table.join("00000000000000000000.arrow");
-    std::fs::hard_link(&live, folder.path().join("backup")).unwrap();
-    std::fs::remove_file(&live).unwrap();
-    let told = wait_for("the error of a writer whose segment was removed", || {
+    let live_segment = table.join("00000000000000000000.arrow");
+    std::fs::hard_link(&live_segment, folder.path().join("backup")).unwrap();
+    std::fs::remove_file(&live_segment).unwrap();
+    let error = wait_for("the error of a writer whose segment was removed", || {
         writer.append(&number_batch(0..1)).unwrap();
         writer.commit().err()
     });
-    assert_eq!(told.kind(), ErrorKind::FileChanged);
+    assert_eq!(error.kind(), ErrorKind::FileChanged);
 }
