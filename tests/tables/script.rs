@@ -1,8 +1,8 @@
-//! What each step does to the bytes of a table: scripts in `tests/tables/scripts`, lines that begin with `>`, under each a dump
-//! of what it changed. `UPDATE_GOLDEN=1 cargo test --test tables script` writes the dumps anew.
+//! Tests of the bytes that each operation changes in a table, as golden files.
 //!
-//! `..` stands for a byte that stayed as it was, `##` for one that differs from run to run: process and boot ids, times,
-//! and the checksums of records, which cover a boot id.
+//! The scripts are in `tests/tables/scripts`: a line that begins with `>` is a command, and a hex dump of its changes follows.
+//! `UPDATE_GOLDEN=1 cargo test --test tables script` updates the dumps. In a dump, `..` is an unchanged byte, and `##` one that
+//! differs between runs: process and boot ids, times, and the checksums of records, which cover a boot id.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -19,108 +19,161 @@ use arrowwood::{SyncPolicy, Value, Writer, WriterOptions, open};
 
 use crate::tables::{copy_table, wait_for_background_syncs};
 
-const ROW: usize = 16;
+/// The number of bytes in a line of a dump.
+const LINE: usize = 16;
 const PAGE: usize = 4096;
-/// The place of a published footer rests so long before it is used again, so that no footer takes another one however long
-/// a script takes.
-const REST: Duration = Duration::from_secs(3600);
+/// The simulated time until a footer's slot may be reused: longer than a script takes, so that slots don't depend on its speed.
+const SLOT_REST: Duration = Duration::from_secs(3600);
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false), Field::new("s", DataType::Utf8, true)]))
 }
 
-/// Files by name, with their bytes.
+/// The contents of files, by name.
 type Files = BTreeMap<String, Vec<u8>>;
 
-fn files(folder: &Path) -> Files {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Files::new() };
-    let entry = |entry: std::io::Result<std::fs::DirEntry>| {
+fn read_files(folder: &Path) -> Files {
+    let mut files = Files::new();
+    // The folder doesn't exist before the first step.
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
-        (path.file_name().unwrap().to_str().unwrap().to_string(), std::fs::read(&path).unwrap())
-    };
-    entries.map(entry).collect()
+        let name = path.file_name().unwrap().to_str().unwrap().to_string();
+        files.insert(name, std::fs::read(&path).unwrap());
+    }
+    files
 }
 
-/// The places of a segment, from its header, as `docs/format.md` has it.
-struct Places {
-    named: Vec<(String, Range<usize>)>,
-    /// What differs from run to run, and of that the times of published footers.
+/// The parts of a segment, from its header; see `docs/format.md`.
+struct Layout {
+    parts: Vec<Part>,
+    /// The ranges that differ between runs, including `times`.
     masks: Vec<Range<usize>>,
+    /// The times of published footers.
     times: Vec<Range<usize>>,
 }
 
-impl Places {
-    fn of(bytes: &[u8]) -> Option<Places> {
-        let header = (0..bytes.len()).step_by(PAGE).find(|&at| bytes[at..].starts_with(b"ArrwWood"))?;
-        let word = |at: usize| u64::from_le_bytes(bytes[header + at..header + at + 8].try_into().unwrap()) as usize;
-        let half = |at: usize| u32::from_le_bytes(bytes[header + at..header + at + 4].try_into().unwrap()) as usize;
-        let (slots, live, record, ring, slot) = (half(20), word(40), word(48), word(56), word(64));
-        let (tail, footer, regions) = (word(72), word(80), half(96));
-        let mut places = vec![
-            ("schema".into(), 0..header),
-            ("header".into(), header..live),
-            ("live page".into(), live..live + PAGE),
-        ];
-        let writer = live + 128..live + 132;
-        // Which file it is, and when it was closed.
-        let mut masks = vec![writer, live + 320..live + 336];
-        let mut times = Vec::new();
-        for (number, name) in ["visible A", "visible B", "durable A", "durable B"].into_iter().enumerate() {
-            let start = live + PAGE + number * record;
-            places.push((name.into(), start..start + record));
-            masks.push(start + 12..start + 32);
-            // The mount.
-            masks.push(start + 56..start + 64);
-        }
-        places.push(("ring".into(), ring..ring + slots * slot));
-        places.extend((0..regions).map(|k| {
-            let (offset, capacity) = (word(128 + 16 * k), word(136 + 16 * k));
-            (format!("buffer {k}"), offset..offset + capacity.next_multiple_of(65536))
-        }));
-        // Some footers give their place to the schema of the others.
-        let zones = u16::from_le_bytes(bytes[header + 108..header + 110].try_into().unwrap()) as usize;
-        let shared = word(128 + 16 * regions + 8 * (half(100) + zones));
-        for k in (shared..slots).rev() {
-            let end = tail - k * footer;
-            places.push((format!("footer {k}"), end - footer..end));
-            times.push(end - 8..end);
-        }
-        places.push(("schema of footers".into(), tail - shared * footer..tail));
-        masks.extend(times.iter().cloned());
-        places.push(("footer's length and magic".into(), tail..bytes.len()));
-        Some(Places { named: places, masks, times })
+struct Part {
+    name: String,
+    range: Range<usize>,
+}
+
+/// The header of a segment, at an offset in its bytes.
+struct Header<'a> {
+    bytes: &'a [u8],
+    start: usize,
+}
+
+impl Header<'_> {
+    fn find(bytes: &[u8]) -> Option<Header<'_>> {
+        let start = (0..bytes.len()).step_by(PAGE).find(|&page| bytes[page..].starts_with(b"ArrwWood"))?;
+        Some(Header { bytes, start })
+    }
+
+    fn u16_at(&self, offset: usize) -> usize {
+        u16::from_le_bytes(self.array_at(offset)).into()
+    }
+
+    fn u32_at(&self, offset: usize) -> usize {
+        u32::from_le_bytes(self.array_at(offset)) as usize
+    }
+
+    fn u64_at(&self, offset: usize) -> usize {
+        u64::from_le_bytes(self.array_at(offset)) as usize
+    }
+
+    fn array_at<const N: usize>(&self, offset: usize) -> [u8; N] {
+        self.bytes[self.start + offset..][..N].try_into().unwrap()
     }
 }
 
-/// What is new in a file.
-fn dump(out: &mut String, before: &[u8], after: &[u8]) {
-    let Some(Places { named, masks, .. }) = Places::of(after) else {
+impl Layout {
+    fn parse(bytes: &[u8]) -> Option<Layout> {
+        let header = Header::find(bytes)?;
+        let slots = header.u32_at(20);
+        let live = header.u64_at(40);
+        let record_size = header.u64_at(48);
+        let ring = header.u64_at(56);
+        let slot_size = header.u64_at(64);
+        let tail = header.u64_at(72);
+        let footer_size = header.u64_at(80);
+        let buffers = header.u32_at(96);
+        let counters = header.u32_at(100);
+        let zones = header.u16_at(108);
+
+        let mut layout = Layout { parts: Vec::new(), masks: Vec::new(), times: Vec::new() };
+        layout.add("schema", 0..header.start);
+        layout.add("header", header.start..live);
+        layout.add("live page", live..live + PAGE);
+        let process_id = live + 128..live + 132;
+        let file_id_and_close_time = live + 320..live + 336;
+        layout.masks.extend([process_id, file_id_and_close_time]);
+        for (number, name) in ["visible A", "visible B", "durable A", "durable B"].into_iter().enumerate() {
+            let start = live + PAGE + number * record_size;
+            layout.add(name, start..start + record_size);
+            let checksum_and_boot = start + 12..start + 32;
+            let mount = start + 56..start + 64;
+            layout.masks.extend([checksum_and_boot, mount]);
+        }
+        layout.add("ring", ring..ring + slots * slot_size);
+        for number in 0..buffers {
+            let offset = header.u64_at(128 + 16 * number);
+            let capacity = header.u64_at(136 + 16 * number);
+            layout.add(&format!("buffer {number}"), offset..offset + capacity.next_multiple_of(65536));
+        }
+        // The first slots hold the schema that all footers share.
+        let shared_slots = header.u64_at(128 + 16 * buffers + 8 * (counters + zones));
+        for number in (shared_slots..slots).rev() {
+            let end = tail - number * footer_size;
+            layout.add(&format!("footer {number}"), end - footer_size..end);
+            layout.times.push(end - 8..end);
+        }
+        layout.add("schema of footers", tail - shared_slots * footer_size..tail);
+        layout.masks.extend(layout.times.iter().cloned());
+        layout.add("footer's length and magic", tail..bytes.len());
+        Some(layout)
+    }
+
+    fn add(&mut self, name: &str, range: Range<usize>) {
+        self.parts.push(Part { name: name.to_string(), range });
+    }
+}
+
+/// Dumps the changes of a file, part by part.
+fn dump_file(out: &mut String, before: &[u8], after: &[u8]) {
+    let Some(layout) = Layout::parse(after) else {
         return writeln!(out, "  {} bytes, not growable", after.len()).unwrap();
     };
-    let old = |at: usize| before.get(at).copied().unwrap_or(0);
-    for (name, place) in named {
-        let changed = |at: &usize| after[*at] != old(*at);
-        if !place.clone().any(|at| changed(&at)) {
+    for Part { name, range } in &layout.parts {
+        if !has_changed(range, before, after) {
             continue;
         }
         writeln!(out, "  {name}").unwrap();
-        for start in place.clone().step_by(ROW) {
-            let row = start..(start + ROW).min(place.end);
-            if !row.clone().any(|at| changed(&at)) {
-                continue;
+        for start in range.clone().step_by(LINE) {
+            let line = start..(start + LINE).min(range.end);
+            if has_changed(&line, before, after) {
+                let bytes: Vec<String> = line.map(|i| format_byte(i, &layout.masks, before, after)).collect();
+                writeln!(out, "    {start:06x} +{:03x}  {}", start - range.start, bytes.join(" ")).unwrap();
             }
-            let byte = |at: usize| match (masks.iter().any(|mask| mask.contains(&at)), changed(&at)) {
-                (true, _) => "##".to_string(),
-                (_, false) => "..".to_string(),
-                (_, true) => format!("{:02x}", after[at]),
-            };
-            let bytes: Vec<String> = row.map(byte).collect();
-            writeln!(out, "    {:06x} +{:03x}  {}", start, start - place.start, bytes.join(" ")).unwrap();
         }
     }
 }
 
-fn dump_all(before: &Files, after: &Files) -> String {
+/// Returns true if a byte in the range has changed; a missing byte counts as zero.
+fn has_changed(range: &Range<usize>, before: &[u8], after: &[u8]) -> bool {
+    range.clone().any(|i| after[i] != before.get(i).copied().unwrap_or(0))
+}
+
+fn format_byte(i: usize, masks: &[Range<usize>], before: &[u8], after: &[u8]) -> String {
+    if masks.iter().any(|mask| mask.contains(&i)) {
+        "##".to_string()
+    } else if has_changed(&(i..i + 1), before, after) {
+        format!("{:02x}", after[i])
+    } else {
+        "..".to_string()
+    }
+}
+
+fn dump_files(before: &Files, after: &Files) -> String {
     let mut out = String::new();
     for name in before.keys().filter(|name| !after.contains_key(*name)) {
         writeln!(out, "{name}: removed").unwrap();
@@ -133,12 +186,12 @@ fn dump_all(before: &Files, after: &Files) -> String {
             None => writeln!(out, "{name}: created, {} bytes", bytes.len()).unwrap(),
         }
         let old = before.get(name).filter(|old| old.len() == bytes.len());
-        dump(&mut out, old.map_or(&[], |old| old), bytes);
+        dump_file(&mut out, old.map_or(&[], |old| old), bytes);
     }
     if out.is_empty() { "nothing\n".into() } else { out }
 }
 
-/// A table that a script is about.
+/// The state of a script.
 struct Script {
     home: tempfile::TempDir,
     folder: PathBuf,
@@ -153,48 +206,48 @@ impl Script {
         Script { home, folder, writer: None, files: Files::new() }
     }
 
-    /// Does what a line says; what it changed.
+    /// Runs a command; returns its output and a dump of the changes.
     fn step(&mut self, line: &str) -> String {
         let mut words = line.split_whitespace();
-        let (command, rest): (_, Vec<&str>) = (words.next().unwrap(), words.collect());
-        let said = self.act(command, &rest);
+        let command = words.next().unwrap();
+        let arguments: Vec<&str> = words.collect();
+        let output = self.run_command(command, &arguments);
         if self.writer.is_some() {
-            // What a commit leaves to the thread is published by then.
+            // The background thread may have to publish the commit.
             wait_for_background_syncs();
         }
-        let now = files(&self.folder);
-        let changes = dump_all(&self.files, &now);
-        self.files = now;
-        said + &changes
+        let files = read_files(&self.folder);
+        let changes = dump_files(&self.files, &files);
+        self.files = files;
+        output + &changes
     }
 
-    fn act(&mut self, command: &str, rest: &[&str]) -> String {
-        let number = || rest[0].parse::<u64>().unwrap();
+    fn run_command(&mut self, command: &str, arguments: &[&str]) -> String {
         match command {
             "open" => {
                 let options = WriterOptions {
                     sync: SyncPolicy::Never,
-                    segment_rows: rest.first().map(|rows| rows.parse().unwrap()),
+                    segment_rows: arguments.first().map(|rows| rows.parse().unwrap()),
                     dictionary: vec!["s".into()],
                     sorted_by: Some("n".into()),
                     ..WriterOptions::default()
                 };
-                self.rest();
+                self.clear_footer_times();
                 self.writer = Some(Writer::open(&self.folder, Some(schema()), &options).unwrap());
             }
-            "append" => self.writer().append(&batch(rest)).unwrap(),
+            "append" => self.writer().append(&batch(arguments)).unwrap(),
             "row" => {
-                let (n, s) = cells(rest[0]);
+                let (n, s) = parse_row(arguments[0]);
                 self.writer().append_row(&[Value::Int(n), s.map_or(Value::Null, Value::Str)]).unwrap();
             }
             "commit" => self.writer().commit().unwrap(),
             "rollback" => self.writer().rollback(),
             "sync" => self.writer().sync().unwrap(),
             "compact" => drop(self.writer().compact(|_, _| ()).unwrap()),
-            "drop" => drop(self.writer().drop_before(number()).unwrap()),
+            "drop" => drop(self.writer().drop_before(arguments[0].parse().unwrap()).unwrap()),
             "close" => self.writer.take().unwrap().close().unwrap(),
             "kill" => self.kill(),
-            "read" => return format!("{}\n", self.read()),
+            "read" => return format!("{}\n", self.read_rows()),
             other => panic!("no command {other}"),
         }
         String::new()
@@ -204,55 +257,58 @@ impl Script {
         self.writer.as_mut().unwrap()
     }
 
-    /// Takes the times of published footers away, as if they had rested.
-    fn rest(&mut self) {
+    /// Clears the times of published footers, so that their slots may be reused.
+    fn clear_footer_times(&mut self) {
         for (name, bytes) in &mut self.files {
-            for time in Places::of(bytes).map_or(Vec::new(), |places| places.times) {
+            for time in Layout::parse(bytes).map_or(Vec::new(), |layout| layout.times) {
                 bytes[time].fill(0);
             }
             std::fs::write(self.folder.join(name), bytes).unwrap();
         }
     }
 
-    /// Goes on with a copy, which is what a killed writer leaves behind.
+    /// Continues with a copy of the table, as a killed writer leaves it.
     fn kill(&mut self) {
         let copy = self.home.path().join(self.folder.file_name().unwrap().to_str().unwrap().to_string() + "x");
         copy_table(&self.folder, &copy);
         self.folder = copy;
+        // Dropping the writer would change the files of the original.
         std::mem::forget(self.writer.take());
     }
 
-    fn read(&self) -> String {
+    fn read_rows(&self) -> String {
         let dataset = open(&self.folder).unwrap();
         dataset.validate(|_, _| ()).unwrap();
-        let row = |row: arrowwood::Result<arrowwood::Row<'_>>| {
+        let mut rows = Vec::new();
+        for row in dataset.rows() {
             let row = row.unwrap();
-            format!("{}:{}", row.get(0).unwrap(), row.get(1).unwrap())
-        };
-        let rows: Vec<String> = dataset.rows().map(row).collect();
+            rows.push(format!("{}:{}", row.get(0).unwrap(), row.get(1).unwrap()));
+        }
         format!("from row {}: {}", dataset.first_row(), rows.join(" "))
     }
 }
 
-fn cells(text: &str) -> (i64, Option<&str>) {
+/// Parses a row such as `7:text` or `7:null`.
+fn parse_row(text: &str) -> (i64, Option<&str>) {
     let (n, s) = text.split_once(':').unwrap();
     (n.parse().unwrap(), Some(s).filter(|s| *s != "null"))
 }
 
 fn batch(rows: &[&str]) -> RecordBatch {
     let columns: [ArrayRef; 2] = [
-        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| cells(row).0))),
-        Arc::new(StringArray::from_iter(rows.iter().map(|row| cells(row).1))),
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| parse_row(row).0))),
+        Arc::new(StringArray::from_iter(rows.iter().map(|row| parse_row(row).1))),
     ];
     RecordBatch::try_new(schema(), columns.to_vec()).unwrap()
 }
 
-/// The script with the dumps that it makes here.
-fn run(script: &str) -> String {
-    let (mut out, mut table) = (String::new(), Script::new());
-    for line in script.lines() {
+/// Runs a script; returns it with the actual dumps.
+fn run_script(text: &str) -> String {
+    let mut out = String::new();
+    let mut script = Script::new();
+    for line in text.lines() {
         if let Some(command) = line.strip_prefix("> ") {
-            write!(out, "{line}\n{}\n", table.step(command)).unwrap();
+            write!(out, "{line}\n{}\n", script.step(command)).unwrap();
         } else if line.starts_with('#') {
             writeln!(out, "{line}").unwrap();
         }
@@ -261,24 +317,23 @@ fn run(script: &str) -> String {
 }
 
 #[test]
-fn scripts_change_the_bytes_that_their_dumps_say() {
+fn scripts_change_the_bytes_in_their_dumps() {
     alone!();
-    simulate_rest(REST);
+    simulate_rest(SLOT_REST);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables/scripts");
     let mut scripts: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     scripts.sort();
     assert!(!scripts.is_empty());
     for path in scripts {
         let expected = std::fs::read_to_string(&path).unwrap();
-        let got = run(&expected);
+        let actual = run_script(&expected);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&path, got).unwrap();
+            std::fs::write(&path, actual).unwrap();
             continue;
         }
-        let differs = expected.lines().zip(got.lines()).enumerate().find(|(_, (a, b))| a != b);
-        if let Some((number, (want, have))) = differs {
-            panic!("{}:{}: expected\n{want}\ngot\n{have}", path.display(), number + 1);
+        for (number, (expected, actual)) in expected.lines().zip(actual.lines()).enumerate() {
+            assert_eq!(expected, actual, "{}:{}", path.display(), number + 1);
         }
-        assert_eq!(expected.lines().count(), got.lines().count(), "{}", path.display());
+        assert_eq!(expected.lines().count(), actual.lines().count(), "{}", path.display());
     }
 }
