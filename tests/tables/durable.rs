@@ -1,94 +1,97 @@
-//! What is durable, by the writer's own account: rows are when a sync of them has succeeded, and after one that failed
-//! nothing is, until the table is opened anew.
+//! Tests of the rows that a writer reports as durable: those of successful syncs. After a failed sync, no more rows become durable
+//! until the table is reopened.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
+use arrow_schema::SchemaRef;
 use arrowwood::simulate::{FileSystem, FsObserver, FsOp};
 use arrowwood::{ErrorKind, SyncPolicy, Value, Writer, WriterOptions, check, open, parse_schema, table_stat};
 
-use crate::tables::{number_schema, wait_for_background_syncs};
+use crate::tables::{number_schema, read_numbers, wait_for_background_syncs};
 use crate::thread::Thread;
 use crate::wait::wait_until;
 
-/// Which syncs a disk refuses.
+/// The sync that fails next.
 #[derive(Debug, Default)]
-enum Refused {
+enum FailingSync {
     #[default]
     None,
-    /// The next one of a file.
-    NextFile,
-    /// The next one of the folder.
-    NextFolder,
-    /// Those of a thread.
-    Of(ThreadId),
-    /// The next one of a file, as soon as the test says so.
-    Held,
+    /// The next sync of a file.
+    File,
+    /// The next sync of the folder.
+    Folder,
+    /// The next sync of a file by a thread.
+    ByThread(ThreadId),
+    /// The next sync of a file, which first blocks until it is released.
+    BlockedFile,
 }
 
-/// A disk that counts syncs, and refuses some.
+/// Counts syncs, and makes one of them fail.
 #[derive(Debug, Default)]
 struct Disk {
-    refused: Mutex<Refused>,
-    /// Whether a held sync has begun, and whether it may end.
-    has_begun: AtomicBool,
-    may_end: AtomicBool,
+    failing: Mutex<FailingSync>,
+    is_blocked: AtomicBool,
+    is_released: AtomicBool,
     syncs: AtomicU64,
 }
 
 impl Disk {
-    fn refuse(&self, syncs: Refused) {
-        *self.refused.lock().unwrap() = syncs;
+    fn fail(&self, sync: FailingSync) {
+        *self.failing.lock().unwrap() = sync;
     }
 
     fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::SeqCst)
     }
 
-    /// Waits until a held sync has begun.
-    fn await_sync(&self) {
-        wait_until("the beginning of a sync", || self.has_begun.load(Ordering::SeqCst));
+    fn wait_until_blocked(&self) {
+        wait_until("the beginning of a sync", || self.is_blocked.load(Ordering::SeqCst));
     }
 
-    /// Lets a held sync go on when this thread, which calls this before, waits for it.
+    /// Starts a thread that releases the blocked sync as soon as the calling thread waits for it.
     fn release_when_awaited(self: &Arc<Disk>) -> thread::JoinHandle<()> {
-        let (disk, waiting) = (self.clone(), Thread::current());
-        let is_there = Arc::new(AtomicBool::new(false));
-        let comes = is_there.clone();
+        let disk = self.clone();
+        let caller = Thread::current();
+        let has_returned = Arc::new(AtomicBool::new(false));
+        let has_caller_returned = has_returned.clone();
         let releasing = thread::spawn(move || {
-            wait_until("a thread that waits for a sync", || comes.load(Ordering::SeqCst) && waiting.is_asleep());
-            disk.may_end.store(true, Ordering::SeqCst);
+            // The caller may also sleep while it starts this thread.
+            wait_until("a thread that waits for a sync", || {
+                has_caller_returned.load(Ordering::SeqCst) && caller.is_asleep()
+            });
+            disk.is_released.store(true, Ordering::SeqCst);
         });
-        is_there.store(true, Ordering::SeqCst);
+        has_returned.store(true, Ordering::SeqCst);
         releasing
     }
 }
 
 impl FsObserver for Disk {
-    fn before_op(&self, act: FsOp<'_>) -> std::io::Result<()> {
-        let is_file = matches!(act, FsOp::Sync { .. } | FsOp::WriteSynced { .. });
-        if !is_file && !matches!(act, FsOp::SyncFolder { .. }) {
+    fn before_op(&self, op: FsOp<'_>) -> std::io::Result<()> {
+        let is_file = matches!(op, FsOp::Sync { .. } | FsOp::WriteSynced { .. });
+        if !is_file && !matches!(op, FsOp::SyncFolder { .. }) {
             return Ok(());
         }
         self.syncs.fetch_add(1, Ordering::SeqCst);
-        let mut refused = self.refused.lock().unwrap();
-        let is_refused = match &*refused {
-            Refused::None => false,
-            Refused::NextFile | Refused::Held => is_file,
-            Refused::NextFolder => !is_file,
-            Refused::Of(thread) => is_file && thread::current().id() == *thread,
+        let mut failing = self.failing.lock().unwrap();
+        let fails = match &*failing {
+            FailingSync::None => false,
+            FailingSync::File | FailingSync::BlockedFile => is_file,
+            FailingSync::Folder => !is_file,
+            FailingSync::ByThread(thread) => is_file && thread::current().id() == *thread,
         };
-        if !is_refused {
+        if !fails {
             return Ok(());
         }
-        let syncs = std::mem::take(&mut *refused);
-        drop(refused);
-        if let Refused::Held = syncs {
-            self.has_begun.store(true, Ordering::SeqCst);
-            wait_until("the end of a held sync", || self.may_end.load(Ordering::SeqCst));
+        let sync = std::mem::take(&mut *failing);
+        drop(failing);
+        if let FailingSync::BlockedFile = sync {
+            self.is_blocked.store(true, Ordering::SeqCst);
+            wait_until("the release of a blocked sync", || self.is_released.load(Ordering::SeqCst));
         }
         Err(std::io::Error::from_raw_os_error(libc::EIO))
     }
@@ -117,22 +120,27 @@ impl Table {
         self.home.path().join("ticks")
     }
 
-    fn writer(&self) -> Writer {
+    fn open_writer(&self) -> Writer {
         Writer::open(self.path(), Some(number_schema()), &self.options).unwrap()
     }
 
-    /// The row after the last durable one, as others see it.
+    /// Returns the row after the last durable one, as readers see it.
     fn durable_end(&self) -> u64 {
         table_stat(self.path()).unwrap().unwrap().durable_end
     }
 
-    /// Checks that rows are durable up to `end`, both to the writer and to others.
+    /// Checks that rows are durable up to `end`, as reported by the writer and to readers.
     #[track_caller]
-    fn check(&self, writer: &Writer, end: u64) {
+    fn check_durable(&self, writer: &Writer, end: u64) {
         assert_eq!((writer.durable_rows(), self.durable_end()), (end, end));
     }
 }
 
+fn schema(text: &str) -> SchemaRef {
+    Arc::new(parse_schema(text).unwrap())
+}
+
+/// Commits rows that contain their own numbers.
 fn commit(writer: &mut Writer, rows: u64) {
     for _ in 0..rows {
         writer.append_row(&[Value::Int(writer.rows() as i64)]).unwrap();
@@ -140,9 +148,10 @@ fn commit(writer: &mut Writer, rows: u64) {
     writer.commit().unwrap();
 }
 
+/// Checks that a call failed because of an earlier sync.
 #[track_caller]
-fn refuses(done: arrowwood::Result<()>) {
-    let e = done.unwrap_err();
+fn assert_writer_failed(result: arrowwood::Result<()>) {
+    let e = result.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Closed, "{e}");
     assert!(
         e.message().contains("the writer can't go on: syncing") && e.message().contains("open the table anew"),
@@ -150,48 +159,48 @@ fn refuses(done: arrowwood::Result<()>) {
     );
 }
 
-/// A table with three durable rows and `rows` more, whose next sync is refused.
-fn before_a_refused_sync(rows: u64) -> (Table, Writer) {
+/// Returns a table with three durable rows and `rows` more, whose next sync fails.
+fn prepare_failing_sync(rows: u64) -> (Table, Writer) {
     let table = Table::new(SyncPolicy::Never, None);
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     commit(&mut writer, 3);
     writer.sync().unwrap();
     commit(&mut writer, rows);
-    table.disk.refuse(Refused::NextFile);
+    table.disk.fail(FailingSync::File);
     (table, writer)
 }
 
-/// After a failed sync, a thread that waited for its rows synced again: the system had taken the pages for written, so
-/// that succeeded, and rows counted as durable that were not on the disk.
+/// Regression test: after a failed sync, a thread that waited for its rows synced again. The system treats the pages of a failed sync
+/// as written, so the second one succeeded, and rows were reported as durable that weren't on the disk.
 #[test]
-fn no_sync_follows_one_that_has_failed() {
+fn a_failed_sync_is_not_repeated() {
     for rows in [1, 20_000] {
-        let (table, mut writer) = before_a_refused_sync(rows);
+        let (table, mut writer) = prepare_failing_sync(rows);
         assert_eq!(writer.sync().unwrap_err().kind(), ErrorKind::Io);
         let syncs = table.disk.syncs();
         let durability = writer.durability();
-        thread::spawn(move || refuses(durability.wait())).join().unwrap();
-        refuses(writer.sync());
-        refuses(writer.commit());
-        table.check(&writer, 3);
-        refuses(writer.close());
+        thread::spawn(move || assert_writer_failed(durability.wait())).join().unwrap();
+        assert_writer_failed(writer.sync());
+        assert_writer_failed(writer.commit());
+        table.check_durable(&writer, 3);
+        assert_writer_failed(writer.close());
         assert_eq!((table.disk.syncs(), table.durable_end()), (syncs, 3));
-        // Who opens the table anew has the rows, and writes them again.
-        let mut writer = table.writer();
+        // The next writer still reads the rows from the page cache, and writes them again.
+        let mut writer = table.open_writer();
         assert_eq!((writer.rows(), table.durable_end()), (3 + rows, 3));
         assert!(writer.durable_rows() <= 3);
         writer.sync().unwrap();
-        table.check(&writer, 3 + rows);
+        table.check_durable(&writer, 3 + rows);
     }
 }
 
-/// So did the background thread, within the second in which it is due.
+/// Regression test: the background thread synced again, too.
 #[test]
-fn the_background_thread_does_not_sync_after_a_sync_that_has_failed() {
+fn the_background_thread_does_not_sync_after_a_failed_sync() {
     let table = Table::new(SyncPolicy::Every(Duration::from_millis(1)), None);
-    let mut writer = table.writer();
-    table.disk.refuse(Refused::Of(thread::current().id()));
-    // Until the thread has not been faster.
+    let mut writer = table.open_writer();
+    table.disk.fail(FailingSync::ByThread(thread::current().id()));
+    // The sync succeeds if the background thread has already synced the row.
     loop {
         commit(&mut writer, 1);
         if writer.sync().is_err() {
@@ -202,157 +211,171 @@ fn the_background_thread_does_not_sync_after_a_sync_that_has_failed() {
     let end = writer.durable_rows();
     assert!(end < writer.rows());
     wait_for_background_syncs();
-    table.check(&writer, end);
+    table.check_durable(&writer, end);
     assert_eq!(table.disk.syncs(), syncs);
 }
 
-/// A sync that had to wait for another one, which failed, synced again and succeeded.
+/// Regression test: a sync that waited for another one repeated it after it failed, and succeeded.
 #[test]
-fn a_sync_that_waits_for_one_that_fails_does_not_succeed() {
+fn a_sync_that_waits_for_a_failing_one_fails_too() {
     let table = Table::new(SyncPolicy::Never, None);
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     commit(&mut writer, 3);
     writer.sync().unwrap();
     commit(&mut writer, 5);
-    table.disk.refuse(Refused::Held);
+    table.disk.fail(FailingSync::BlockedFile);
     let durability = writer.durability();
     let first = thread::spawn(move || durability.wait());
-    table.disk.await_sync();
+    table.disk.wait_until_blocked();
     let releasing = table.disk.release_when_awaited();
-    refuses(writer.sync());
+    assert_writer_failed(writer.sync());
     assert_eq!(first.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
     releasing.join().unwrap();
-    table.check(&writer, 3);
+    table.check_durable(&writer, 3);
 }
 
-/// A folder that failed to sync was never synced again, and rows in segments whose names were not on the disk became
-/// durable.
+/// Regression test: after a failed sync of the folder, rows in segments whose names weren't on the disk were reported as durable.
 #[test]
-fn rows_are_not_durable_behind_a_folder_that_failed_to_sync() {
+fn rows_are_not_durable_if_syncing_their_folder_failed() {
     let table = Table::new(SyncPolicy::Never, Some(4));
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     commit(&mut writer, 3);
     writer.sync().unwrap();
     commit(&mut writer, 6);
-    table.disk.refuse(Refused::NextFolder);
+    table.disk.fail(FailingSync::Folder);
     assert_eq!(writer.sync().unwrap_err().kind(), ErrorKind::Io);
-    refuses(writer.durability().wait());
-    refuses(writer.sync());
-    table.check(&writer, 3);
+    assert_writer_failed(writer.durability().wait());
+    assert_writer_failed(writer.sync());
+    table.check_durable(&writer, 3);
     drop(writer);
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     assert!(writer.durable_rows() <= 3);
     let syncs = table.disk.syncs();
     writer.sync().unwrap();
-    // The folder, and three segments.
+    // It syncs the folder and three segments.
     assert_eq!(table.disk.syncs(), syncs + 4);
-    table.check(&writer, 9);
+    table.check_durable(&writer, 9);
 }
 
-/// Segments that became durable together with one before them, which was dropped since, looked as if they were not.
+/// Regression test: rows that were synced together with earlier segments were no longer reported as durable when those were dropped.
 #[test]
-fn rows_stay_durable_when_those_before_them_are_dropped() {
+fn rows_stay_durable_when_earlier_ones_are_dropped() {
     let table = Table::new(SyncPolicy::Never, Some(4));
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     commit(&mut writer, 14);
     writer.sync().unwrap();
-    table.check(&writer, 14);
+    table.check_durable(&writer, 14);
     writer.drop_before(8).unwrap();
-    table.check(&writer, 14);
+    table.check_durable(&writer, 14);
     commit(&mut writer, 6);
-    table.check(&writer, 14);
+    table.check_durable(&writer, 14);
     drop(writer);
-    let (writer, syncs) = (table.writer(), table.disk.syncs());
+    let writer = table.open_writer();
+    let syncs = table.disk.syncs();
     writer.durability().wait().unwrap();
-    // Of rows 12 to 16, and 16 to 20, and their names; none of those before.
+    // It syncs the segments of the rows 12..16 and 16..20, and their names.
     assert_eq!(table.disk.syncs(), syncs + 3);
-    table.check(&writer, 20);
+    table.check_durable(&writer, 20);
 }
 
-/// The file was synced, whose name was gone, and its rows were said to be durable.
+/// Regression test: the file of a removed segment was synced, and its rows were reported as durable.
 #[test]
-fn rows_of_a_table_that_was_removed_are_not_durable() {
-    let remove_segment = |path: &Path| std::fs::remove_file(path.join(format!("{:020}.arrow", 4))).unwrap();
-    let remove_all = |path: &Path| std::fs::remove_dir_all(path).unwrap();
-    for remove in [&remove_segment as &dyn Fn(&Path), &remove_all] {
+fn rows_of_a_removed_table_are_not_durable() {
+    let removals: [fn(&Table); 2] = [
+        |table| std::fs::remove_file(table.segment(4)).unwrap(),
+        |table| std::fs::remove_dir_all(table.path()).unwrap(),
+    ];
+    for remove in removals {
         let table = Table::new(SyncPolicy::Never, Some(4));
-        let mut writer = table.writer();
+        let mut writer = table.open_writer();
         commit(&mut writer, 4);
         writer.durability().wait().unwrap();
-        // Over the end of a segment.
+        // These rows are in the next segments.
         commit(&mut writer, 6);
         let durability = writer.durability();
-        remove(&table.path());
-        let told = durability.wait().unwrap_err();
-        assert_eq!(told.kind(), ErrorKind::FileChanged);
-        assert!(told.message().contains("removed"), "{told}");
+        remove(&table);
+        let error = durability.wait().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileChanged);
+        assert!(error.message().contains("removed"), "{error}");
         assert_eq!(durability.rows(), 4);
         assert!(writer.sync().is_err() && writer.commit().is_err());
     }
+
     let table = Table::new(SyncPolicy::Commit, None);
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     commit(&mut writer, 4);
     std::fs::remove_dir_all(table.path()).unwrap();
     writer.append_row(&[Value::Int(4)]).unwrap();
     assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::FileChanged);
 }
 
-/// Who waited for rows of a writer that was killed did not wait: they were none of this writer's commits.
+/// Regression test: waiting for durability had no effect on rows that an earlier writer had committed before it was killed.
 #[test]
-fn who_waits_behind_a_killed_writer_has_durable_rows() {
+fn waiting_for_durability_includes_rows_of_a_killed_writer() {
     for rows in [1_000, 10_000] {
         let table = Table::new(SyncPolicy::Never, Some(4_000));
-        let mut writer = table.writer();
+        let mut writer = table.open_writer();
         commit(&mut writer, rows);
-        // As a kill does: nothing is synced.
+        // Dropping the writer syncs nothing, as a kill.
         drop(writer);
         assert_eq!(table.durable_end(), 0);
-        let writer = table.writer();
+        let writer = table.open_writer();
         writer.durability().wait().unwrap();
-        table.check(&writer, rows);
+        table.check_durable(&writer, rows);
     }
 }
 
-/// The names of a killed writer's segments, too: its last sync may have been that of an earlier commit.
+/// The segments of a killed writer may have no durable names yet.
 #[test]
-fn who_waits_behind_a_killed_writer_has_durable_names() {
+fn waiting_for_durability_includes_names_of_a_killed_writer() {
     let table = Table::new(SyncPolicy::Never, Some(4));
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     commit(&mut writer, 6);
     drop(writer);
-    let writer = table.writer();
-    table.disk.refuse(Refused::NextFolder);
+    let writer = table.open_writer();
+    table.disk.fail(FailingSync::Folder);
     assert_eq!(writer.durability().wait().unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(table.durable_end(), 0);
 }
 
-/// Who waited behind a change of an empty table's schema did not wait for the name of the file that has the new one: nothing
-/// was counted as committed, and after a power cut the old file could have the name again.
+/// Regression test: a schema change of an empty table replaces its file, but waiting for durability didn't sync the new name, as no rows
+/// were committed. After a power cut, the table could have the old schema again.
 #[test]
-fn who_waits_behind_a_change_of_an_empty_segments_schema_has_a_durable_name() {
+fn waiting_for_durability_includes_a_schema_change_of_an_empty_table() {
     let table = Table::new(SyncPolicy::Never, None);
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     writer.sync().unwrap();
     let syncs = table.disk.syncs();
-    let wider = |text: &str| Arc::new(parse_schema(text).unwrap());
-    assert!(writer.alter(&wider("n: int64 not null, price: float64")).unwrap());
-    // The new file was synced before it got the name.
+    assert!(writer.alter(&schema("n: int64 not null, price: float64")).unwrap());
+    // The new file is synced before it gets its name.
     assert_eq!(table.disk.syncs(), syncs + 1);
     writer.durability().wait().unwrap();
-    let synced = table.disk.syncs();
-    assert!(synced > syncs + 1);
+    let syncs_after_wait = table.disk.syncs();
+    assert!(syncs_after_wait > syncs + 1);
     writer.durability().wait().unwrap();
-    assert_eq!(table.disk.syncs(), synced, "all is durable");
-    assert!(writer.alter(&wider("n: int64 not null, price: float64, size: int64")).unwrap());
-    table.disk.refuse(Refused::NextFolder);
+    assert_eq!(table.disk.syncs(), syncs_after_wait, "everything is durable");
+    assert!(writer.alter(&schema("n: int64 not null, price: float64, size: int64")).unwrap());
+    table.disk.fail(FailingSync::Folder);
     assert_eq!(writer.durability().wait().unwrap_err().kind(), ErrorKind::Io);
 }
 
-/// The places in a segment's file, from its header.
-struct Places {
+/// The positions of a segment's parts, from its header.
+struct Layout {
     live: usize,
-    record: usize,
+    record_size: usize,
+    /// The values of the first column.
     values: usize,
+}
+
+impl Layout {
+    fn parse(bytes: &[u8]) -> Layout {
+        let header = bytes.windows(8).position(|window| window == b"ArrwWood").unwrap();
+        let [live, record_size, values] = [40, 48, 128 + 16].map(|offset| {
+            let word = bytes[header + offset..][..8].try_into().unwrap();
+            u64::from_le_bytes(word) as usize
+        });
+        Layout { live, record_size, values }
+    }
 }
 
 impl Table {
@@ -360,164 +383,157 @@ impl Table {
         self.path().join(format!("{first_row:020}.arrow"))
     }
 
-    /// Changes bytes of a segment.
-    fn edit(&self, first_row: u64, edit: impl FnOnce(&mut [u8], Places)) {
-        let path = self.segment(first_row);
+    /// Changes bytes of the first segment.
+    fn edit_segment(&self, edit: impl FnOnce(&mut [u8], Layout)) {
+        let path = self.segment(0);
         let mut bytes = std::fs::read(&path).unwrap();
-        let header = bytes.windows(8).position(|window| window == b"ArrwWood").unwrap();
-        let word = |at: usize| u64::from_le_bytes(bytes[header + at..][..8].try_into().unwrap()) as usize;
-        // The second buffer, behind the bitmap, has the values.
-        let places = Places { live: word(40), record: word(48), values: word(128 + 16) };
-        edit(&mut bytes, places);
+        let layout = Layout::parse(&bytes);
+        edit(&mut bytes, layout);
         std::fs::write(&path, bytes).unwrap();
     }
 
-    /// Damages the newest visible record.
-    fn tear(&self, first_row: u64) {
-        self.edit(first_row, |bytes, Places { live, record, .. }| {
-            bytes[live + 4096 + usize::from(bytes[live] & 1) * record + 64] ^= 1;
+    /// Damages the newest visible commit record.
+    fn damage_record(&self) {
+        self.edit_segment(|bytes, Layout { live, record_size, .. }| {
+            let newest = usize::from(bytes[live] & 1);
+            bytes[live + 4096 + newest * record_size + 64] ^= 1;
         });
     }
 
-    /// The numbers in the table.
-    fn numbers(&self) -> Vec<i64> {
-        let dataset = open(self.path()).unwrap();
-        let numbers = dataset.rows().map(|row| match row.unwrap().get(0).unwrap() {
-            Value::Int(number) => number,
-            other => panic!("{other}"),
-        });
-        numbers.collect()
+    fn read_numbers(&self) -> Vec<i64> {
+        read_numbers(&open(self.path()).unwrap())
     }
 
-    /// Checks that readers and the next writer find `rows` rows, and that the writer goes on behind them.
+    /// Checks that readers and the next writer see `rows` rows, and that the writer continues after them.
     #[track_caller]
-    fn has(&self, rows: u64) {
-        assert_eq!(self.numbers(), (0..rows as i64).collect::<Vec<_>>());
-        let mut writer = self.writer();
+    fn check_rows(&self, rows: u64) {
+        assert_eq!(self.read_numbers(), (0..rows as i64).collect::<Vec<_>>());
+        let mut writer = self.open_writer();
         assert_eq!(writer.rows(), rows);
         commit(&mut writer, 2);
         writer.close().unwrap();
-        assert_eq!(self.numbers(), (0..rows as i64 + 2).collect::<Vec<_>>());
+        assert_eq!(self.read_numbers(), (0..rows as i64 + 2).collect::<Vec<_>>());
     }
 }
 
-/// The newest visible record was damaged, and readers went back to the one before it, though the rows behind that one were
-/// durable, by a durable record or by the log.
+/// Regression test: if the newest visible record was damaged, readers fell back to the previous one, although later rows were durable
+/// according to a durable record or the log.
 #[test]
-fn durable_rows_stay_behind_a_damaged_record() {
+fn durable_rows_survive_a_damaged_record() {
     for commits in [&[3, 5][..], &[3, 20_000], &[2, 1, 5], &[3, 20_000, 4], &[20_000, 20_000, 1, 1]] {
         let table = Table::new(SyncPolicy::Never, None);
-        let mut writer = table.writer();
+        let mut writer = table.open_writer();
         for &rows in commits {
             commit(&mut writer, rows);
             writer.sync().unwrap();
         }
         drop(writer);
-        table.tear(0);
-        table.has(commits.iter().sum());
-        // The next writer has written the record again.
+        table.damage_record();
+        table.check_rows(commits.iter().sum());
+        // The next writer has replaced the record.
         assert!(check(table.path(), |_, _| ()).unwrap().is_good());
     }
 }
 
-/// So did rows of a full segment, and all behind it.
+/// Regression test: the same happened to the rows of a full segment, and all later ones.
 #[test]
-fn a_durable_seal_stays_behind_a_damaged_record() {
+fn durable_rows_of_a_full_segment_survive_a_damaged_record() {
     let table = Table::new(SyncPolicy::Never, Some(4));
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     for rows in [3, 6] {
         commit(&mut writer, rows);
         writer.sync().unwrap();
     }
     drop(writer);
-    table.tear(0);
-    table.has(9);
+    table.damage_record();
+    table.check_rows(9);
 }
 
-/// Rows whose sync has failed, and rows of which a copy has a durable record and not all bytes, go with the damaged record.
+/// Rows are lost with a damaged record if their sync failed, or if a copy of the table has their durable record but not all of their
+/// bytes.
 #[test]
-fn rows_that_are_not_durable_go_with_a_damaged_record() {
+fn rows_that_are_not_durable_are_lost_with_a_damaged_record() {
     for rows in [5, 20_000] {
-        let (table, mut writer) = before_a_refused_sync(rows);
+        let (table, mut writer) = prepare_failing_sync(rows);
         writer.sync().unwrap_err();
         drop(writer);
-        table.tear(0);
-        table.has(3);
+        table.damage_record();
+        table.check_rows(3);
 
         let table = Table::new(SyncPolicy::Never, None);
-        let mut writer = table.writer();
+        let mut writer = table.open_writer();
         for rows in [3, rows] {
             commit(&mut writer, rows);
             writer.sync().unwrap();
         }
         drop(writer);
-        table.tear(0);
-        table.edit(0, |bytes, Places { values, .. }| bytes[values + 8 * 4..][..8].fill(0));
-        table.has(3);
+        table.damage_record();
+        table.edit_segment(|bytes, Layout { values, .. }| bytes[values + 8 * 4..][..8].fill(0));
+        table.check_rows(3);
     }
 }
 
-/// A commit was visible when its sync failed, and the writer said that it had the positions of the one before.
+/// Regression test: a commit is visible although its sync failed, but the writer still reported the positions of the previous one.
 #[test]
-fn positions_of_a_commit_whose_sync_failed_are_those_that_readers_see() {
+fn a_writer_reports_the_positions_that_readers_see_after_a_failed_sync() {
     let table = Table::new(SyncPolicy::Commit, None);
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     writer.append_row(&[Value::Int(1)]).unwrap();
     writer.commit_with(&[("from", 1)]).unwrap();
     writer.append_row(&[Value::Int(2)]).unwrap();
-    table.disk.refuse(Refused::NextFile);
+    table.disk.fail(FailingSync::File);
     assert_eq!(writer.commit_with(&[("from", 2), ("to", 9)]).unwrap_err().kind(), ErrorKind::Io);
-    let seen = open(table.path()).unwrap();
-    assert_eq!(seen.len().unwrap(), 2);
-    assert_eq!(writer.positions(), seen.positions().unwrap());
+    let dataset = open(table.path()).unwrap();
+    assert_eq!(dataset.len().unwrap(), 2);
+    assert_eq!(writer.positions(), dataset.positions().unwrap());
 }
 
-/// A thread that waited for durable rows kept the table's lock beyond the end of the writer, for as long as its sync took.
+/// Regression test: a thread that waited for durable rows kept the table locked after its writer was dropped, until the sync ended.
 #[test]
-fn a_table_can_be_opened_anew_when_its_writer_is_dropped() {
-    let (table, writer) = before_a_refused_sync(1);
-    table.disk.refuse(Refused::Held);
+fn a_table_can_be_reopened_during_a_sync_of_a_dropped_writer() {
+    let (table, writer) = prepare_failing_sync(1);
+    table.disk.fail(FailingSync::BlockedFile);
     let durability = writer.durability();
     let waiting = thread::spawn(move || durability.wait());
-    table.disk.await_sync();
+    table.disk.wait_until_blocked();
     let releasing = table.disk.release_when_awaited();
     drop(writer);
-    assert_eq!(table.writer().rows(), 4);
+    assert_eq!(table.open_writer().rows(), 4);
     assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
     releasing.join().unwrap();
 }
 
-/// Positions that were durable went back with a damaged record where a commit had no rows: a producer read its input again.
+/// Regression test: durable positions of commits without rows were lost with a damaged record, and the producer repeated its input.
 #[test]
-fn durable_positions_stay_behind_a_damaged_record() {
-    // By the log, and by a durable record.
+fn durable_positions_survive_a_damaged_record() {
+    // Few rows are durable by the log, many by a durable record.
     for rows in [1, 20_000] {
         for is_closed in [false, true] {
             let table = Table::new(SyncPolicy::Never, None);
-            let mut writer = table.writer();
+            let mut writer = table.open_writer();
             commit(&mut writer, rows);
             for position in 1..=3 {
                 writer.commit_with(&[("from", position)]).unwrap();
                 writer.sync().unwrap();
             }
             if is_closed {
-                writer.close().unwrap()
+                writer.close().unwrap();
             } else {
-                drop(writer)
+                drop(writer);
             }
-            table.tear(0);
+            table.damage_record();
             assert_eq!(open(table.path()).unwrap().positions().unwrap()["from"], 3, "{rows} {is_closed}");
-            assert_eq!(table.writer().positions()["from"], 3);
-            table.has(rows);
+            assert_eq!(table.open_writer().positions()["from"], 3);
+            table.check_rows(rows);
         }
     }
 }
 
-/// Positions of a commit that was not synced go with the damaged record, and those of the commit before it stay.
+/// The positions of the previous commit are kept.
 #[test]
-fn positions_that_are_not_durable_go_with_a_damaged_record() {
+fn positions_that_are_not_durable_are_lost_with_a_damaged_record() {
     let table = Table::new(SyncPolicy::Never, None);
-    let mut writer = table.writer();
+    let mut writer = table.open_writer();
     commit(&mut writer, 1);
     writer.commit_with(&[("from", 1)]).unwrap();
     writer.sync().unwrap();
@@ -525,7 +541,7 @@ fn positions_that_are_not_durable_go_with_a_damaged_record() {
         writer.commit_with(&[("from", position)]).unwrap();
     }
     drop(writer);
-    table.tear(0);
+    table.damage_record();
     assert_eq!(open(table.path()).unwrap().positions().unwrap()["from"], 3);
-    table.has(1);
+    table.check_rows(1);
 }

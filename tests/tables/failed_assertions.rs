@@ -1,6 +1,5 @@
-//! An assertion of the library that fails during a write: an error, and the last write of that writer.
+//! Tests of assertions that fail in the library during a write: the call returns an error, and so do all later ones of the writer.
 
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +13,10 @@ use arrowwood::{
 use crate::failing_assertion::{FailingAssertion, TEXT};
 use crate::tables::{folder_in_memory, number_batch, number_schema, read_numbers};
 
-/// A call of a writer, whose appended rows are numbered from 0 on.
+/// A call of a writer. Appended rows contain their own numbers.
 struct Call {
     name: &'static str,
-    /// Whether it makes appended rows visible.
+    /// True if it makes appended rows visible.
     commits: bool,
     run: fn(&mut Writer) -> Result<()>,
 }
@@ -54,18 +53,18 @@ const CALLS: &[Call] = &[
 ];
 
 #[track_caller]
-fn assert_is_assertion(e: &Error, what: &str) {
-    assert!(e.kind() == ErrorKind::Internal && e.message().contains(TEXT), "{what}: {e:?}");
+fn assert_is_assertion(e: &Error, case: &str) {
+    assert!(e.kind() == ErrorKind::Internal && e.message().contains(TEXT), "{case}: {e:?}");
 }
 
-/// The rows that a table may have after a call that failed.
-fn check_rows(table: &Path, ends: &RangeInclusive<u64>, committed: u64, what: &str) {
-    let read = open(table).unwrap();
-    let end = read.first_row() + read.len().unwrap();
-    assert!(end == committed || end == *ends.end(), "{what}: {end} rows, expected {committed} or {}", ends.end());
-    let expected: Vec<i64> = (read.first_row() as i64..end as i64).collect();
-    assert_eq!(read_numbers(&read), expected, "{what}");
-    read.validate(|_, _| ()).unwrap();
+/// Checks that a table ends with the committed rows, or with all rows of the commit that failed.
+fn check_rows(table: &Path, committed: u64, intended: u64, case: &str) {
+    let dataset = open(table).unwrap();
+    let end = dataset.first_row() + dataset.len().unwrap();
+    assert!(end == committed || end == intended, "{case}: {end} rows, expected {committed} or {intended}");
+    let expected: Vec<i64> = (dataset.first_row() as i64..end as i64).collect();
+    assert_eq!(read_numbers(&dataset), expected, "{case}");
+    dataset.validate(|_, _| ()).unwrap();
 }
 
 /// Calls a writer until operation `number` panics; returns whether one did.
@@ -80,8 +79,8 @@ fn fail_at(number: u64, sync: SyncPolicy) -> bool {
         Ok(writer) => writer,
         Err(e) => {
             assert_is_assertion(&e, "open");
-            let after = Writer::open(&table, Some(number_schema()), &WriterOptions::default()).unwrap();
-            assert_eq!(after.rows(), 0);
+            let next_writer = Writer::open(&table, Some(number_schema()), &WriterOptions::default()).unwrap();
+            assert_eq!(next_writer.rows(), 0);
             return true;
         }
     };
@@ -89,93 +88,103 @@ fn fail_at(number: u64, sync: SyncPolicy) -> bool {
         let rows = writer.rows();
         let committed = writer.committed_rows();
         let Err(e) = (call.run)(&mut writer) else { continue };
-        let what = format!("{} at operation {number} of {sync:?}", call.name);
-        assert_is_assertion(&e, &what);
+        let case = format!("{} at operation {number} of {sync:?}", call.name);
+        assert_is_assertion(&e, &case);
         assert!(assertion.disarm());
-        let ends = committed..=if call.commits { rows } else { committed };
-        check_rows(&table, &ends, committed, &what);
+        let intended = if call.commits { rows } else { committed };
+        check_rows(&table, committed, intended, &case);
+
+        // The writer is unusable.
         writer.rollback();
         for later in CALLS {
             let e = (later.run)(&mut writer).expect_err(later.name);
-            assert_is_assertion(&e, &format!("{} after {what}", later.name));
+            assert_is_assertion(&e, &format!("{} after {case}", later.name));
         }
-        assert_is_assertion(&writer.durability().wait().err().unwrap_or(e), &what);
+        assert_is_assertion(&writer.durability().wait().err().unwrap_or(e), &case);
         if number.is_multiple_of(2) {
-            assert_is_assertion(&writer.close().unwrap_err(), &what);
+            assert_is_assertion(&writer.close().unwrap_err(), &case);
         } else {
             drop(writer);
         }
-        check_rows(&table, &ends, committed, &what);
-        let mut after = Writer::open(&table, None, &WriterOptions::default()).unwrap();
-        assert!(after.rows() == committed || after.rows() == *ends.end(), "{what}: {}", after.rows());
-        after.append_row(&vec![Value::Int(after.rows() as i64), Value::Null][..after.schema().fields().len()]).unwrap();
-        let end = after.rows();
-        after.close().unwrap();
-        check_rows(&table, &(end..=end), end, &what);
+        check_rows(&table, committed, intended, &case);
+
+        // The next writer continues the table.
+        let mut next_writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
+        let end = next_writer.rows();
+        assert!(end == committed || end == intended, "{case}: {end}");
+        let row = vec![Value::Int(end as i64), Value::Null];
+        let columns = next_writer.schema().fields().len();
+        next_writer.append_row(&row[..columns]).unwrap();
+        next_writer.close().unwrap();
+        check_rows(&table, end + 1, end + 1, &case);
         return true;
     }
-    let (committed, rows) = (writer.committed_rows(), writer.rows());
+    let committed = writer.committed_rows();
+    let rows = writer.rows();
     if let Err(e) = writer.close() {
         assert_is_assertion(&e, "close");
     }
-    check_rows(&table, &(committed..=rows), committed, "close");
+    check_rows(&table, committed, rows, "close");
     assertion.disarm()
 }
 
 #[test]
-fn a_failed_assertion_is_an_error_and_the_last_write_of_its_writer() {
-    let last = (1..).find(|&number| !fail_at(number, SyncPolicy::Never)).unwrap();
-    assert!(last > 100, "{last} operations");
+fn a_failed_assertion_is_an_error_and_ends_the_writer() {
+    let operations = (1..).find(|&number| !fail_at(number, SyncPolicy::Never)).unwrap();
+    assert!(operations > 100, "{operations} operations");
 }
 
 #[test]
-fn a_failed_assertion_in_the_background_ends_its_writer_too() {
-    // The turns of the thread are at different operations in each run, and their number depends on time.
+fn a_failed_assertion_in_the_background_ends_the_writer() {
+    // The operations of the background thread have other numbers in each run, so the test tries a sample.
     let sync = SyncPolicy::Every(Duration::from_millis(1));
     for number in (1..400).step_by(7) {
         fail_at(number, sync);
     }
 }
 
+fn keyed_rows(keys: [i64; 2]) -> Dataset {
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let keys: ArrayRef = Arc::new(Int64Array::from(keys.to_vec()));
+    Dataset::try_from(vec![RecordBatch::try_from_iter([("n", numbers), ("key", keys)]).unwrap()]).unwrap()
+}
+
+fn open_partitioned(table: &Path, options: &WriterOptions) -> PartitionedWriter {
+    PartitionedWriter::new(table, keyed_rows([0, 0]).schema().clone(), &["key".parse().unwrap()], options).unwrap()
+}
+
 #[test]
-fn a_failed_assertion_in_a_partition_ends_the_writer_of_all() {
-    let keyed = |keys: [i64; 2]| {
-        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
-        let keys: ArrayRef = Arc::new(Int64Array::from(keys.to_vec()));
-        Dataset::try_from(vec![RecordBatch::try_from_iter([("n", numbers), ("key", keys)]).unwrap()]).unwrap()
-    };
-    let by = ["key".parse().unwrap()];
+fn a_failed_assertion_in_a_partition_ends_the_partitioned_writer() {
     for number in 1.. {
         let folder = folder_in_memory();
         let assertion = Arc::new(FailingAssertion::default());
         let medium = FileSystem::with_observer(assertion.clone());
         let options = WriterOptions { sync: SyncPolicy::Never, medium, ..WriterOptions::default() };
-        let schema = keyed([0, 0]).schema().clone();
-        let mut writer = PartitionedWriter::new(folder.path(), schema, &by, &options).unwrap();
-        writer.append_dataset(&keyed([1, 2])).unwrap();
+        let mut writer = open_partitioned(folder.path(), &options);
+        writer.append_dataset(&keyed_rows([1, 2])).unwrap();
         writer.commit().unwrap();
-        writer.append_dataset(&keyed([2, 2])).unwrap();
+        writer.append_dataset(&keyed_rows([2, 2])).unwrap();
         assertion.arm(number);
-        // The last one opens a partition.
-        let written = writer
-            .append_dataset(&keyed([1, 2]))
+        // The last call opens a new partition.
+        let result = writer
+            .append_dataset(&keyed_rows([1, 2]))
             .and_then(|()| writer.commit())
             .and_then(|()| writer.sync())
-            .and_then(|()| writer.append_dataset(&keyed([1, 3])));
+            .and_then(|()| writer.append_dataset(&keyed_rows([1, 3])));
         let has_panicked = assertion.disarm();
-        let Err(e) = written else {
+        let Err(e) = result else {
             assert!(!has_panicked, "operation {number}");
             return;
         };
         assert_is_assertion(&e, "a partition");
         writer.rollback();
-        let calls = [writer.append_dataset(&keyed([4, 5])), writer.commit(), writer.sync(), writer.close()];
-        calls.into_iter().for_each(|refused| assert_is_assertion(&refused.unwrap_err(), "a later call"));
-        // Each partition can be written again.
-        let mut writer =
-            PartitionedWriter::new(folder.path(), keyed([0, 0]).schema().clone(), &by, &WriterOptions::default());
-        let after = writer.as_mut().unwrap();
-        after.append_dataset(&keyed([1, 2])).unwrap();
-        after.commit().unwrap();
+        for result in [writer.append_dataset(&keyed_rows([4, 5])), writer.commit(), writer.sync(), writer.close()] {
+            assert_is_assertion(&result.unwrap_err(), "a later call");
+        }
+
+        // The next writer can write all partitions.
+        let mut next_writer = open_partitioned(folder.path(), &WriterOptions::default());
+        next_writer.append_dataset(&keyed_rows([1, 2])).unwrap();
+        next_writer.commit().unwrap();
     }
 }

@@ -1,5 +1,7 @@
-//! A table that is written at full speed by one process while others read it. Each process is this program again, as
-//! `child` with its role in the environment. `ARROWWOOD_LIVE_SECONDS` makes it take longer: see `make live`.
+//! Tests of a table that one process writes at full speed while others read it.
+//!
+//! Each process is this program, with its task in the environment; see [`child`]. `ARROWWOOD_LIVE_SECONDS` sets the duration: see
+//! `make live`.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -13,38 +15,47 @@ use crate::dice::Dice;
 use crate::wait::{PATIENCE, within};
 use ticks::{Journal, Report, Rows, Shape, Way};
 
-const EIGHT: [&str; 8] = ["refresh", "refresh", "refresh", "open", "open", "follow", "follow", "hold"];
+/// The tasks of eight readers.
+const EIGHT_READERS: [&str; 8] = ["refresh", "refresh", "refresh", "open", "open", "follow", "follow", "hold"];
 
-const ROLE: &str = "ARROWWOOD_LIVE_ROLE";
-/// The test that plays a role.
-const CHILD: &str = "live::child";
+/// The environment variable with the task of a child process and its parameters.
+const TASK_VARIABLE: &str = "ARROWWOOD_LIVE_ROLE";
+/// The test that the child processes run.
+const CHILD_TEST: &str = "live::child";
 
-fn time() -> Duration {
+fn test_duration() -> Duration {
     let seconds = std::env::var("ARROWWOOD_LIVE_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs_f64(seconds.unwrap_or(2.0))
 }
 
-/// Where a run has its files.
-struct Place {
+/// The files of a test.
+struct TestFiles {
     _folder: tempfile::TempDir,
     table: PathBuf,
     journal: PathBuf,
 }
 
-impl Place {
-    fn new() -> Place {
+impl TestFiles {
+    fn new() -> TestFiles {
         let folder = tempfile::tempdir().unwrap();
-        let (table, journal) = (folder.path().join("ticks"), folder.path().join("journal"));
-        let words = Journal::open(&journal);
-        (0..Journal::READERS).for_each(|word| words.note(word, 0));
-        (Journal::READERS..Journal::WORDS).for_each(|word| words.note(word, u64::MAX));
-        Place { _folder: folder, table, journal }
+        let table = folder.path().join("ticks");
+        let journal_path = folder.path().join("journal");
+        let journal = Journal::open(&journal_path);
+        for word in 0..Journal::READERS {
+            journal.note(word, 0);
+        }
+        // Without readers, nothing keeps the writer from dropping rows.
+        for word in Journal::READERS..Journal::WORDS {
+            journal.note(word, u64::MAX);
+        }
+        TestFiles { _folder: folder, table, journal: journal_path }
     }
 
-    fn start(&self, role: &str, number: u64, shape: Shape, time: Duration) -> Process {
-        let report = self.table.with_extension(format!("{role}.{number}"));
+    /// Starts a process with a task; see [`Task::parse`].
+    fn start(&self, task: &str, number: u64, shape: Shape, time: Duration) -> Process {
+        let report = self.table.with_extension(format!("{task}.{number}"));
         let words = [
-            role.to_string(),
+            task.to_string(),
             number.to_string(),
             shape.segment_rows.to_string(),
             shape.lists.to_string(),
@@ -53,23 +64,24 @@ impl Place {
             shape.late.to_string(),
         ];
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", CHILD, "--nocapture"]).stdout(Stdio::null());
-        command.env(ROLE, words.join(" ")).current_dir(self.table.parent().unwrap());
-        Process { name: format!("{role} {number}"), child: command.spawn().unwrap(), report }
+        command.args(["--exact", CHILD_TEST, "--nocapture"]).stdout(Stdio::null());
+        command.env(TASK_VARIABLE, words.join(" ")).current_dir(self.table.parent().unwrap());
+        Process { name: format!("{task} {number}"), child: command.spawn().unwrap(), report }
     }
 }
 
-/// A role that is being played.
+/// A running child process.
 struct Process {
     name: String,
     child: Child,
+    /// The file that it writes at its end.
     report: PathBuf,
 }
 
 impl Process {
-    /// Waits for the end, and fails if it was a bad one.
+    /// Waits until the process ends; panics if it fails or has done nothing.
     fn end(mut self) {
-        let status = within(2 * time() + PATIENCE, || self.child.try_wait().unwrap());
+        let status = within(2 * test_duration() + PATIENCE, || self.child.try_wait().unwrap());
         let status = status.unwrap_or_else(|| panic!("{}: it does not end", self.name));
         assert!(status.success(), "{}: {status}", self.name);
         let report = std::fs::read_to_string(&self.report).unwrap();
@@ -81,90 +93,119 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
+        // Fails if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Not a test of its own: what the processes of the others run.
-#[test]
-fn child() {
-    let Ok(role) = std::env::var(ROLE) else { return };
-    let words: Vec<&str> = role.split(' ').collect();
-    let number = |word: usize| words[word].parse::<u64>().unwrap();
-    let keep = Some(number(4)).filter(|&keep| keep > 0);
-    let shape = Shape { segment_rows: number(2), lists: words[3] == "true", keep, late: words[6] == "true" };
-    let (own, time) = (number(1), Duration::from_millis(number(5)));
-    let (table, journal) = (Path::new("ticks"), Journal::open(Path::new("journal")));
-    let Report { looks, rows } = match words[0] {
-        "write" => ticks::write(table, shape, &journal, own, time, |_| ()),
-        "refresh" => ticks::read(table, &journal, own, Way::Refresh, time),
-        "open" => ticks::read(table, &journal, own, Way::Open, time),
-        "follow" => ticks::tail(table, &journal, own, time),
-        "hold" => ticks::hold(table, &journal, own, time),
-        "find" => ticks::find(table, &journal, own, time),
-        other => panic!("no role {other}"),
-    };
-    std::fs::write(format!("ticks.{}.{own}", words[0]), format!("{looks} looks, {rows} rows")).unwrap();
+/// The task of a child process, as parsed from the environment.
+struct Task {
+    name: String,
+    number: u64,
+    shape: Shape,
+    time: Duration,
 }
 
-/// Plays a writer and readers.
-fn play(shape: Shape, readers: &[&str]) {
-    let (place, time) = (Place::new(), time());
-    let journal = Journal::open(&place.journal);
-    // Nothing is dropped before all are there.
-    (0..readers.len() as u64).for_each(|number| journal.note(Journal::READERS + number, 0));
-    let writer = place.start("write", 0, shape, time);
-    let readers = readers.iter().zip(0..).map(|(role, number)| place.start(role, number, shape, time));
-    let processes: Vec<Process> = std::iter::once(writer).chain(readers.collect::<Vec<_>>()).collect();
+impl Task {
+    fn parse(text: &str) -> Task {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [number, segment_rows, keep, millis] = [1, 2, 4, 5].map(|word| words[word].parse::<u64>().unwrap());
+        let keep = if keep > 0 { Some(keep) } else { None };
+        let shape = Shape { segment_rows, lists: words[3] == "true", keep, late: words[6] == "true" };
+        Task { name: words[0].to_string(), number, shape, time: Duration::from_millis(millis) }
+    }
+}
+
+/// Runs in the child processes; without the environment variable it does nothing.
+#[test]
+fn child() {
+    let Ok(text) = std::env::var(TASK_VARIABLE) else { return };
+    let Task { name, number, shape, time } = Task::parse(&text);
+    let table = Path::new("ticks");
+    let journal = Journal::open(Path::new("journal"));
+    let Report { looks, rows } = match name.as_str() {
+        "write" => ticks::write(table, shape, &journal, number, time, |_| ()),
+        "refresh" => ticks::read(table, &journal, number, Way::Refresh, time),
+        "open" => ticks::read(table, &journal, number, Way::Open, time),
+        "follow" => ticks::tail(table, &journal, number, time),
+        "hold" => ticks::hold(table, &journal, number, time),
+        "find" => ticks::find(table, &journal, number, time),
+        other => panic!("no task {other}"),
+    };
+    std::fs::write(format!("ticks.{name}.{number}"), format!("{looks} looks, {rows} rows")).unwrap();
+}
+
+/// Runs a writer and readers, and waits until they succeed.
+fn run_processes(shape: Shape, readers: &[&str]) {
+    let files = TestFiles::new();
+    let time = test_duration();
+    let journal = Journal::open(&files.journal);
+    // The writer drops no rows before all readers have started.
+    for number in 0..readers.len() as u64 {
+        journal.note(Journal::READERS + number, 0);
+    }
+    let mut processes = vec![files.start("write", 0, shape, time)];
+    for (number, task) in (0..).zip(readers) {
+        processes.push(files.start(task, number, shape, time));
+    }
     eprintln!("segments of {} rows, lists: {}, late rows: {}", shape.segment_rows, shape.lists, shape.late);
-    processes.into_iter().for_each(Process::end);
+    for process in processes {
+        process.end();
+    }
 }
 
 #[test]
 fn eight_readers_of_small_segments() {
-    play(Shape { segment_rows: 1000, lists: true, keep: Some(100_000), late: false }, &EIGHT);
+    run_processes(Shape { segment_rows: 1000, lists: true, keep: Some(100_000), late: false }, &EIGHT_READERS);
 }
 
 #[test]
 fn eight_readers_of_large_segments() {
-    play(Shape { segment_rows: 4 << 20, lists: false, keep: Some(4_000_000), late: false }, &EIGHT);
+    run_processes(Shape { segment_rows: 4 << 20, lists: false, keep: Some(4_000_000), late: false }, &EIGHT_READERS);
 }
 
 #[test]
-fn rows_are_found_among_late_ones_while_they_come() {
+fn readers_find_rows_while_late_rows_arrive() {
     let readers = ["find", "find", "find", "refresh", "follow", "hold"];
-    play(Shape { segment_rows: 1000, lists: false, keep: Some(50_000), late: true }, &readers);
-    play(Shape { segment_rows: 1 << 20, lists: false, keep: Some(500_000), late: true }, &readers);
+    run_processes(Shape { segment_rows: 1000, lists: false, keep: Some(50_000), late: true }, &readers);
+    run_processes(Shape { segment_rows: 1 << 20, lists: false, keep: Some(500_000), late: true }, &readers);
 }
 
 #[test]
-fn a_killed_writer_loses_nothing_that_was_committed() {
-    let (place, time) = (Place::new(), time());
-    let journal = Journal::open(&place.journal);
+fn a_killed_writer_loses_no_committed_rows() {
+    let files = TestFiles::new();
+    let time = test_duration();
+    let journal = Journal::open(&files.journal);
     let shape = Shape { segment_rows: 2000, lists: false, keep: Some(400_000), late: false };
-    let (mut dice, deadline, mut kills) = (Dice::new(99), Instant::now() + time, 0);
-    (0..3).for_each(|number| journal.note(Journal::READERS + number, 0));
-    let mut writer = place.start("write", 1, shape, 2 * time);
-    let readers = ["refresh", "open", "follow"].iter().zip(0..);
-    let readers: Vec<Process> = readers.map(|(role, number)| place.start(role, number, shape, time)).collect();
+    for number in 0..3 {
+        journal.note(Journal::READERS + number, 0);
+    }
+    let deadline = Instant::now() + time;
+    let mut writer = files.start("write", 1, shape, 2 * time);
+    let readers = [("refresh", 0), ("open", 1), ("follow", 2)];
+    let readers = readers.map(|(task, number)| files.start(task, number, shape, time));
     let rows = Rows::new();
+    let mut dice = Dice::new(99);
+    let mut kills = 0;
     while Instant::now() < deadline {
-        // The moment of the kill, which is another one each time.
         std::thread::sleep(Duration::from_micros(dice.below(200_000)));
         writer.child.kill().unwrap();
         writer.child.wait().unwrap();
         kills += 1;
-        check_after_kill(&place.table, &journal, &rows);
-        writer = place.start("write", kills + 1, shape, 2 * time);
+        check_after_kill(&files.table, &journal, &rows);
+        writer = files.start("write", kills + 1, shape, 2 * time);
     }
-    readers.into_iter().for_each(Process::end);
+    for reader in readers {
+        reader.end();
+    }
     eprintln!("  {kills} kills");
 }
 
+/// Checks that the table has all rows that were committed, and none that the writer hasn't appended.
 fn check_after_kill(table: &Path, journal: &Journal, rows: &Rows) {
-    let (intended, committed) = (journal.read(Journal::INTENDED), journal.read(Journal::COMMITTED));
+    let intended = journal.read(Journal::INTENDED);
+    let committed = journal.read(Journal::COMMITTED);
     let Ok(dataset) = arrowwood::open(table) else {
         assert_eq!(committed, 0, "there is no table");
         return;

@@ -1,4 +1,4 @@
-//! Columns that have few nulls for long, and then many: a segment's room for nulls is not guessed from the rows before.
+//! Tests of columns without nulls that then have many: the space of a segment must not be estimated from the first rows alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
 use arrowwood::{Value, Writer, WriterOptions, check, open};
 
-/// More than the first segment has room for.
+/// The number of values, which is more than the first segment has space for.
 const VALUES: usize = 70_000;
-/// More than nulls were guessed to come.
+/// The number of nulls, which is more than an estimate from the values.
 const NULLS: usize = 80_000;
 
 fn numbers(rows: usize, is_null: bool) -> ArrayRef {
     Arc::new(Int64Array::from_iter((0..rows as i64).map(|n| (!is_null).then_some(n))))
 }
 
-/// A list of two items in each row, all of them null or none.
+/// Returns lists of two items, all or none of which are null.
 fn lists(rows: usize, is_null: bool) -> ArrayRef {
     let mut lists = ListBuilder::new(Int64Builder::new());
     for row in 0..rows as i64 {
@@ -43,54 +43,54 @@ fn batch(rows: usize, is_null: bool) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
 }
 
-fn writer(table: &Path, schema: SchemaRef) -> Writer {
+fn open_writer(table: &Path, schema: SchemaRef) -> Writer {
     Writer::open(table, Some(schema), &WriterOptions::default()).unwrap()
 }
 
-fn check_all(table: &Path, expected: &[RecordBatch]) {
+/// Returns a column of several batches as one array.
+fn concat_column(batches: &[RecordBatch], column: usize) -> ArrayRef {
+    let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(column).as_ref()).collect();
+    arrow_select::concat::concat(&arrays).unwrap()
+}
+
+fn check_rows(table: &Path, expected: &[RecordBatch]) {
     let dataset = open(table).unwrap();
-    let found: Vec<_> = dataset.to_record_batches().map(Result::unwrap).collect();
-    let whole = |batches: &[RecordBatch], column: usize| {
-        let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(column).as_ref()).collect();
-        arrow_select::concat::concat(&arrays).unwrap()
-    };
+    let actual: Vec<_> = dataset.to_record_batches().map(Result::unwrap).collect();
     for column in 0..expected[0].num_columns() {
-        assert_eq!(&whole(&found, column), &whole(expected, column), "column {column}");
+        assert_eq!(&concat_column(&actual, column), &concat_column(expected, column), "column {column}");
     }
     assert_eq!(check(table, |_, _| ()).unwrap().findings, []);
 }
 
 #[test]
-fn a_column_that_turns_null_can_be_read() {
+fn batches_of_nulls_after_values_are_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
     let batches = [batch(VALUES, false), batch(NULLS, true), batch(100, false)];
-    let mut writer = writer(&table, batches[0].schema());
+    let mut writer = open_writer(&table, batches[0].schema());
     for batch in &batches {
         writer.append(batch).unwrap();
         writer.commit().unwrap();
         writer.sync().unwrap();
     }
     writer.close().unwrap();
-    check_all(&table, &batches);
-    writer_goes_on(&table);
-}
+    check_rows(&table, &batches);
 
-fn writer_goes_on(table: &Path) {
-    let rows = open(table).unwrap().len().unwrap();
-    let mut writer = Writer::open(table, None, &WriterOptions::default()).unwrap();
+    // The next writer can continue the table.
+    let rows = open(&table).unwrap().len().unwrap();
+    let mut writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
     writer.append(&batch(10, true)).unwrap();
     writer.close().unwrap();
-    assert_eq!(open(table).unwrap().len().unwrap(), rows + 10);
+    assert_eq!(open(&table).unwrap().len().unwrap(), rows + 10);
 }
 
-/// As a sensor does that has failed.
+/// A failed sensor gives such rows, one in each commit.
 #[test]
-fn a_column_that_turns_null_row_by_row_can_be_read() {
+fn single_nulls_after_values_are_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
-    let columns = RecordBatch::try_from_iter_with_nullable([("n", numbers(0, false), true)]).unwrap();
-    let mut writer = writer(&table, columns.schema());
+    let empty = RecordBatch::try_from_iter_with_nullable([("n", numbers(0, false), true)]).unwrap();
+    let mut writer = open_writer(&table, empty.schema());
     for n in 0..VALUES + NULLS {
         let value = if n < VALUES { Value::Int(n as i64) } else { Value::Null };
         writer.append_row(&[value]).unwrap();

@@ -1,11 +1,11 @@
-//! Following all partitions of a dataset, while some of them fail, or are replaced.
+//! Tests of followers of all partitions of a dataset, some of which fail or are replaced.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_schema::Schema;
+use arrow_schema::{Schema, SchemaRef};
 use arrowwood::{
     CompactOptions, Dataset, ErrorKind, FollowFrom, LatePolicy, PartitionsFollower, Value, Writer, WriterOptions,
     alter, drop_partition, follow_partitions, open, parse_schema, partition_path, partition_writer,
@@ -18,201 +18,235 @@ fn host(name: &str) -> [(&str, Value<'_>); 1] {
     [("host", Value::Str(name))]
 }
 
-fn small(segment_rows: u64) -> WriterOptions {
+fn options(segment_rows: u64) -> WriterOptions {
     WriterOptions { segment_rows: Some(segment_rows), ..WriterOptions::default() }
 }
 
-fn write(table: &Path, name: &str, range: std::ops::Range<i64>) {
-    let schema = Some(Arc::new(parse_schema("n: int64").unwrap()));
-    let mut writer = partition_writer(table, &host(name), schema, &small(8)).unwrap();
+fn schema(text: &str) -> Option<SchemaRef> {
+    Some(Arc::new(parse_schema(text).unwrap()))
+}
+
+/// Appends rows to a partition.
+fn write_rows(table: &Path, name: &str, range: std::ops::Range<i64>) {
+    let schema = schema("n: int64");
+    let mut writer = partition_writer(table, &host(name), schema, &options(8)).unwrap();
     writer.append(&number_batch(range)).unwrap();
     writer.close().unwrap();
 }
 
-fn follower_of(table: &Path) -> PartitionsFollower {
+/// Appends rows to a partition, even if it isn't compatible with the others.
+fn write_rows_unchecked(table: &Path, name: &str, range: std::ops::Range<i64>) {
+    let mut writer = Writer::open(table.join(format!("host={name}")), schema("n: int64"), &options(8)).unwrap();
+    writer.append(&number_batch(range)).unwrap();
+    writer.close().unwrap();
+}
+
+fn follow_from_start(table: &Path) -> PartitionsFollower {
     follow_partitions(&open(table).unwrap(), &FollowFrom::First).unwrap()
 }
 
-/// The rows of a dataset with the columns `n` and `host`: `a5`.
-fn shown(dataset: &Dataset) -> Vec<String> {
-    let dataset = dataset.select(&["host", "n"]).unwrap();
-    let row = |row: arrowwood::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string()).collect::<String>();
-    dataset.rows().map(|found| row(found.unwrap())).collect()
+/// Returns the rows of a dataset with the columns `n` and `host`, as texts such as `a5`.
+fn read_rows(dataset: &Dataset) -> Vec<String> {
+    let mut rows = Vec::new();
+    for row in dataset.select(&["host", "n"]).unwrap().rows() {
+        rows.push(row.unwrap().iter().map(|(_, value)| value.unwrap().to_string()).collect());
+    }
+    rows
 }
 
-/// All rows that come with some polls, and the kinds of errors.
-fn polled(follower: &mut PartitionsFollower, polls: usize) -> (Vec<String>, Vec<ErrorKind>) {
-    let mut found = Vec::new();
-    let mut errors = Vec::new();
-    for _ in 0..polls {
-        match follower.poll(Duration::from_millis(5)) {
-            Ok(rows) => found.extend(rows.into_iter().flat_map(|(_, rows)| shown(&rows))),
-            Err(e) => errors.push(e.kind()),
+/// The results of several polls.
+#[derive(Debug, Default, PartialEq)]
+struct Polled {
+    rows: Vec<String>,
+    errors: Vec<ErrorKind>,
+}
+
+impl Polled {
+    fn poll(&mut self, follower: &mut PartitionsFollower, count: usize) {
+        for _ in 0..count {
+            match follower.poll(Duration::from_millis(5)) {
+                Ok(Some((_, dataset))) => self.rows.extend(read_rows(&dataset)),
+                Ok(None) => (),
+                Err(e) => self.errors.push(e.kind()),
+            }
         }
     }
-    (found, errors)
+
+    /// Returns true if there are errors, all of one kind.
+    fn has_only_errors(&self, kind: ErrorKind) -> bool {
+        !self.errors.is_empty() && self.errors.iter().all(|error| *error == kind)
+    }
 }
 
-/// The same until so many rows have come, and with some polls more.
-fn awaited(follower: &mut PartitionsFollower, rows: usize) -> (Vec<String>, Vec<ErrorKind>) {
-    let mut found = Vec::new();
-    let mut errors = Vec::new();
+/// Polls a number of times.
+fn poll(follower: &mut PartitionsFollower, count: usize) -> Polled {
+    let mut polled = Polled::default();
+    polled.poll(follower, count);
+    polled
+}
+
+/// Polls until there are so many rows, and then a few times more.
+fn poll_until(follower: &mut PartitionsFollower, rows: usize) -> Polled {
+    let mut polled = Polled::default();
     wait_until("rows of partitions", || {
-        let polled = polled(follower, 10);
-        found.extend(polled.0);
-        errors.extend(polled.1);
-        found.len() >= rows
+        polled.poll(follower, 10);
+        polled.rows.len() >= rows
     });
-    let more = polled(follower, 10);
-    ([found, more.0].concat(), [errors, more.1].concat())
+    polled.poll(follower, 10);
+    polled
 }
 
-/// New partitions that can't be opened, or don't fit the others, kept all new ones from being seen.
+/// Returns the result of polls without errors.
+fn only_rows<const N: usize>(rows: [&str; N]) -> Polled {
+    Polled { rows: rows.map(String::from).to_vec(), errors: Vec::new() }
+}
+
+/// Regression test: a new partition that couldn't be opened, or was incompatible, hid all other new ones.
 #[test]
-fn a_new_partition_that_cannot_be_read_does_not_hide_others() {
+fn an_unreadable_new_partition_does_not_hide_others() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path();
-    write(table, "a", 0..1);
-    let mut follower = follower_of(table);
-    assert_eq!(polled(&mut follower, 2).0, ["a0"]);
+    write_rows(table, "a", 0..1);
+    let mut follower = follow_from_start(table);
+    assert_eq!(poll(&mut follower, 2), only_rows(["a0"]));
     let dataset = open(table).unwrap();
+
+    // Garbage, another type, and another partition column.
     fs::create_dir(table.join("host=b")).unwrap();
     fs::write(table.join("host=b/x.arrow"), "garbage").unwrap();
-    let schema = Some(Arc::new(parse_schema("n: utf8").unwrap()));
-    Writer::open(table.join("host=c"), schema, &small(8)).unwrap().close().unwrap();
+    Writer::open(table.join("host=c"), schema("n: utf8"), &options(8)).unwrap().close().unwrap();
     fs::create_dir(table.join("host=d")).unwrap();
-    let elsewhere =
-        Writer::open(table.join("host=d/day=1"), Some(Arc::new(parse_schema("n: int64").unwrap())), &small(8));
-    elsewhere.unwrap().close().unwrap();
-    write_beside(table, "e", 5..7);
-    let (found, errors) = polled(&mut follower, 6);
-    assert_eq!(found, ["e5", "e6"]);
-    assert!(errors.len() > 1 && errors.iter().all(|kind| *kind == ErrorKind::InvalidData), "{errors:?}");
-    // A snapshot has all partitions, or is refused.
+    Writer::open(table.join("host=d/day=1"), schema("n: int64"), &options(8)).unwrap().close().unwrap();
+    write_rows_unchecked(table, "e", 5..7);
+    let polled = poll(&mut follower, 6);
+    assert_eq!(polled.rows, ["e5", "e6"]);
+    assert!(polled.errors.len() > 1 && polled.has_only_errors(ErrorKind::InvalidData), "{polled:?}");
+    // A snapshot has all partitions, or is an error.
     assert_eq!(dataset.refresh().unwrap_err().kind(), ErrorKind::InvalidData);
     assert!(!dataset.is_newest());
+
     fs::remove_dir_all(table.join("host=b")).unwrap();
-    let (_, errors) = polled(&mut follower, 3);
-    assert!(errors.iter().all(|kind| *kind == ErrorKind::SchemaMismatch) && !errors.is_empty(), "{errors:?}");
+    let polled = poll(&mut follower, 3);
+    assert!(polled.has_only_errors(ErrorKind::SchemaMismatch), "{polled:?}");
+
     fs::remove_dir_all(table.join("host=c")).unwrap();
     fs::remove_dir_all(table.join("host=d")).unwrap();
-    write(table, "b", 8..9);
-    assert_eq!(polled(&mut follower, 4), (vec!["b8".to_owned()], Vec::new()));
+    write_rows(table, "b", 8..9);
+    assert_eq!(poll(&mut follower, 4), only_rows(["b8"]));
     assert_eq!(dataset.refresh().unwrap().len().unwrap(), 4);
 }
 
-/// As `write`, whatever the other partitions are.
-fn write_beside(table: &Path, name: &str, range: std::ops::Range<i64>) {
-    let schema = Some(Arc::new(parse_schema("n: int64").unwrap()));
-    let mut writer = Writer::open(table.join(format!("host={name}")), schema, &small(8)).unwrap();
-    writer.append(&number_batch(range)).unwrap();
-    writer.close().unwrap();
-}
-
-/// Its numbers are used again: whoever goes on can't know which rows those are.
+/// The rows of a new table have numbers that were used before, so a follower can't know which of them it has returned.
 #[test]
-fn a_partition_that_was_made_again_is_an_error_that_stays_and_others_go_on() {
+fn a_recreated_partition_is_a_lasting_error_and_others_continue() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path();
-    write(table, "a", 0..5);
-    let mut follower = follower_of(table);
-    assert_eq!(polled(&mut follower, 3).0.len(), 5);
+    write_rows(table, "a", 0..5);
+    let mut follower = follow_from_start(table);
+    assert_eq!(poll(&mut follower, 3).rows.len(), 5);
     assert!(drop_partition(table, &host("a")).unwrap());
-    write(table, "a", 100..110);
-    write(table, "b", 7..8);
-    let (found, errors) = polled(&mut follower, 10);
-    assert_eq!(found, ["b7"]);
-    assert!(errors.len() > 5 && errors.iter().all(|&kind| kind == ErrorKind::FileChanged), "{errors:?}");
-    write(table, "a", 110..115);
-    write(table, "b", 8..9);
-    let (found, errors) = polled(&mut follower, 10);
-    assert!(found == ["b8"] && errors.len() > 5, "{found:?} {errors:?}");
-    let next: Vec<_> = follower.next_rows().into_iter().collect();
-    assert_eq!(next, [("host=a".to_owned(), 5), ("host=b".to_owned(), 2)]);
-    // A third one is told from it.
+    write_rows(table, "a", 100..110);
+    write_rows(table, "b", 7..8);
+    let polled = poll(&mut follower, 10);
+    assert_eq!(polled.rows, ["b7"]);
+    assert!(polled.errors.len() > 5 && polled.has_only_errors(ErrorKind::FileChanged), "{polled:?}");
+
+    write_rows(table, "a", 110..115);
+    write_rows(table, "b", 8..9);
+    let polled = poll(&mut follower, 10);
+    assert!(polled.rows == ["b8"] && polled.errors.len() > 5, "{polled:?}");
+    let next_rows: Vec<_> = follower.next_rows().into_iter().collect();
+    assert_eq!(next_rows, [("host=a".to_owned(), 5), ("host=b".to_owned(), 2)]);
+
+    // The follower has seen that the second table was dropped, so a third one is new.
     assert!(drop_partition(table, &host("a")).unwrap());
-    write(table, "a", 200..202);
-    assert_eq!(polled(&mut follower, 10).0, ["a200", "a201"]);
-    assert_eq!(polled(&mut follower, 3), (Vec::new(), Vec::new()));
+    write_rows(table, "a", 200..202);
+    assert_eq!(poll(&mut follower, 10).rows, ["a200", "a201"]);
+    assert_eq!(poll(&mut follower, 3), Polled::default());
 }
 
 #[test]
-fn a_partition_that_can_not_be_opened_is_told_after_the_rows_of_others() {
-    for bad in ["other=1", "stray", "host=c"] {
+fn rows_of_other_partitions_are_returned_before_the_error_of_an_unreadable_one() {
+    for unreadable in ["other=1", "stray", "host=c"] {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path();
-        write(table, "a", 0..1);
-        write(table, "b", 0..1);
-        let mut follower = follower_of(table);
-        assert_eq!(polled(&mut follower, 3).0.len(), 2);
-        fs::create_dir(table.join(bad)).unwrap();
-        if bad == "host=c" {
-            fs::write(table.join(bad).join("00000000000000000000.arrow"), "nonsense").unwrap();
+        write_rows(table, "a", 0..1);
+        write_rows(table, "b", 0..1);
+        let mut follower = follow_from_start(table);
+        assert_eq!(poll(&mut follower, 3).rows.len(), 2);
+        fs::create_dir(table.join(unreadable)).unwrap();
+        if unreadable == "host=c" {
+            fs::write(table.join(unreadable).join("00000000000000000000.arrow"), "nonsense").unwrap();
         }
-        let mut writer = Writer::open(table.join("host=a"), None, &small(8)).unwrap();
+        let mut writer = Writer::open(table.join("host=a"), None, &options(8)).unwrap();
         writer.append(&number_batch(1..3)).unwrap();
         writer.close().unwrap();
-        let (found, errors) = polled(&mut follower, 4);
-        assert!(found == ["a1", "a2"] && errors.len() == 3, "{bad}: {found:?} {errors:?}");
-        // It is tried again.
-        fs::remove_dir_all(table.join(bad)).unwrap();
-        write(table, "d", 5..6);
-        assert_eq!(polled(&mut follower, 4), (vec!["d5".to_owned()], Vec::new()), "{bad}");
+        let polled = poll(&mut follower, 4);
+        assert!(polled.rows == ["a1", "a2"] && polled.errors.len() == 3, "{unreadable}: {polled:?}");
+
+        // New partitions are found when the unreadable one is gone.
+        fs::remove_dir_all(table.join(unreadable)).unwrap();
+        write_rows(table, "d", 5..6);
+        assert_eq!(poll(&mut follower, 4), only_rows(["d5"]), "{unreadable}");
     }
 }
 
-/// Rows of two partitions can't be in one dataset. Those that come first have their place in it, and the others stay.
+/// After incompatible changes, rows of two partitions can't be in one dataset: the first ones are returned, and the others must not
+/// be skipped.
 #[test]
-fn rows_that_do_not_fit_are_not_passed_over() {
+fn rows_of_incompatible_partitions_are_not_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path();
-    write(table, "a", 0..5);
-    write(table, "b", 0..5);
-    let mut follower = follower_of(table);
-    assert_eq!(polled(&mut follower, 4).0.len(), 10);
+    write_rows(table, "a", 0..5);
+    write_rows(table, "b", 0..5);
+    let mut follower = follow_from_start(table);
+    assert_eq!(poll(&mut follower, 4).rows.len(), 10);
     for (name, column, x) in [("a", "x: utf8", Value::Str("x")), ("b", "x: int64", Value::Int(1))] {
         let path = partition_path(table, &host(name)).unwrap();
         assert!(alter(&path, &parse_schema(column).unwrap(), &Schema::empty(), &[]).unwrap());
-        let mut writer = Writer::open(&path, None, &small(8)).unwrap();
+        let mut writer = Writer::open(&path, None, &options(8)).unwrap();
         writer.append_row(&[Value::Int(9), x]).unwrap();
         writer.close().unwrap();
     }
-    let (found, errors) = polled(&mut follower, 10);
-    assert_eq!(found.len(), 1);
-    assert!(errors.len() > 3 && errors.iter().all(|&kind| kind == ErrorKind::SchemaMismatch), "{errors:?}");
+    let polled = poll(&mut follower, 10);
+    assert_eq!(polled.rows.len(), 1);
+    assert!(polled.errors.len() > 3 && polled.has_only_errors(ErrorKind::SchemaMismatch), "{polled:?}");
     assert_eq!(follower.next_rows().values().sum::<u64>(), 11);
 }
 
-/// Sorting puts another directory in its place, and the writer goes on in that.
+/// Sorting replaces the directory of a partition; the writer and the follower continue in the new one.
 #[test]
-fn a_partition_sorted_before_its_rows_were_returned_is_followed_once() {
+fn rows_of_a_partition_that_is_sorted_before_they_are_returned_come_once() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path();
-    let options = WriterOptions { sorted_by: Some("n".into()), late: Some(LatePolicy::Accept), ..small(8) };
-    let open_partition = |name| {
-        let schema = Some(Arc::new(parse_schema("n: int64").unwrap()));
-        partition_writer(table, &host(name), schema, &options).unwrap()
-    };
-    let mut a = open_partition("a");
+    let options = WriterOptions { sorted_by: Some("n".into()), late: Some(LatePolicy::Accept), ..options(8) };
+    let [mut a, mut b] =
+        ["a", "b"].map(|name| partition_writer(table, &host(name), schema("n: int64"), &options).unwrap());
     a.append(&number_batch(0..1)).unwrap();
     a.commit().unwrap();
-    let mut b = open_partition("b");
     for range in [100..120, 50..70] {
         b.append(&number_batch(range)).unwrap();
         b.commit().unwrap();
     }
-    // With all segments opened: the older directory's rows can still be read then.
+    // Reading opens all segments, so that the rows of the old directory stay readable.
     let dataset = open(table).unwrap();
-    assert_eq!(shown(&dataset).len(), 41);
+    assert_eq!(read_rows(&dataset).len(), 41);
     let mut follower = follow_partitions(&dataset, &FollowFrom::First).unwrap();
-    assert_eq!(polled(&mut follower, 1).0, ["a0"]);
+    assert_eq!(poll(&mut follower, 1).rows, ["a0"]);
+
     assert!(b.compact_with(CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ()).unwrap() > 0);
-    let sorted = shown(&open(table).unwrap().slice(1, 40).unwrap());
+    let sorted = read_rows(&open(table).unwrap().slice(1, 40).unwrap());
     assert!(sorted.contains(&"b50".to_owned()) && sorted.contains(&"b119".to_owned()), "{sorted:?}");
-    assert_eq!(polled(&mut follower, 20), (sorted, Vec::new()));
+    assert_eq!(poll(&mut follower, 20), Polled { rows: sorted, errors: Vec::new() });
     b.append(&number_batch(200..201)).unwrap();
     b.commit().unwrap();
-    assert_eq!(awaited(&mut follower, 1).0, ["b200"]);
+    assert_eq!(poll_until(&mut follower, 1).rows, ["b200"]);
+}
+
+/// Returns the number of files in a directory that the process has open.
+fn count_open_files(directory: &Path) -> usize {
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap().map(|entry| fs::read_link(entry.unwrap().path()));
+    descriptors.filter(|target| target.as_ref().is_ok_and(|target| target.starts_with(directory))).count()
 }
 
 #[test]
@@ -220,15 +254,16 @@ fn followers_of_many_partitions_have_few_files_open() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().canonicalize().unwrap();
     let names: Vec<String> = (0..40).map(|number| format!("p{number}")).collect();
-    names.iter().for_each(|name| write(&table, name, 0..3));
-    let mut follower = follower_of(&table);
-    assert_eq!(awaited(&mut follower, 120).0.len(), 120);
-    let files = || {
-        let open = fs::read_dir("/proc/self/fd").unwrap().map(|entry| fs::read_link(entry.unwrap().path()));
-        open.filter(|to| to.as_ref().is_ok_and(|to| to.starts_with(&table))).count()
-    };
-    let before = files();
-    names.iter().for_each(|name| write(&table, name, 3..20));
-    assert_eq!(awaited(&mut follower, 40 * 17).0.len(), 40 * 17);
-    assert!(files() <= before + 4, "{before} files before, {} after", files());
+    for name in &names {
+        write_rows(&table, name, 0..3);
+    }
+    let mut follower = follow_from_start(&table);
+    assert_eq!(poll_until(&mut follower, 120).rows.len(), 120);
+    let before = count_open_files(&table);
+    for name in &names {
+        write_rows(&table, name, 3..20);
+    }
+    assert_eq!(poll_until(&mut follower, 40 * 17).rows.len(), 40 * 17);
+    let after = count_open_files(&table);
+    assert!(after <= before + 4, "{before} files before, {after} after");
 }

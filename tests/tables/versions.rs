@@ -1,5 +1,7 @@
-//! Tables as each version wrote them, and as others may write them. `tests/versions/` has a folder of files for every
-//! version of the format that was ever released; `UPDATE_VERSIONS=1` makes that of the present one where it is missing.
+//! Tests of tables that were written by every released version of the format, or with versions that don't exist yet.
+//!
+//! `tests/versions/` has a folder of files for each version. `UPDATE_VERSIONS=1` creates the folder of the current one if it is
+//! missing.
 #![cfg(unix)]
 
 use std::fs::{self, File};
@@ -14,7 +16,13 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
+/// The rows of each table in `tests/versions/`.
 const ROWS: i64 = 20;
+
+const CURRENT_VERSION: &str = "1.0";
+/// The offsets of the version in the header of a segment.
+const MAJOR: usize = 8;
+const MINOR: usize = 10;
 
 fn schema() -> SchemaRef {
     let fields = [
@@ -34,8 +42,8 @@ fn batch(rows: std::ops::Range<i64>) -> RecordBatch {
     RecordBatch::try_new(schema(), columns.to_vec()).unwrap()
 }
 
-/// A table of three segments: dense, sealed, live.
-fn make(table: &Path) {
+/// Writes a table of three segments: a compacted one, a sealed one and a live one.
+fn write_table(table: &Path) {
     let options = WriterOptions { segment_rows: Some(8), dictionary: vec!["k".into()], ..WriterOptions::default() };
     let mut writer = Writer::open(table, Some(schema()), &options).unwrap();
     writer.append(&batch(0..10)).unwrap();
@@ -45,24 +53,25 @@ fn make(table: &Path) {
     writer.close().unwrap();
 }
 
-fn check(table: &Path, rows: i64) {
+fn check_rows(table: &Path, rows: i64) {
     let dataset = open(table).unwrap();
     dataset.validate(|_, _| ()).unwrap();
     assert_eq!(dataset.len().unwrap(), rows as u64);
     for (n, row) in (0..rows).zip(dataset.rows()) {
         let row = row.unwrap();
         let s = if n % 3 != 1 { format!("row {n}") } else { "null".into() };
-        let found = [0, 1, 2].map(|cell| row.get(cell).unwrap().to_string());
-        assert_eq!(found, [n.to_string(), s, format!("k{}", n % 4)]);
+        let cells = [0, 1, 2].map(|column| row.get(column).unwrap().to_string());
+        assert_eq!(cells, [n.to_string(), s, format!("k{}", n % 4)]);
     }
 }
 
+/// Returns the folder with a folder for each version.
 fn versions() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions")
 }
 
-/// The table of a version, unpacked.
-fn unpacked(version: &Path) -> tempfile::TempDir {
+/// Unpacks the table of a version to a temporary folder.
+fn unpack(version: &Path) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(version).unwrap() {
         let path = entry.unwrap().path();
@@ -78,44 +87,46 @@ fn pack(table: &Path, version: &Path) {
     for entry in fs::read_dir(table).unwrap() {
         let path = entry.unwrap().path();
         let name = format!("{}.gz", path.file_name().unwrap().to_str().unwrap());
-        let mut into = GzEncoder::new(File::create(version.join(name)).unwrap(), Compression::best());
-        into.write_all(&fs::read(path).unwrap()).unwrap();
-        into.finish().unwrap();
+        let mut encoder = GzEncoder::new(File::create(version.join(name)).unwrap(), Compression::best());
+        encoder.write_all(&fs::read(path).unwrap()).unwrap();
+        encoder.finish().unwrap();
     }
 }
 
 #[test]
-fn tables_of_every_version_are_read_and_go_on() {
-    if std::env::var_os("UPDATE_VERSIONS").is_some() && !versions().join("1.0").exists() {
+fn tables_of_every_version_can_be_read_and_written() {
+    let current = versions().join(CURRENT_VERSION);
+    if std::env::var_os("UPDATE_VERSIONS").is_some() && !current.exists() {
         let folder = tempfile::tempdir().unwrap();
-        make(&folder.path().join("t"));
-        pack(&folder.path().join("t"), &versions().join("1.0"));
+        write_table(&folder.path().join("t"));
+        pack(&folder.path().join("t"), &current);
     }
-    let all: Vec<PathBuf> = fs::read_dir(versions()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(!all.is_empty());
-    for version in all {
-        let table = unpacked(&version);
-        check(table.path(), ROWS);
+    let versions: Vec<PathBuf> = fs::read_dir(versions()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!versions.is_empty());
+    for version in versions {
+        let table = unpack(&version);
+        check_rows(table.path(), ROWS);
         assert!(arrowwood::check(table.path(), |_, _| ()).unwrap().is_good(), "{}", version.display());
         let mut writer = Writer::open(table.path(), None, &WriterOptions::default()).unwrap();
         writer.append(&batch(ROWS..2 * ROWS)).unwrap();
         writer.close().unwrap();
-        check(table.path(), 2 * ROWS);
+        check_rows(table.path(), 2 * ROWS);
     }
 }
 
-/// Changes the version in the headers of the table's segments.
-fn say(table: &Path, at: usize, number: u16) {
+/// Changes a number of the version in the headers of all segments, and corrects the checksums.
+fn forge_version(table: &Path, offset: usize, number: u16) {
     for entry in fs::read_dir(table).unwrap() {
         let path = entry.unwrap().path();
         let mut bytes = fs::read(&path).unwrap();
+        // Compacted segments have no header.
         let Some(page) = bytes.chunks(4096).position(|page| page.starts_with(b"ArrwWood")) else { continue };
-        let start = 4096 * page;
-        bytes[start + at..start + at + 2].copy_from_slice(&number.to_le_bytes());
-        let len = u32::from_le_bytes(bytes[start + 12..start + 16].try_into().unwrap()) as usize;
-        bytes[start + 16..start + 20].fill(0);
-        let crc = crc32c::crc32c(&bytes[start..start + len]);
-        bytes[start + 16..start + 20].copy_from_slice(&crc.to_le_bytes());
+        let header = 4096 * page;
+        bytes[header + offset..header + offset + 2].copy_from_slice(&number.to_le_bytes());
+        let len = u32::from_le_bytes(bytes[header + 12..header + 16].try_into().unwrap()) as usize;
+        bytes[header + 16..header + 20].fill(0);
+        let checksum = crc32c::crc32c(&bytes[header..header + len]);
+        bytes[header + 16..header + 20].copy_from_slice(&checksum.to_le_bytes());
         fs::write(path, bytes).unwrap();
     }
 }
@@ -124,13 +135,13 @@ fn say(table: &Path, at: usize, number: u16) {
 fn a_newer_minor_version_is_read_and_a_newer_major_one_refused() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
-    make(&table);
-    say(&table, 10, 7);
-    check(&table, ROWS);
-    say(&table, 8, 2);
-    let refused = open(&table).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unsupported);
-    assert!(refused.message().contains("format version 2"), "{refused}");
-    let refused = Writer::open(&table, None, &WriterOptions::default()).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    write_table(&table);
+    forge_version(&table, MINOR, 7);
+    check_rows(&table, ROWS);
+    forge_version(&table, MAJOR, 2);
+    let error = open(&table).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.message().contains("format version 2"), "{error}");
+    let error = Writer::open(&table, None, &WriterOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }

@@ -485,8 +485,13 @@ fn random_times(dice: &mut Dice, now: i64) -> Vec<Option<i64>> {
 
 /// Returns the numbers of the rows whose times are in a range.
 fn rows_between(times: &[Option<i64>], low: i64, high: i64) -> Vec<i64> {
-    let is_between = |time: &Option<i64>| time.is_some_and(|time| low <= time && time <= high);
-    (0..).zip(times).filter(|(_, time)| is_between(time)).map(|(n, _)| n).collect()
+    let mut rows = Vec::new();
+    for (n, time) in (0..).zip(times) {
+        if time.is_some_and(|time| low <= time && time <= high) {
+            rows.push(n);
+        }
+    }
+    rows
 }
 
 #[test]
