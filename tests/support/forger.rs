@@ -2,9 +2,9 @@
 //! `tests/recovery/forged.rs` tries the fields one by one, `fuzz/fuzz_targets/tables.rs` tries combinations.
 //!
 //! A forged table must cause no panic, and must not show rows that were never appended, that are in the wrong place or
-//! that have changed. Headers don't describe commits, so a table with a forged header gives an error or all of its rows.
-//! A forged record is indistinguishable from a real commit: its number of rows is accepted if it is within bounds. Rows
-//! after the appended ones may then have any value; the appended ones are unchanged or an error.
+//! that have changed. Headers don't describe commits, so a table with a forged header gives an error or all of its
+//! rows. A forged record is indistinguishable from a real commit: its number of rows is accepted if it is within
+//! bounds. Rows after the appended ones may then have any value; the appended ones are unchanged or an error.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -392,6 +392,12 @@ struct FieldLayout {
     name: String,
 }
 
+impl FieldLayout {
+    fn new(area: Area, offset: u64, size: usize, name: impl Into<String>) -> FieldLayout {
+        FieldLayout { area, offset, size, name: name.into() }
+    }
+}
+
 impl Layout {
     fn parse(bytes: &[u8]) -> Layout {
         // The header follows two IPC messages, the schema and an empty batch; their lengths are 4 bytes in.
@@ -433,8 +439,8 @@ impl Layout {
             let content = &bytes[(start + record_len) as usize..(start + PAGE) as usize];
             let checksum = number_at(bytes, start + 40, 4);
             // The length isn't stored: it is the one for which the checksum is right.
-            let is_len = |len: &usize| u64::from(crc32c::crc32c(&content[..*len])) == checksum;
-            if let Some(content_len) = (0..content.len()).find(is_len) {
+            let content_len = (0..content.len()).find(|&len| u64::from(crc32c::crc32c(&content[..len])) == checksum);
+            if let Some(content_len) = content_len {
                 entries.push(LogEntry { start, record_len, content_len: content_len as u64 });
             }
         }
@@ -464,29 +470,27 @@ impl Layout {
             (112, 8, "segment_rows"),
             (120, 8, "log"),
         ];
-        let mut fields: Vec<_> = fixed.map(|(offset, size, name)| (offset, size, name.to_string())).into();
+        let mut fields = Vec::new();
+        for (offset, size, name) in fixed {
+            fields.push(FieldLayout::new(Area::Header, self.header + offset, size, name));
+        }
+        let lists = self.header + 128;
         let words = 2 * self.buffers + self.counters;
         for number in 0..words {
-            fields.push((128 + 8 * number, 8, format!("word {number} of its lists")));
+            let name = format!("word {number} of its lists");
+            fields.push(FieldLayout::new(Area::Header, lists + 8 * number, 8, name));
         }
+        let zones = lists + 8 * words;
         for number in 0..2 * self.zones {
-            fields.push((128 + 8 * words + 4 * number, 4, format!("number {number} of its zones")));
+            let name = format!("number {number} of its zones");
+            fields.push(FieldLayout::new(Area::Header, zones + 4 * number, 4, name));
         }
-        let at_header =
-            |(offset, size, name)| FieldLayout { area: Area::Header, offset: self.header + offset, size, name };
-        fields.into_iter().map(at_header).collect()
+        fields
     }
 
     fn live_fields(&self) -> Vec<FieldLayout> {
         let fields = [(0, 8, "sequence"), (64, 4, "waiting"), (128, 4, "writer"), (192, 8, "unsynced")];
-        fields
-            .map(|(offset, size, name)| FieldLayout {
-                area: Area::Live,
-                offset: self.live + offset,
-                size,
-                name: name.to_string(),
-            })
-            .into()
+        fields.map(|(offset, size, name)| FieldLayout::new(Area::Live, self.live + offset, size, name)).into()
     }
 
     fn record_fields(&self, bytes: &[u8], number: usize, start: u64) -> Vec<FieldLayout> {
@@ -500,36 +504,35 @@ impl Layout {
             (40, 4, "delta"),
             (44, 4, "positions"),
         ];
-        let mut fields: Vec<_> = fixed.map(|(offset, size, name)| (offset, size, name.to_string())).into();
+        let mut fields = Vec::new();
+        for (offset, size, name) in fixed {
+            fields.push(FieldLayout::new(area, start + offset, size, format!("record {number}: {name}")));
+        }
+        let counters = start + RECORD_HEADER;
         for counter in 0..self.counters {
-            fields.push((RECORD_HEADER + 8 * counter, 8, format!("counter {counter}")));
+            let name = format!("record {number}: counter {counter}");
+            fields.push(FieldLayout::new(area, counters + 8 * counter, 8, name));
         }
+        let positions = counters + 8 * self.counters;
         for position in 0..number_at(bytes, start + 44, 4) {
-            fields.push((RECORD_HEADER + 8 * (self.counters + position), 8, format!("position {position}")));
+            let name = format!("record {number}: position {position}");
+            fields.push(FieldLayout::new(area, positions + 8 * position, 8, name));
         }
-        let in_record = |(offset, size, name): (u64, usize, String)| FieldLayout {
-            area,
-            offset: start + offset,
-            size,
-            name: format!("record {number}: {name}"),
-        };
-        fields.into_iter().map(in_record).collect()
+        fields
     }
 
     fn log_entry_fields(&self, entry: &LogEntry) -> Vec<FieldLayout> {
-        let mut fields =
-            vec![(0, 8, "sequence"), (8, 4, "state"), (16, 8, "boot"), (32, 8, "previous"), (44, 4, "positions")];
-        // The numbers of the record, and as many of the contents as there are counters.
-        for number in 0..(entry.record_len - RECORD_HEADER) / 8 + self.counters {
-            fields.push((RECORD_HEADER + 8 * number, 8, "number"));
+        let fixed = [(0, 8, "sequence"), (8, 4, "state"), (16, 8, "boot"), (32, 8, "previous"), (44, 4, "positions")];
+        let mut fields = Vec::new();
+        for (offset, size, name) in fixed {
+            fields.push(FieldLayout::new(Area::Log, entry.start + offset, size, format!("entry of the log: {name}")));
         }
-        let in_entry = |(offset, size, name)| FieldLayout {
-            area: Area::Log,
-            offset: entry.start + offset,
-            size,
-            name: format!("entry of the log: {name}"),
-        };
-        fields.into_iter().map(in_entry).collect()
+        // The numbers of the record, and as many of the contents as there are counters.
+        let numbers = entry.start + RECORD_HEADER;
+        for number in 0..(entry.record_len - RECORD_HEADER) / 8 + self.counters {
+            fields.push(FieldLayout::new(Area::Log, numbers + 8 * number, 8, "entry of the log: number"));
+        }
+        fields
     }
 }
 

@@ -161,7 +161,8 @@ pub fn file(schema: &Schema, messages: &[Msg], edit_blocks: impl Fn(&mut Vec<ipc
     edit_blocks(&mut batches);
     let b = &mut FlatBufferBuilder::new();
     let schema = encode_schema(b, schema);
-    let (dictionaries, batches) = (b.create_vector(&dictionaries), b.create_vector(&batches));
+    let dictionaries = b.create_vector(&dictionaries);
+    let batches = b.create_vector(&batches);
     let args = ipc::FooterArgs {
         version: ipc::MetadataVersion::V5,
         schema: Some(schema),

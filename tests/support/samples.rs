@@ -125,7 +125,8 @@ pub fn samples() -> Vec<ArrayRef> {
     samples
 }
 
-/// Returns the types whose values are little-endian numbers: 1, null, and a number that uses all of its bytes, or a day.
+/// Returns the types whose values are little-endian numbers: 1, null, and a number that uses all of its bytes, or a
+/// day.
 fn numeric_samples() -> Vec<ArrayRef> {
     use DataType::*;
     let units = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];

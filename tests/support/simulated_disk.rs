@@ -1,8 +1,8 @@
 //! A simulated disk, which tells what may be on it after a power cut at any moment of a run.
 //!
-//! Synced data is on the disk. Everything else may be there or not, independently of each other: each page of 4 KiB is in
-//! any of its states since the last sync, or a mixture of such states by sectors of 512 bytes, and each size and each name
-//! is the old or the new one.
+//! Synced data is on the disk. Everything else may be there or not, independently of each other: each page of 4 KiB is
+//! in any of its states since the last sync, or a mixture of such states by sectors of 512 bytes, and each size and
+//! each name is the old or the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -48,7 +48,7 @@ pub enum Event {
     Mark(Mark),
 }
 
-/// What must be true of the table after a crash.
+/// The guarantees for a table after a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     /// The table exists.
@@ -129,7 +129,8 @@ impl Recorder {
         }
     }
 
-    /// Kills the writer at the next sync of a file in `table`: its writes are in the page cache, and never reach the disk.
+    /// Kills the writer at the next sync of a file in `table`: its writes are in the page cache, and never reach the
+    /// disk.
     pub fn kill_in_sync(&self, table: PathBuf) {
         *self.kill.lock().unwrap() = Kill::Armed(table);
     }
@@ -204,6 +205,7 @@ impl FsObserver for Recorder {
         if self.is_killed(op) {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
+        // Stores into mapped memory can't return an error, nor can operations that were already done.
         if !matches!(
             op,
             FsOp::StoreMapped { .. }
@@ -512,7 +514,8 @@ impl Disk {
         self.namings = unsynced;
     }
 
-    /// Returns the disk with only the first part of the event's write: a page may be written back while it is stored to.
+    /// Returns the disk with only the first part of the event's write: a page may be written back while it is stored
+    /// to.
     pub fn torn(&self, event: &Event, dice: &mut Dice) -> Option<Disk> {
         let Event::Put(file, offset, bytes) = event else { return None };
         let len = 8 * dice.below(bytes.len() as u64 / 8 + 1) as usize;

@@ -1,5 +1,5 @@
-//! Tests that a table's schema can change: new columns, wider numbers, columns that become nullable. Rows are compared with
-//! lists of values that are computed independently of segments.
+//! Tests that a table's schema can change: new columns, wider numbers, columns that become nullable. Rows are compared
+//! with lists of values that are computed independently of segments.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -38,7 +38,9 @@ fn small_segments() -> WriterOptions {
 /// Opens a table with a schema, appends rows and closes it.
 fn write_table<'a>(table: &Path, text: &str, options: &WriterOptions, rows: impl IntoIterator<Item = Vec<Value<'a>>>) {
     let mut writer = Writer::open(table, Some(schema(text)), options).unwrap();
-    rows.into_iter().for_each(|row| writer.append_row(&row).unwrap());
+    for row in rows {
+        writer.append_row(&row).unwrap();
+    }
     writer.close().unwrap();
 }
 
@@ -170,7 +172,8 @@ fn dictionaries_continue_after_a_schema_change() {
     assert!(writer.alter(&schema("venue: category, s: text, n: int64")).unwrap());
     assert!(!writer.alter(&schema("n: int64, s: text, venue: text")).unwrap(), "it already has that schema");
     for n in 5..9 {
-        let (s, venue) = (["IBM", "MSFT"][n % 2], ["XNAS", "XNYS"][n / 7]);
+        let s = ["IBM", "MSFT"][n % 2];
+        let venue = ["XNAS", "XNYS"][n / 7];
         writer.append_row(&[Value::Str(s), Value::Int(n as i64), Value::Str(venue)]).unwrap();
         expected.push(format!("s={s}, n={n}, venue={venue}"));
     }
@@ -236,8 +239,8 @@ fn incompatible_changes_are_refused_with_a_reason_for_each_column() {
     assert_eq!(open(&table).unwrap().len().unwrap(), 2);
 }
 
-/// A script that creates a table opens it again every day with the same schema, although the table stores texts as the type
-/// that it was created with.
+/// A script that creates a table opens it again every day with the same schema, although the table stores texts as the
+/// type that it was created with.
 #[test]
 fn tables_can_be_opened_with_any_type_of_text() {
     let text_types = ["text", "large_utf8", "utf8_view", "category"];
@@ -405,12 +408,15 @@ fn segment_widths(table: &Path) -> BTreeSet<usize> {
     files.map(|path| open(&path).unwrap().schema().fields().len()).collect()
 }
 
+fn narrow_row(n: i64) -> Vec<Value<'static>> {
+    vec![Value::Int(n), Value::Float32(n as f32 / 3.0)]
+}
+
 /// Datasets that were opened before also read the old schema from segments that they only open after the rewrite.
 #[test]
 fn rewriting_gives_all_segments_one_schema_while_readers_keep_theirs() {
     let (_folder, table) = new_table();
     let options = WriterOptions { segment_rows: Some(4), ..WriterOptions::default() };
-    let narrow_row = |n: i64| vec![Value::Int(n), Value::Float32(n as f32 / 3.0)];
     write_table(&table, "n: int8, x: float32", &options, (0..10).map(narrow_row));
     compact(&table, |_, _| ()).unwrap();
     write_table(&table, "n: int8, x: float32", &options, (10..13).map(narrow_row));
@@ -619,8 +625,8 @@ fn check_indexed_columns(table: &Path, state: &str) {
     assert_good(table);
 }
 
-/// Zones hold values in the stored type: filters must find the same rows in segments of every schema, before and after the
-/// segments are merged and rewritten.
+/// Zones hold values in the stored type: filters must find the same rows in segments of every schema, before and after
+/// the segments are merged and rewritten.
 #[test]
 fn indexes_include_widened_and_new_columns() {
     let (_folder, table) = new_table();
@@ -645,7 +651,8 @@ fn partition_types(path: &Path) -> Vec<String> {
     dataset.schema().fields().iter().map(|field| field.data_type().to_string()).collect()
 }
 
-/// Each partition is altered by a commit of its own. An error names the partitions that weren't, and a retry alters them.
+/// Each partition is altered by a commit of its own. An error names the partitions that weren't, and a retry alters
+/// them.
 #[test]
 fn alter_changes_all_partitions() {
     let (_folder, table) = new_table();
@@ -740,9 +747,9 @@ fn read_symbols(table: &Path) -> Vec<String> {
     dataset.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect()
 }
 
-/// Regression test: a batch that didn't fit into the empty segment after a schema change made the writer replace it by a
-/// larger one, and was then refused. The writer continued as if the new file had the dictionary of the old one: rows were
-/// read with other values, or as damage.
+/// Regression test: a batch that didn't fit into the empty segment after a schema change made the writer replace it by
+/// a larger one, and was then refused. The writer continued as if the new file had the dictionary of the old one: rows
+/// were read with other values, or as damage.
 #[test]
 fn a_refused_append_keeps_the_dictionary_of_a_replaced_segment() {
     for appended in [&["AAPL", "IBM", "MSFT"][..], &["AAPL", "IBM", "INTC"]] {

@@ -1,8 +1,8 @@
-//! Tests that files which change while they are read or written cause errors, and never wrong values or crashes: files are
-//! truncated, overwritten, replaced, regrown and removed.
+//! Tests that files which change while they are read or written cause errors, and never wrong values or crashes: files
+//! are truncated, overwritten, replaced, regrown and removed.
 //!
-//! `ARROWWOOD_CHANGED_ROUNDS` sets the number of rounds of each event in the random tests, and `ARROWWOOD_CHANGED_SEED` their
-//! seed: see `make torture`.
+//! `ARROWWOOD_CHANGED_ROUNDS` sets the number of rounds of each event in the random tests, and `ARROWWOOD_CHANGED_SEED`
+//! their seed: see `make torture`.
 #![cfg(target_os = "linux")]
 
 use std::io::Write;
@@ -106,7 +106,8 @@ fn a_live_segment_opened_as_a_file_stays_readable() {
     }
 }
 
-/// Replaces all occurrences of `before` in a file by `after`, and restores its modification time, which would reveal the change.
+/// Replaces all occurrences of `before` in a file by `after`, and restores its modification time, which would reveal
+/// the change.
 fn overwrite(path: &Path, before: &[u8], after: &[u8]) {
     use std::os::unix::fs::FileExt;
     let bytes = std::fs::read(path).unwrap();
@@ -211,9 +212,9 @@ const LIVE_SEGMENT: &str = "t/00000000000000024576.arrow";
 const SEALED_SEGMENTS: [&str; 3] =
     ["t/00000000000000000000.arrow", "t/00000000000000008192.arrow", "t/00000000000000016384.arrow"];
 
-/// What is open while a file changes.
+/// The objects that are open while a file changes.
 const KINDS: [&str; 7] = ["file", "stream", "view", "live", "sealed", "contiguous", "writer"];
-/// The change.
+/// The changes of the file.
 const EVENTS: [&str; 5] = ["truncate", "regrow", "rewrite", "replace", "remove"];
 
 fn rounds() -> usize {
@@ -313,8 +314,8 @@ impl Template {
 
 /// Runs in another process; without the environment variable it does nothing.
 ///
-/// The parent sends a kind, which is opened and answered by `@open`. Then the subject is read repeatedly until the parent sends
-/// the event that has happened, which is answered by `@` and the result.
+/// The parent sends a kind, which is opened and answered by `@open`. Then the subject is read repeatedly until the
+/// parent sends the event that has happened, which is answered by `@` and the result.
 #[test]
 fn child() {
     let Ok(folder) = std::env::var(FOLDER_VARIABLE) else { return };
@@ -327,7 +328,7 @@ fn child() {
         let mut looks = Looks::default();
         let mut result = Ok(());
         let event = loop {
-            result = result.and_then(|()| subject.look(&mut dice, &mut looks));
+            result = result.and_then(|()| subject.check_once(&mut dice, &mut looks));
             if let Ok(event) = commands.try_recv() {
                 break event;
             }
@@ -377,7 +378,7 @@ impl Subject {
     }
 
     /// Reads or writes once: the values are right, or the error says that the file has changed.
-    fn look(&self, dice: &mut Dice, looks: &mut Looks) -> CheckResult {
+    fn check_once(&self, dice: &mut Dice, looks: &mut Looks) -> CheckResult {
         looks.all += 1;
         let row = dice.below(ROWS as u64);
         let result = match self {
@@ -404,7 +405,8 @@ impl Subject {
         }
     }
 
-    /// Returns true for other errors of a writer: it stays failed, and it can't create a segment when its folder was removed.
+    /// Returns true for other errors of a writer: it stays failed, and it can't create a segment when its folder was
+    /// removed.
     fn is_later_error(&self, e: &arrowwood::Error) -> bool {
         matches!(self, Subject::Writer(_)) && [ErrorKind::Closed, ErrorKind::NotFound].contains(&e.kind())
     }

@@ -1,5 +1,5 @@
-//! Tests of the rows that a writer reports as durable: those of successful syncs. After a failed sync, no more rows become durable
-//! until the table is reopened.
+//! Tests of the rows that a writer reports as durable: those of successful syncs. After a failed sync, no more rows
+//! become durable until the table is reopened.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -170,8 +170,8 @@ fn prepare_failing_sync(rows: u64) -> (Table, Writer) {
     (table, writer)
 }
 
-/// Regression test: after a failed sync, a thread that waited for its rows synced again. The system treats the pages of a failed sync
-/// as written, so the second one succeeded, and rows were reported as durable that weren't on the disk.
+/// Regression test: after a failed sync, a thread that waited for its rows synced again. The system treats the pages of
+/// a failed sync as written, so the second one succeeded, and rows were reported as durable that weren't on the disk.
 #[test]
 fn a_failed_sync_is_not_repeated() {
     for rows in [1, 20_000] {
@@ -234,7 +234,8 @@ fn a_sync_that_waits_for_a_failing_one_fails_too() {
     table.check_durable(&writer, 3);
 }
 
-/// Regression test: after a failed sync of the folder, rows in segments whose names weren't on the disk were reported as durable.
+/// Regression test: after a failed sync of the folder, rows in segments whose names weren't on the disk were reported
+/// as durable.
 #[test]
 fn rows_are_not_durable_if_syncing_their_folder_failed() {
     let table = Table::new(SyncPolicy::Never, Some(4));
@@ -257,7 +258,8 @@ fn rows_are_not_durable_if_syncing_their_folder_failed() {
     table.check_durable(&writer, 9);
 }
 
-/// Regression test: rows that were synced together with earlier segments were no longer reported as durable when those were dropped.
+/// Regression test: rows that were synced together with earlier segments were no longer reported as durable when those
+/// were dropped.
 #[test]
 fn rows_stay_durable_when_earlier_ones_are_dropped() {
     let table = Table::new(SyncPolicy::Never, Some(4));
@@ -309,7 +311,8 @@ fn rows_of_a_removed_table_are_not_durable() {
     assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::FileChanged);
 }
 
-/// Regression test: waiting for durability had no effect on rows that an earlier writer had committed before it was killed.
+/// Regression test: waiting for durability had no effect on rows that an earlier writer had committed before it was
+/// killed.
 #[test]
 fn waiting_for_durability_includes_rows_of_a_killed_writer() {
     for rows in [1_000, 10_000] {
@@ -338,8 +341,8 @@ fn waiting_for_durability_includes_names_of_a_killed_writer() {
     assert_eq!(table.durable_end(), 0);
 }
 
-/// Regression test: a schema change of an empty table replaces its file, but waiting for durability didn't sync the new name, as no rows
-/// were committed. After a power cut, the table could have the old schema again.
+/// Regression test: a schema change of an empty table replaces its file, but waiting for durability didn't sync the new
+/// name, as no rows were committed. After a power cut, the table could have the old schema again.
 #[test]
 fn waiting_for_durability_includes_a_schema_change_of_an_empty_table() {
     let table = Table::new(SyncPolicy::Never, None);
@@ -416,8 +419,8 @@ impl Table {
     }
 }
 
-/// Regression test: if the newest visible record was damaged, readers fell back to the previous one, although later rows were durable
-/// according to a durable record or the log.
+/// Regression test: if the newest visible record was damaged, readers fell back to the previous one, although later
+/// rows were durable according to a durable record or the log.
 #[test]
 fn durable_rows_survive_a_damaged_record() {
     for commits in [&[3, 5][..], &[3, 20_000], &[2, 1, 5], &[3, 20_000, 4], &[20_000, 20_000, 1, 1]] {
@@ -449,8 +452,8 @@ fn durable_rows_of_a_full_segment_survive_a_damaged_record() {
     table.check_rows(9);
 }
 
-/// Rows are lost with a damaged record if their sync failed, or if a copy of the table has their durable record but not all of their
-/// bytes.
+/// Rows are lost with a damaged record if their sync failed, or if a copy of the table has their durable record but not
+/// all of their bytes.
 #[test]
 fn rows_that_are_not_durable_are_lost_with_a_damaged_record() {
     for rows in [5, 20_000] {
@@ -473,7 +476,8 @@ fn rows_that_are_not_durable_are_lost_with_a_damaged_record() {
     }
 }
 
-/// Regression test: a commit is visible although its sync failed, but the writer still reported the positions of the previous one.
+/// Regression test: a commit is visible although its sync failed, but the writer still reported the positions of the
+/// previous one.
 #[test]
 fn a_writer_reports_the_positions_that_readers_see_after_a_failed_sync() {
     let table = Table::new(SyncPolicy::Commit, None);
@@ -488,7 +492,8 @@ fn a_writer_reports_the_positions_that_readers_see_after_a_failed_sync() {
     assert_eq!(writer.positions(), dataset.positions().unwrap());
 }
 
-/// Regression test: a thread that waited for durable rows kept the table locked after its writer was dropped, until the sync ended.
+/// Regression test: a thread that waited for durable rows kept the table locked after its writer was dropped, until the
+/// sync ended.
 #[test]
 fn a_table_can_be_reopened_during_a_sync_of_a_dropped_writer() {
     let (table, writer) = prepare_failing_sync(1);
@@ -503,7 +508,8 @@ fn a_table_can_be_reopened_during_a_sync_of_a_dropped_writer() {
     releasing.join().unwrap();
 }
 
-/// Regression test: durable positions of commits without rows were lost with a damaged record, and the producer repeated its input.
+/// Regression test: durable positions of commits without rows were lost with a damaged record, and the producer
+/// repeated its input.
 #[test]
 fn durable_positions_survive_a_damaged_record() {
     // Few rows are durable by the log, many by a durable record.

@@ -1,4 +1,5 @@
-//! Tests of assertions that fail in the library during a write: the call returns an error, and so do all later ones of the writer.
+//! Tests of assertions that fail in the library during a write: the call returns an error, and so do all later ones of
+//! the writer.
 
 use std::path::Path;
 use std::sync::Arc;

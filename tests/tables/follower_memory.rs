@@ -1,4 +1,5 @@
-//! Tests that a follower's memory doesn't grow when segments are copied to memory, as the process may have no more mappings.
+//! Tests that a follower's memory doesn't grow when segments are copied to memory, as the process may have no more
+//! mappings.
 #![cfg(target_os = "linux")]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Tests of incremental aggregations of a growing table: each result is compared with `aggregate` on a snapshot, bit for bit
-//! except for floats of very many groups, and with a loop over all values.
+//! Tests of incremental aggregations of a growing table: each result is compared with `aggregate` on a snapshot, bit
+//! for bit except for floats of very many groups, and with a loop over all values.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;

@@ -37,6 +37,11 @@ fn is_long() -> bool {
     std::env::var("ARROWWOOD_LIMITS").is_ok_and(|form| form == "long")
 }
 
+/// Returns the size of a table, which is larger in the long form of the tests.
+fn short_or_long(short: u64, long: u64) -> u64 {
+    if is_long() { long } else { short }
+}
+
 fn open_writer(table: &str, segment_rows: u64, sync: SyncPolicy) -> Result<Writer, Error> {
     let options = WriterOptions { segment_rows: Some(segment_rows), sync, ..WriterOptions::default() };
     Writer::open(table, Some(number_schema()), &options)
@@ -153,20 +158,20 @@ fn large_file() {
     assert!(!matches!(appended, Ok(Ok(()))));
 }
 
-/// Regression test: each segment that was read kept its descriptor open, so tables of more than `ulimit -n` segments couldn't be
-/// scanned.
+/// Regression test: each segment that was read kept its descriptor open, so tables of more than `ulimit -n` segments
+/// couldn't be scanned.
 #[test]
 fn tables_may_have_more_segments_than_open_files_are_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = open_writer(folder.path().join("ticks").to_str().unwrap(), 8, SyncPolicy::Never).unwrap();
-    let segments = if is_long() { 3000 } else { 600 };
+    let segments = short_or_long(600, 3000);
     writer.append(&rows(0, 8 * segments)).unwrap_or_else(|e| panic!("{e}"));
     writer.close().unwrap();
     run_scenario(folder.path(), "ulimit -n 256;", "many segments");
 }
 
 fn many_segments() {
-    let segments = if is_long() { 3000 } else { 600 };
+    let segments = short_or_long(600, 3000);
     check_rows("ticks", 8 * segments);
     let dataset = open("ticks").unwrap();
     dataset.validate(|_, _| ()).unwrap();
@@ -182,12 +187,12 @@ fn many_segments() {
     check_rows("ticks", 8 * segments + 20);
 }
 
-/// Regression test: each segment was a mapping, of which a process has 65,530 by default, and allocations failed when there were
-/// no more. Once three quarters of them are used, segments are copied to memory instead.
+/// Regression test: each segment was a mapping, of which a process has 65,530 by default, and allocations failed when
+/// there were no more. Once three quarters of them are used, segments are copied to memory instead.
 #[test]
 fn tables_may_have_more_segments_than_mappings_are_allowed() {
     let folder = tempfile::tempdir().unwrap();
-    let segments = if is_long() { 100_000 } else { 300 };
+    let segments = short_or_long(300, 100_000);
     let mut writer = open_writer(folder.path().join("ticks").to_str().unwrap(), 8, SyncPolicy::Never).unwrap();
     writer.append(&rows(0, 8 * 200)).unwrap();
     writer.commit().unwrap();
@@ -203,17 +208,18 @@ fn tables_may_have_more_segments_than_mappings_are_allowed() {
     run_scenario(folder.path(), "", "few mappings");
 }
 
-/// Checks that some of the files are mapped, but not more than the limit allows. `is_file` selects their lines in `maps`.
+/// Checks that some of the files are mapped, but not more than the limit allows. `is_file` selects their lines in
+/// `maps`.
 fn check_mappings(is_file: impl Fn(&str) -> bool) {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mapped = maps.lines().filter(|line| is_file(line)).count();
-    let max_mapped = if is_long() { 50_000 } else { 20 };
+    let max_mapped = short_or_long(20, 50_000) as usize;
     assert!(mapped > 0 && mapped <= max_mapped, "{mapped} files are mapped");
     assert!(maps.lines().count() <= max_mapped + 300, "{} mappings", maps.lines().count());
 }
 
 fn few_mappings() {
-    let segments = if is_long() { 100_000 } else { 300 };
+    let segments = short_or_long(300, 100_000);
     if !is_long() {
         limit_mappings(20);
     }
@@ -222,7 +228,6 @@ fn few_mappings() {
     check_mappings(|line| line.contains("/ticks/"));
 
     // Refreshing works with copied segments, too.
-    // Rows that come are seen, and those of copies are the same.
     let mut writer = open_writer("ticks", 8, SyncPolicy::Never).unwrap();
     writer.append(&rows(8 * segments, 50)).unwrap();
     writer.commit().unwrap();
@@ -259,14 +264,14 @@ fn little_memory() {
 #[test]
 fn datasets_may_have_more_files_than_may_be_open_or_mapped() {
     let folder = tempfile::tempdir().unwrap();
-    for number in 0..if is_long() { 100_000 } else { 600 } {
+    for number in 0..short_or_long(600, 100_000) {
         write_file(&folder.path().join(format!("{number:06}.arrow")), 8 * number);
     }
     run_scenario(folder.path(), "ulimit -n 256;", "many files");
 }
 
 fn many_files() {
-    let files = if is_long() { 100_000 } else { 600 };
+    let files = short_or_long(600, 100_000);
     if !is_long() {
         limit_mappings(20);
     }
@@ -286,7 +291,7 @@ fn unsynced_writers_may_fill_more_segments_than_open_files_are_allowed() {
 
 fn never_synced() {
     let mut writer = open_writer("ticks", 8, SyncPolicy::Never).unwrap();
-    let commits = if is_long() { 3000 } else { 600 };
+    let commits = short_or_long(600, 3000);
     for commit in 0..commits {
         writer.append(&rows(8 * commit, 8)).unwrap();
         writer.commit().unwrap();
@@ -315,8 +320,8 @@ fn address_space() {
     check_rows("small", 10_000);
 }
 
-/// Regression test: where address space is scarce, a buffer that began small had huge pages in a part of its range, which
-/// mremap(2) doesn't move. It couldn't grow beyond 4 MiB ("Bad address").
+/// Regression test: where address space is scarce, a buffer that began small had huge pages in a part of its range,
+/// which mremap(2) doesn't move. It couldn't grow beyond 4 MiB ("Bad address").
 #[test]
 fn buffers_grow_where_address_space_is_scarce() {
     let folder = tempfile::tempdir().unwrap();
@@ -336,8 +341,8 @@ fn growing_memory() {
     }
 }
 
-/// Without `/proc`, readers would take every commit for one of an earlier boot and show only durable rows, and commits would
-/// survive a power cut only by luck. Refusing the table is better than silently missing rows.
+/// Without `/proc`, readers would take every commit for one of an earlier boot and show only durable rows, and commits
+/// would survive a power cut only by luck. Refusing the table is better than silently missing rows.
 #[test]
 fn tables_are_refused_if_the_boot_id_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
@@ -410,8 +415,8 @@ fn a_full_ext4_loses_nothing() {
     run_on_disk("ext4", "full disk");
 }
 
-/// Regression test: ext2 can't reserve blocks. A writer of a table that was copied with holes stored its first record in a hole;
-/// if the disk was full, the error said that another program had changed the file.
+/// Regression test: ext2 can't reserve blocks. A writer of a table that was copied with holes stored its first record
+/// in a hole; if the disk was full, the error said that another program had changed the file.
 #[test]
 fn opening_a_copy_with_holes_on_a_full_disk_is_a_disk_error() {
     run_on_disk("ext2", "holes");
@@ -469,8 +474,9 @@ fn reread_pages(path: &str) {
     }
 }
 
-/// Regression test: pages that are read sequentially are cached as one folio, for example commit records and the hole after them.
-/// A store to one of them needs blocks for all: on a full disk, the error said that another program had changed the file.
+/// Regression test: pages that are read sequentially are cached as one folio, for example commit records and the hole
+/// after them. A store to one of them needs blocks for all: on a full disk, the error said that another program had
+/// changed the file.
 #[test]
 fn stores_to_pages_next_to_holes_are_disk_errors_on_a_full_disk() {
     run_on_disk("ext4", "pages beside holes");
@@ -587,8 +593,8 @@ fn view_file() -> View<u8> {
 }
 
 fn full_disk() {
-    let rounds = if is_long() { 20 } else { 3 };
-    for round in 0..rounds {
+    let rounds = short_or_long(3, 20);
+    for round in 0..rounds as usize {
         std::fs::write("ballast", vec![1; 4 << 20]).unwrap();
         let mut writer = open_writer("ticks", DISK_SEGMENT_ROWS, SyncPolicy::Never).unwrap();
         // Small batches are stored in mapped pages, large ones are written.
@@ -615,8 +621,8 @@ fn full_disk() {
     }
 }
 
-/// Regression test: the unfinished files of a killed writer or compaction stayed next to the table forever. Where process ids are
-/// reused, as in containers, their names kept the next writer from opening the table.
+/// Regression test: the unfinished files of a killed writer or compaction stayed next to the table forever. Where
+/// process ids are reused, as in containers, their names kept the next writer from opening the table.
 #[test]
 fn writers_remove_unfinished_files_of_killed_ones() {
     let folder = tempfile::tempdir().unwrap();

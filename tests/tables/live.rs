@@ -1,7 +1,7 @@
 //! Tests of a table that one process writes at full speed while others read it.
 //!
-//! Each process is this program, with its task in the environment; see [`child`]. `ARROWWOOD_LIVE_SECONDS` sets the duration: see
-//! `make live`.
+//! Each process is this program, with its task in the environment; see [`child`]. `ARROWWOOD_LIVE_SECONDS` sets the
+//! duration: see `make live`.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
-//! Tables that grow: their writers, readers and followers, what becomes of their files, and the limits of the system.
+//! Integration tests of growing tables: writers, readers, followers, maintenance of files, and the limits of the system.
 
 #[macro_use]
 #[path = "../support/alone.rs"]
 mod alone;
-#[expect(dead_code, reason = "these tests have batches of their own")]
+#[expect(dead_code, reason = "these tests have other batches")]
 #[path = "../support/columns.rs"]
 mod columns;
 #[path = "../support/crash_snapshots.rs"]

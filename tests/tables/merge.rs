@@ -102,8 +102,8 @@ fn a_hundred_segments_of_64_rows_become_one_file() {
     assert!(arrowwood::check(&path, |_, _| ()).unwrap().is_good());
 }
 
-/// A dataset expects the next rows in a segment named for its end. It must find them even if that segment was merged with earlier
-/// ones before the first look.
+/// A dataset expects the next rows in a segment named for its end. It must find them even if that segment was merged
+/// with earlier ones before the first look.
 #[test]
 fn refreshing_finds_rows_of_a_segment_that_was_already_merged() {
     let folder = tempfile::tempdir().unwrap();
@@ -263,8 +263,8 @@ fn an_interrupted_compaction_loses_no_rows_and_can_be_repeated() {
     }
 }
 
-/// Regression test: a check that had read the first segments didn't count those that were merged since, or reported a missing
-/// segment.
+/// Regression test: a check that had read the first segments didn't count those that were merged since, or reported a
+/// missing segment.
 #[test]
 fn a_check_counts_the_rows_of_segments_that_are_merged_meanwhile() {
     for (is_live, merge_at) in [(true, 3), (false, 3), (true, 1), (false, 1), (true, 6)] {

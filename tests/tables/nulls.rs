@@ -1,4 +1,5 @@
-//! Tests of columns without nulls that then have many: the space of a segment must not be estimated from the first rows alone.
+//! Tests of columns without nulls that then have many: the space of a segment must not be estimated from the first rows
+//! alone.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -191,8 +191,8 @@ fn rows_of_other_partitions_are_returned_before_the_error_of_an_unreadable_one()
     }
 }
 
-/// After incompatible changes, rows of two partitions can't be in one dataset: the first ones are returned, and the others must not
-/// be skipped.
+/// After incompatible changes, rows of two partitions can't be in one dataset: the first ones are returned, and the
+/// others must not be skipped.
 #[test]
 fn rows_of_incompatible_partitions_are_not_skipped() {
     let folder = tempfile::tempdir().unwrap();

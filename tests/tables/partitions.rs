@@ -77,8 +77,8 @@ fn column_types(table: &Path) -> Vec<String> {
     dataset.schema().fields().iter().map(|field| field.data_type().to_string()).collect()
 }
 
-/// Regression test: while `alter` has added a column to one of two partitions, `between` failed as if the tables weren't sorted,
-/// and the index skipped no rows.
+/// Regression test: while `alter` has added a column to one of two partitions, `between` failed as if the tables
+/// weren't sorted, and the index skipped no rows.
 #[test]
 fn late_rows_are_found_where_a_partition_lacks_a_column() {
     let folder = tempfile::tempdir().unwrap();
@@ -131,8 +131,8 @@ fn writers_of_several_hosts_fill_one_dataset() {
     assert_eq!(read_rows(&OpenOptions::new().file_slices(&file_slices).unwrap()), read_rows(&slice));
 }
 
-/// Regression test: after `alter` had changed only one of two partitions, as the disk was full, a writer that was opened without a
-/// schema took the schema of the other partition, and was refused.
+/// Regression test: after `alter` had changed only one of two partitions, as the disk was full, a writer that was
+/// opened without a schema took the schema of the other partition, and was refused.
 #[test]
 fn a_writer_without_a_schema_takes_the_one_of_its_partition() {
     let folder = tempfile::tempdir().unwrap();
@@ -329,8 +329,8 @@ fn keyed_writer(table: &Path, options: &WriterOptions) -> PartitionedWriter {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Compares a partitioned writer with a map of lists: more partitions than may be open, commits, rollbacks, reopened writers
-    /// and a follower.
+    /// Compares a partitioned writer with a map of lists: more partitions than may be open, commits, rollbacks,
+    /// reopened writers and a follower.
     #[test]
     fn rows_are_partitioned_by_their_keys(
         steps in prop::collection::vec((prop::collection::vec(0..6_u8, 1..12), 0..5_u8), 1..12),
@@ -557,7 +557,8 @@ fn open_value_partition(table: &Path, value: &str) -> arrowwood::Result<Writer> 
     partition_writer(table, &[("k", Value::Str(value))], Some(schema()), &options)
 }
 
-/// Hidden files next to a directory have names that are longer than its own; if such a name is too long, they are inside of it.
+/// Hidden files next to a directory have names that are longer than its own; if such a name is too long, they are
+/// inside of it.
 #[test]
 fn names_of_partitions_may_be_as_long_as_names_of_directories() {
     let folder = tempfile::tempdir().unwrap();
@@ -598,7 +599,8 @@ fn partition_name(time: &ArrayRef, function: &str) -> Result<String, (arrowwood:
     }
 }
 
-/// Regression test: times beyond the range of the calendar were put in partitions like `month=` and `day=106751991167 days`.
+/// Regression test: times beyond the range of the calendar were put in partitions like `month=` and `day=106751991167
+/// days`.
 #[test]
 fn times_beyond_the_calendar_are_refused() {
     let times: [ArrayRef; 5] = [
@@ -647,7 +649,8 @@ fn a_partition_column_at_two_levels_is_refused() {
     }
 }
 
-/// The commit fails at a partition that another writer has locked; the partitions after it keep their rows for the next commit.
+/// The commit fails at a partition that another writer has locked; the partitions after it keep their rows for the next
+/// commit.
 #[test]
 fn rows_keep_their_order_after_a_failed_commit() {
     let folder = tempfile::tempdir().unwrap();
@@ -729,8 +732,8 @@ fn sync_reports_a_closed_partition_that_could_not_be_synced() {
     writer.close().unwrap();
 }
 
-/// Regression test: a writer died before its committed rows in two partitions were durable. The next writer got rows for one of
-/// them and was synced, but the other partition wasn't: a power cut lost rows that readers had seen.
+/// Regression test: a writer died before its committed rows in two partitions were durable. The next writer got rows
+/// for one of them and was synced, but the other partition wasn't: a power cut lost rows that readers had seen.
 #[test]
 fn sync_includes_rows_of_killed_writers_in_other_partitions() {
     let sync_each_commit = WriterOptions { sync: SyncPolicy::Commit, ..unsynced(4) };

@@ -1,4 +1,5 @@
-//! Tests that other Arrow readers may pause between any two reads while a writer publishes new footers as often as it may.
+//! Tests that other Arrow readers may pause between any two reads while a writer publishes new footers as often as it
+//! may.
 //!
 //! Time is simulated, with the real constants.
 #![cfg(unix)]
@@ -119,7 +120,8 @@ impl BusyTable {
         }
     }
 
-    /// Reads the file with arrow-rs, and calls `pause` before the read `number`; returns `None` if there are fewer reads.
+    /// Reads the file with arrow-rs, and calls `pause` before the read `number`; returns `None` if there are fewer
+    /// reads.
     fn read(
         &mut self,
         number: usize,

@@ -1,5 +1,5 @@
-//! Tests of the directories of tables: they are renamed under their writers, mounted, linked, or in directories that can't be
-//! written to.
+//! Tests of the directories of tables: they are renamed under their writers, mounted, linked, or in directories that
+//! can't be written to.
 #![cfg(target_os = "linux")]
 
 use std::io;
@@ -289,8 +289,8 @@ fn count_hidden_files(directory: &Path, suffix: &str) -> usize {
     names.filter(|name| name.starts_with('.') && name.ends_with(suffix)).count()
 }
 
-/// Runs in a child process, where no file can be moved into the directory `ticks` from outside of it. Without the environment
-/// variable it does nothing.
+/// Runs in a child process, where no file can be moved into the directory `ticks` from outside of it. Without the
+/// environment variable it does nothing.
 #[test]
 fn child() {
     let Ok(kind) = std::env::var(DIRECTORY_VARIABLE) else { return };
@@ -345,7 +345,8 @@ fn write_copied_table(table: &Path, copies: &Path) {
     writer.close().unwrap();
 }
 
-/// Checks that readers ignore the unfinished files of a killed writer, and that the next writer finishes or removes them.
+/// Checks that readers ignore the unfinished files of a killed writer, and that the next writer finishes or removes
+/// them.
 fn check_killed_copy(copy: &Path, rows: &[i64]) {
     // The copy is empty if the writer was killed early.
     let readable = open(copy).map_or(0, |dataset| dataset.len().unwrap()) as usize;

@@ -1,4 +1,5 @@
-//! Tests of readers whose files are replaced by a writer or a compaction: they see the rows of the newest files, or an error.
+//! Tests of readers whose files are replaced by a writer or a compaction: they see the rows of the newest files, or an
+//! error.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -53,7 +54,8 @@ fn poll_rows(follower: &mut PartitionsFollower) -> u64 {
     polled.map_or(0, |(_, rows)| rows.len().unwrap())
 }
 
-/// Polls until there are at least so many rows, and returns their number. A follower checks twice a second for replaced files.
+/// Polls until there are at least so many rows, and returns their number. A follower checks twice a second for replaced
+/// files.
 fn poll_until(follower: &mut PartitionsFollower, rows: u64) -> u64 {
     let mut polled = 0;
     wait_until("rows of partitions", || {
@@ -135,9 +137,9 @@ fn readers_open_the_segment_that_replaced_an_empty_one() {
     assert_eq!(read_numbers(&dataset.refresh().unwrap()), ["7"]);
 }
 
-/// Regression test: a backup of hard links contains the empty segment, which the writer seals when it replaces it in the table. The
-/// rows of a sealed segment continue in the file that is named for its end, which is the same file if it is empty: readers of the
-/// backup followed it forever.
+/// Regression test: a backup of hard links contains the empty segment, which the writer seals when it replaces it in
+/// the table. The rows of a sealed segment continue in the file that is named for its end, which is the same file if it
+/// is empty: readers of the backup followed it forever.
 #[test]
 fn a_sealed_empty_segment_is_not_its_own_successor() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
 //! Tests of the bytes that each operation changes in a table, as golden files.
 //!
-//! The scripts are in `tests/tables/scripts`: a line that begins with `>` is a command, and a hex dump of its changes follows.
-//! `UPDATE_GOLDEN=1 cargo test --test tables script` updates the dumps. In a dump, `..` is an unchanged byte, and `##` one that
-//! differs between runs: process and boot ids, times, and the checksums of records, which cover a boot id.
+//! The scripts are in `tests/tables/scripts`: a line that begins with `>` is a command, and a hex dump of its changes
+//! follows. `UPDATE_GOLDEN=1 cargo test --test tables script` updates the dumps. In a dump, `..` is an unchanged byte,
+//! and `##` one that differs between runs: process and boot ids, times, and the checksums of records, which cover a
+//! boot id.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -22,7 +23,8 @@ use crate::tables::{copy_table, wait_for_background_syncs};
 /// The number of bytes in a line of a dump.
 const LINE: usize = 16;
 const PAGE: usize = 4096;
-/// The simulated time until a footer's slot may be reused: longer than a script takes, so that slots don't depend on its speed.
+/// The simulated time until a footer's slot may be reused: longer than a script takes, so that slots don't depend on
+/// its speed.
 const SLOT_REST: Duration = Duration::from_secs(3600);
 
 fn schema() -> SchemaRef {

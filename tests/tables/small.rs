@@ -1,4 +1,5 @@
-//! Tests of many small tables in one process: the resources that each of them needs, and that they don't block each other.
+//! Tests of many small tables in one process: the resources that each of them needs, and that they don't block each
+//! other.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

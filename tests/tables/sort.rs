@@ -1,5 +1,5 @@
-//! Tests of sorting compactions: late rows are sorted across segments, while the table is written and read, and the result is
-//! complete or absent if the compaction is interrupted at any step.
+//! Tests of sorting compactions: late rows are sorted across segments, while the table is written and read, and the
+//! result is complete or absent if the compaction is interrupted at any step.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -244,8 +244,8 @@ fn sorting_keeps_positions_schema_changes_and_dropped_rows() {
     let sorted = open(&path).unwrap();
     assert_eq!((sorted.first_row(), sorted.len().unwrap()), (10, 75));
     assert_eq!(rows_by_arrival(&sorted), rows);
-    let all: Vec<Option<i64>> = values.iter().chain(&more).copied().collect();
-    let order: Vec<i64> = sort_naively(&key, &all).into_iter().filter(|&arrival| arrival >= 10).collect();
+    let all_values: Vec<Option<i64>> = values.iter().chain(&more).copied().collect();
+    let order: Vec<i64> = sort_naively(&key, &all_values).into_iter().filter(|&arrival| arrival >= 10).collect();
     assert_eq!(arrivals(&sorted), order);
     assert_eq!(sorted.positions().unwrap(), BTreeMap::from([("source".to_string(), 85)]));
     assert_eq!(sorted.column("new").unwrap().count().unwrap(), 0);
@@ -461,8 +461,8 @@ fn concurrent_readers_see_the_original_or_the_sorted_table() {
     compact_on(&FileSystem::with_observer(Arc::new(reader)), &path, SORT, |_, _| ()).unwrap();
 }
 
-/// Regression test: sorting created another directory with only the segments, and removed the old one with all other files. A
-/// table's directory should have no other files, but nothing prevents them.
+/// Regression test: sorting created another directory with only the segments, and removed the old one with all other
+/// files. A table's directory should have no other files, but nothing prevents them.
 #[test]
 fn sorting_keeps_other_files() {
     let key = DataType::Int64;

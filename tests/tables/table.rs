@@ -71,8 +71,9 @@ fn committed_rows_are_read_back() {
     }
 }
 
-/// Regression test: a commit that spans segments names the new ones, and then one store makes all rows visible. A reader that listed
-/// the folder before the names were given, and read the last segment after the store, saw only the rows in that segment.
+/// Regression test: a commit that spans segments names the new ones, and then one store makes all rows visible. A
+/// reader that listed the folder before the names were given, and read the last segment after the store, saw only the
+/// rows in that segment.
 #[test]
 fn opening_never_sees_a_part_of_a_commit() {
     const STEP: i64 = 10;
@@ -118,8 +119,8 @@ fn an_empty_table_can_be_compacted_and_written() {
     assert_eq!(dataset.refresh().unwrap().len().unwrap(), 3);
 }
 
-/// Regression test: a writer that commits as fast as it can overwrites both records while one is read. The thread that publishes
-/// footers gave up then, and the writer failed.
+/// Regression test: a writer that commits as fast as it can overwrites both records while one is read. The thread that
+/// publishes footers gave up then, and the writer failed.
 #[test]
 fn readers_keep_up_with_a_writer_at_full_speed() {
     const ROWS: i64 = 1_000_000;
@@ -204,8 +205,8 @@ fn follow_with_gaps(path: &Path, end: u64, pause: Duration) {
     }
 }
 
-/// A follower returns each row once, or an error if it was dropped before; it never skips rows silently. The writer drops rows as
-/// fast as it can, also while a follower lists the directory and opens files.
+/// A follower returns each row once, or an error if it was dropped before; it never skips rows silently. The writer
+/// drops rows as fast as it can, also while a follower lists the directory and opens files.
 #[test]
 fn followers_report_dropped_rows() {
     const ROWS: i64 = 4_000;
@@ -259,7 +260,9 @@ fn one_sync_makes_the_commits_of_many_threads_durable() {
     let writer = Mutex::new(writer);
     std::thread::scope(|scope| {
         for n in 0..THREADS {
-            let (durability, writer, gate) = (durability.clone(), &writer, &gate);
+            let durability = durability.clone();
+            let writer = &writer;
+            let gate = &gate;
             scope.spawn(move || {
                 let mut locked = writer.lock().unwrap();
                 locked.append_row(&[Value::Int(n as i64)]).unwrap();
@@ -375,8 +378,8 @@ fn kill_at_each_step(folder: &Path) -> Vec<PathBuf> {
     snapshots.stop()
 }
 
-/// Other Arrow readers may see the first rows of a commit before our readers see any. These rows, and with them the whole commit,
-/// must survive a kill of the writer: the next writer finishes the commit.
+/// Other Arrow readers may see the first rows of a commit before our readers see any. These rows, and with them the
+/// whole commit, must survive a kill of the writer: the next writer finishes the commit.
 #[test]
 fn rows_that_other_arrow_readers_saw_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
@@ -463,8 +466,9 @@ fn a_writer_detects_that_its_table_was_removed() {
     assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Closed);
 }
 
-/// Refreshing opens new segments by their names, without listing the folder. It must give the same rows as opening the table again,
-/// whatever was appended, dropped and compacted since, also for datasets that were refreshed from the same one.
+/// Refreshing opens new segments by their names, without listing the folder. It must give the same rows as opening the
+/// table again, whatever was appended, dropped and compacted since, also for datasets that were refreshed from the same
+/// one.
 #[test]
 fn refreshing_gives_the_same_rows_as_opening_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -524,7 +528,8 @@ impl FsObserver for FileCreators {
     }
 }
 
-/// The next segment is created when the live one is half full, so that the commit that needs it doesn't wait for the disk.
+/// The next segment is created when the live one is half full, so that the commit that needs it doesn't wait for the
+/// disk.
 #[test]
 fn the_next_segment_is_created_by_the_background_thread() {
     let folder = tempfile::tempdir().unwrap();
@@ -552,8 +557,8 @@ fn append_symbols(writer: &mut Writer, symbols: Vec<String>) {
     writer.commit().unwrap();
 }
 
-/// The next segment is created when the live one is half full and its dictionary may be small. When the first row after the live
-/// segment refers to the dictionary, all of it has to be copied, although the row needs only one entry.
+/// The next segment is created when the live one is half full and its dictionary may be small. When the first row after
+/// the live segment refers to the dictionary, all of it has to be copied, although the row needs only one entry.
 #[test]
 fn a_prepared_segment_has_room_for_the_whole_dictionary() {
     const FIRST_BATCH_ROWS: usize = 65_536;
@@ -603,14 +608,16 @@ fn record_positions(bytes: &[u8]) -> [usize; 4] {
     [0, 1, 2, 3].map(|number| live + PAGE + number * record_size)
 }
 
-/// Corrects the checksum of a record after a change. A record has a header of 64 bytes and then some numbers of eight bytes.
+/// Corrects the checksum of a record after a change. A record has a header of 64 bytes and then some numbers of eight
+/// bytes.
 fn repair_checksum(bytes: &mut [u8], record: usize, numbers: usize) {
     bytes[record + 12..record + 16].fill(0);
     let checksum = crc32c::crc32c(&bytes[record..record + 64 + 8 * numbers]);
     bytes[record + 12..record + 16].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The names of positions have no checksum. If they are damaged, reading positions is an error, and the rows are intact.
+/// The names of positions have no checksum. If they are damaged, reading positions is an error, and the rows are
+/// intact.
 #[test]
 fn damaged_names_of_positions_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -650,7 +657,8 @@ fn damaged_names_of_positions_are_an_error() {
     }
 }
 
-/// Each name is compared with all earlier ones, so a forged file with one position and thousands of names must not be slow.
+/// Each name is compared with all earlier ones, so a forged file with one position and thousands of names must not be
+/// slow.
 #[test]
 fn names_beyond_the_number_of_positions_are_not_compared() {
     let folder = tempfile::tempdir().unwrap();
@@ -676,8 +684,8 @@ fn names_beyond_the_number_of_positions_are_not_compared() {
     assert!(error.message().contains("expected 1 different ones in 800 bytes, got 1 and 796 bytes"), "{error}");
 }
 
-/// Footers contain the time of their publication, so that their slots aren't reused too soon. After the clock was set back, all of
-/// them seem to be from the future, which must not stop the next writer.
+/// Footers contain the time of their publication, so that their slots aren't reused too soon. After the clock was set
+/// back, all of them seem to be from the future, which must not stop the next writer.
 #[test]
 fn writers_continue_after_the_clock_was_set_back() {
     for time in [u64::MAX, 4_000_000_000_000_000, 1] {
@@ -765,8 +773,8 @@ fn positions_of_a_failed_commit_are_not_set() {
     }
 }
 
-/// Regression test: a backup of hard links shares the live segment with its table. When the table was empty, a change of its schema
-/// sealed that file for followers: the backup could still be read, but not written.
+/// Regression test: a backup of hard links shares the live segment with its table. When the table was empty, a change
+/// of its schema sealed that file for followers: the backup could still be read, but not written.
 #[test]
 fn a_linked_backup_can_be_written_after_the_table_changed_its_schema() {
     let folder = tempfile::tempdir().unwrap();
@@ -807,7 +815,8 @@ fn sorted_by(column: &str) -> WriterOptions {
     WriterOptions { sorted_by: Some(column.into()), ..WriterOptions::default() }
 }
 
-/// Regression test: a writer with options that the table doesn't support was refused only after it had begun a segment or a commit.
+/// Regression test: a writer with options that the table doesn't support was refused only after it had begun a segment
+/// or a commit.
 #[test]
 fn unsupported_options_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -869,8 +878,8 @@ fn forge_record_number(bytes: &mut [u8], record: usize, number: u64) {
     repair_checksum(bytes, record, 2);
 }
 
-/// Regression test: a file whose last commit has the greatest number can be read. A writer that incremented the number left a
-/// commit that readers refuse.
+/// Regression test: a file whose last commit has the greatest number can be read. A writer that incremented the number
+/// left a commit that readers refuse.
 #[test]
 fn a_table_whose_commit_numbers_are_exhausted_is_not_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -898,8 +907,8 @@ fn a_table_whose_commit_numbers_are_exhausted_is_not_written() {
     }
 }
 
-/// Regression test: new segments have temporary names that extend the name of the directory. A table with a long name failed when
-/// its first segment was full, as such a name would have been too long.
+/// Regression test: new segments have temporary names that extend the name of the directory. A table with a long name
+/// failed when its first segment was full, as such a name would have been too long.
 #[test]
 fn tables_with_long_names_grow() {
     let folder = tempfile::tempdir().unwrap();
@@ -921,8 +930,8 @@ fn tables_with_long_names_grow() {
     }
 }
 
-/// Regression test: rows of the null type have no bytes, so a file of a few hundred bytes holds 2^62 of them. A writer created one
-/// segment after the other for such rows, until the disk was full.
+/// Regression test: rows of the null type have no bytes, so a file of a few hundred bytes holds 2^62 of them. A writer
+/// created one segment after the other for such rows, until the disk was full.
 #[test]
 fn the_number_of_rows_without_bytes_is_limited() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Tests that growing tables store every type: rows that were appended in parts and across segments are read back, also by
-//! arrow-rs from the Arrow files.
+//! Tests that growing tables store every type: rows that were appended in parts and across segments are read back, also
+//! by arrow-rs from the Arrow files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -304,7 +304,8 @@ fn utc_value(n: i64) -> Value<'static> {
     Value::Timestamp(n, UNIT, Some("UTC"))
 }
 
-/// Appends single rows to dictionaries with values of each width: new values, values that the dictionary has, and nulls.
+/// Appends single rows to dictionaries with values of each width: new values, values that the dictionary has, and
+/// nulls.
 #[test]
 fn rows_are_appended_to_dictionaries_of_any_values() {
     let folder = tempfile::tempdir().unwrap();
@@ -469,8 +470,8 @@ fn append_to_column(data_type: &DataType, array: &ArrayRef) -> arrowwood::Result
     appended.map(|()| read_rows(&dataset))
 }
 
-/// Regression test: the check for nulls ignored list views, and didn't follow the offsets of dense unions. Nulls in columns that
-/// are declared to have none became zeros.
+/// Regression test: the check for nulls ignored list views, and didn't follow the offsets of dense unions. Nulls in
+/// columns that are declared to have none became zeros.
 #[test]
 fn nulls_in_list_views_and_dense_unions_are_refused_if_declared_without_nulls() {
     const UNUSED_NULLS: Items = [None, Some(7), None, Some(8), Some(9)];

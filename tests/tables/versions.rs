@@ -1,7 +1,7 @@
 //! Tests of tables that were written by every released version of the format, or with versions that don't exist yet.
 //!
-//! `tests/versions/` has a folder of files for each version. `UPDATE_VERSIONS=1` creates the folder of the current one if it is
-//! missing.
+//! `tests/versions/` has a folder of files for each version. `UPDATE_VERSIONS=1` creates the folder of the current one
+//! if it is missing.
 #![cfg(unix)]
 
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! Tests of zones, the statistics of blocks of rows in indexed columns: filters give the same rows as without them, and skip the
-//! blocks that can't have any, while a table grows and after it was reopened.
+//! Tests of zones, the statistics of blocks of rows in indexed columns: filters give the same rows as without them, and
+//! skip the blocks that can't have any, while a table grows and after it was reopened.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -190,8 +190,8 @@ fn unpruned_rows(table: &Path, condition: &Predicate) -> u64 {
     count_unpruned(&open(table).unwrap(), condition)
 }
 
-/// Compares random filters and aggregations of a table with those of the same rows in memory; returns the number of rows that
-/// the table skipped.
+/// Compares random filters and aggregations of a table with those of the same rows in memory; returns the number of
+/// rows that the table skipped.
 fn compare_filters(dice: &mut Dice, table: &Dataset, in_memory: &Dataset, count: usize) -> u64 {
     let mut skipped = 0;
     for _ in 0..count {
@@ -302,7 +302,8 @@ fn filters_on_indexed_columns_skip_blocks() {
     assert_eq!(groups.len().unwrap(), 2);
 }
 
-/// Sealed segments have zones in their footers, also small ones, and those that were merged while a reader had them open.
+/// Sealed segments have zones in their footers, also small ones, and those that were merged while a reader had them
+/// open.
 #[test]
 fn filters_skip_compacted_segments() {
     let folder = tempfile::tempdir().unwrap();
@@ -627,8 +628,8 @@ fn count_symbols(table: &Path) -> [u64; 3] {
     conditions.map(|condition| dataset.filter(&condition).unwrap().len().unwrap())
 }
 
-/// Regression test: files of other programs may have dictionaries with a null among their values, which makes rows null. If such a
-/// column was indexed, the table couldn't be compacted.
+/// Regression test: files of other programs may have dictionaries with a null among their values, which makes rows
+/// null. If such a column was indexed, the table couldn't be compacted.
 #[test]
 fn null_values_of_dictionaries_are_nulls_of_the_column() {
     let folder = tempfile::tempdir().unwrap();
