@@ -358,8 +358,7 @@ fn rows_without_bytes_take_no_time_or_memory() {
     }
 }
 
-/// Regression test: a file of 400 bytes can have so many rows that work for each row, or each million rows, never
-/// ended.
+/// Regression test: a file of 400 bytes can have 2^62 rows, and work for each row, or each million rows, never ended.
 #[test]
 fn huge_numbers_of_rows_without_bytes_are_processed_or_refused() {
     let campaign = Campaign::new("as many rows without bytes as a file can have");

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use arrowwood::simulate::{FsObserver, FsOp};
 
-/// Copies the table `ticks` and the files beside it before each file system operation of its writer.
+/// Copies the table `ticks` and the files next to it before each file system operation of its writer.
 #[derive(Debug, Default)]
 pub struct CrashSnapshots {
     recording: Mutex<Option<Recording>>,

@@ -201,7 +201,7 @@ fn offsets_overwritten_after_their_validation_are_an_error() {
 const FOLDER_VARIABLE: &str = "ARROWWOOD_CHANGED_ROLE";
 /// The test that the other process runs.
 const CHILD_TEST: &str = "changed::child";
-/// The rows of a segment, which are so many that columns of several segments can be mapped contiguously.
+/// The rows of a segment, which is large enough for columns of several segments to be mapped contiguously.
 const SEGMENT_ROWS: i64 = 8192;
 /// The rows of a table or file: three full segments and a live one.
 const ROWS: i64 = 3 * SEGMENT_ROWS + 1000;

@@ -1,4 +1,5 @@
-//! Integration tests of growing tables: writers, readers, followers, maintenance of files, and the limits of the system.
+//! Integration tests of growing tables: writers, readers, followers, maintenance of files, and the limits of the
+//! system.
 
 #[macro_use]
 #[path = "../support/alone.rs"]

@@ -85,7 +85,7 @@ fn poll(follower: &mut PartitionsFollower, count: usize) -> Polled {
     polled
 }
 
-/// Polls until there are so many rows, and then a few times more.
+/// Polls until there are at least `rows` rows, and then a few times more.
 fn poll_until(follower: &mut PartitionsFollower, rows: usize) -> Polled {
     let mut polled = Polled::default();
     wait_until("rows of partitions", || {

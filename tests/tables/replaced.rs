@@ -54,7 +54,7 @@ fn poll_rows(follower: &mut PartitionsFollower) -> u64 {
     polled.map_or(0, |(_, rows)| rows.len().unwrap())
 }
 
-/// Polls until there are at least so many rows, and returns their number. A follower checks twice a second for replaced
+/// Polls until there are at least `rows` rows, and returns their number. A follower checks twice a second for replaced
 /// files.
 fn poll_until(follower: &mut PartitionsFollower, rows: u64) -> u64 {
     let mut polled = 0;

@@ -718,7 +718,7 @@ fn writers_continue_after_the_clock_was_set_back() {
     }
 }
 
-/// Fails one operation that names a new segment: its temporary name beside the table, or its final name.
+/// Fails one operation that names a new segment: its temporary name next to the table, or its final name.
 #[derive(Debug)]
 struct FailingName {
     is_final: bool,
