@@ -1,5 +1,5 @@
-//! Functions whose results can be far larger than what they are of, such as `repeat`: refused where the process has not
-//! the memory.
+//! Wraps functions whose results can be far larger than their arguments, such as `repeat`: a call fails if its result
+//! would not fit into memory.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
-use crate::result_bounds::{FUNCTIONS, Growth, check_comparisons, check_width, predicted};
+use crate::result_bounds::{FUNCTIONS, Growth, check_comparisons, check_width, max_result_bytes};
 use crate::result_budget::ResultBudget;
 
-/// The bounded function in the place of DataFusion's; `None` for functions that are none of those, or bounded already.
-pub(crate) fn bounded(function: &ScalarUDF, budget: &Arc<ResultBudget>) -> Option<Arc<ScalarUDF>> {
-    let growth = growth_of(function)?;
+/// Returns the bounded variant of a function; `None` for functions that need none, or are bounded already.
+pub(crate) fn to_bounded_function(function: &ScalarUDF, budget: &Arc<ResultBudget>) -> Option<Arc<ScalarUDF>> {
+    let growth = unbounded_growth(function)?;
     let bounded = BoundedFunction { inner: function.inner().clone(), growth, budget: budget.clone() };
     Some(Arc::new(ScalarUDF::new_from_impl(bounded)))
 }
 
-/// How the result of a function grows that is not bounded.
-fn growth_of(function: &ScalarUDF) -> Option<Growth> {
+/// Returns the growth of a function that has to be bounded and is not; `None` for others.
+fn unbounded_growth(function: &ScalarUDF) -> Option<Growth> {
     let (_, growth) = FUNCTIONS.iter().find(|(name, _)| *name == function.name())?;
     (!function.inner().is::<BoundedFunction>()).then_some(*growth)
 }
 
-/// The same with bounded functions in the place of DataFusion's, and with types of a width that is not too large.
-pub(crate) fn bounded_within(expr: Expr, budget: &Arc<ResultBudget>) -> Result<Expr> {
+/// Replaces the functions in an expression with their bounded variants, and checks the width of types in it.
+pub(crate) fn replace_functions(expr: Expr, budget: &Arc<ResultBudget>) -> Result<Expr> {
     let transformed = expr.transform_down(|expr| match expr {
-        Expr::ScalarFunction(mut call) => match bounded(&call.func, budget) {
+        Expr::ScalarFunction(mut call) => match to_bounded_function(&call.func, budget) {
             Some(func) => {
                 call.func = func;
                 Ok(Transformed::yes(Expr::ScalarFunction(call)))
@@ -50,15 +50,17 @@ pub(crate) fn bounded_within(expr: Expr, budget: &Arc<ResultBudget>) -> Result<E
     Ok(transformed.data)
 }
 
-/// Refuses an expression with a function that is to be bounded, and is not.
+/// Returns an error for a call of a function that has to be bounded and is not.
 pub(crate) fn check_bounded(expr: &Arc<dyn PhysicalExpr>) -> Result<()> {
-    match expr.downcast_ref::<ScalarFunctionExpr>().filter(|call| growth_of(call.fun()).is_some()) {
-        Some(call) => internal_err!("{} is a function whose result is not bounded", call.fun().name()),
-        None => Ok(()),
+    match expr.downcast_ref::<ScalarFunctionExpr>() {
+        Some(call) if unbounded_growth(call.fun()).is_some() => {
+            internal_err!("{} is a function whose result is not bounded", call.fun().name())
+        }
+        _ => Ok(()),
     }
 }
 
-/// A function whose result may be large.
+/// A function that checks the size of its result before it makes it.
 #[derive(Debug)]
 struct BoundedFunction {
     inner: Arc<dyn ScalarUDFImpl>,
@@ -108,10 +110,12 @@ impl ScalarUDFImpl for BoundedFunction {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // A function that concatenates constants while it plans makes no more than there was, but calls DataFusion's
-        // own function then.
+        // Simplifying can't make results larger, but it may insert a call of DataFusion's own function, as `concat` does
+        // when it joins constants.
         Ok(match self.inner.simplify(args, info)? {
-            ExprSimplifyResult::Simplified(expr) => ExprSimplifyResult::Simplified(bounded_within(expr, &self.budget)?),
+            ExprSimplifyResult::Simplified(expr) => {
+                ExprSimplifyResult::Simplified(replace_functions(expr, &self.budget)?)
+            }
             original => original,
         })
     }
@@ -125,10 +129,10 @@ impl ScalarUDFImpl for BoundedFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if self.growth == Growth::Compared {
+        if self.growth == Growth::Compare {
             check_comparisons(self.name(), &args)?;
         }
-        let _reserved = self.budget.reserve(predicted(self.growth, &args)?, self.name())?;
+        let _reservation = self.budget.reserve(max_result_bytes(self.growth, &args)?, self.name())?;
         self.inner.invoke_with_args(args)
     }
 }

@@ -1,8 +1,10 @@
-//! Which statements are known to be bounded: what their steps keep counts in the memory of the query or is small, and
-//! they end with its time. All others are run by [processes of their own](crate::apart), which the system limits.
+//! Decides whether the memory and time of a statement are known to be bounded.
 //!
-//! Everything that is not listed here is not known. A value is small if its type says how many bytes it has; a text or
-//! a list is none.
+//! The operators of a bounded statement account for what they retain or retain little, and end with the query's timeout.
+//! All other statements run in [separate processes](crate::apart), which the system limits.
+//!
+//! The lists here name what is bounded; everything else is not. A value is small if its type has a fixed width, so that
+//! texts and lists are not small.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -23,11 +25,11 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, UnaryOperator, Visit, Visitor,
 };
 
-use crate::concat_op::JOINED;
+use crate::concat_op::CONCAT_NAME;
 use crate::result_bounds::{FUNCTIONS, Growth};
 
-/// Functions that make small values out of any, and take no memory for longer than for one of them.
-const SMALL: &[&str] = &[
+/// Functions that return small values, and need memory for one value at a time only.
+const SMALL_RESULT_FUNCTIONS: &[&str] = &[
     "abs",
     "acos",
     "acosh",
@@ -100,11 +102,11 @@ const SMALL: &[&str] = &[
     "version",
 ];
 
-/// Functions that return one of their values, which is known if that is small.
-const CHOOSING: &[&str] = &["coalesce", "greatest", "least", "nullif", "nvl", "nvl2"];
+/// Functions that return one of their arguments: bounded if that is small.
+const SELECTING_FUNCTIONS: &[&str] = &["coalesce", "greatest", "least", "nullif", "nvl", "nvl2"];
 
-/// Aggregates of a size that does not depend on their number of rows, for small values.
-const AGGREGATES: &[&str] = &[
+/// Aggregates whose state has a fixed size if values are small.
+const FIXED_SIZE_AGGREGATES: &[&str] = &[
     "avg",
     "bit_and",
     "bit_or",
@@ -136,8 +138,8 @@ const AGGREGATES: &[&str] = &[
     "var_pop",
 ];
 
-/// Steps that keep nothing, or count what they keep. Joins have rules of their own.
-const STEPS: &[&str] = &[
+/// Operators that retain nothing, or account for what they retain. Joins have [their own rules](is_bounded_join).
+const BOUNDED_OPERATORS: &[&str] = &[
     "AggregateExec",
     "AnalyzeExec",
     "ArrowwoodScan",
@@ -166,73 +168,84 @@ const STEPS: &[&str] = &[
 
 // ---- statements ----
 
-/// The most mentions of tables of a `with` beyond the first one of each: a plan has all of them, and those in them
-/// again.
-const AGAIN: usize = 4;
+/// The maximum number of mentions of common table expressions, beyond the first mention of each. A plan has a copy for
+/// each mention, with copies of the expressions that it mentions.
+const MAX_REPEATED_MENTIONS: usize = 4;
 
-/// Returns true if a statement can be planned to find out whether it is known: its plan is not much larger than itself,
-/// and the arguments of functions in the place of tables, which are computed for that, are nothing but literals.
-pub(crate) fn names_known_tables(statement: &Statement) -> bool {
+/// Returns true if a statement can be planned cheaply, so as to find out whether it is bounded.
+///
+/// Its plan is not much larger than the statement, and the arguments of table functions, which are evaluated for a
+/// plan, are literals.
+pub(crate) fn has_plannable_tables(statement: &Statement) -> bool {
     match statement {
-        Statement::Statement(statement) => names_known(statement),
-        Statement::Explain(explain) => names_known_tables(&explain.statement),
-        // Refused when they are planned.
+        Statement::Statement(statement) => is_plannable(statement),
+        Statement::Explain(explain) => has_plannable_tables(&explain.statement),
+        // Planning rejects these.
         Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => true,
     }
 }
 
-fn names_known(statement: &SqlStatement) -> bool {
-    #[derive(Default)]
-    struct TableVisitor {
-        /// The names of the tables of each `with`.
-        named: HashSet<String>,
-        mentions: HashMap<String, usize>,
+fn is_plannable(statement: &SqlStatement) -> bool {
+    let mut visitor = PlannableVisitor::default();
+    if statement.visit(&mut visitor).is_break() {
+        return false;
+    }
+    let mut repeated_mentions = 0;
+    for name in &visitor.common_tables {
+        if let Some(mentions) = visitor.mentions.get(name) {
+            repeated_mentions += mentions - 1;
+        }
+    }
+    repeated_mentions <= MAX_REPEATED_MENTIONS
+}
+
+/// Counts the mentions of tables, and breaks off at what makes a plan large or expensive.
+#[derive(Default)]
+struct PlannableVisitor {
+    /// The names of common table expressions.
+    common_tables: HashSet<String>,
+    /// How often each table is mentioned: at least once.
+    mentions: HashMap<String, usize>,
+}
+
+impl Visitor for PlannableVisitor {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.common_tables.extend(tables.map(|table| table.alias.name.value.to_lowercase()));
+        ControlFlow::Continue(())
     }
 
-    impl Visitor for TableVisitor {
-        type Break = ();
+    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
+        *self.mentions.entry(name.to_string().trim_matches('"').to_lowercase()).or_default() += 1;
+        ControlFlow::Continue(())
+    }
 
-        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-            let tables = query.with.iter().flat_map(|with| &with.cte_tables);
-            self.named.extend(tables.map(|table| table.alias.name.value.to_lowercase()));
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
-            *self.mentions.entry(name.to_string().trim_matches('"').to_lowercase()).or_default() += 1;
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_expr(&mut self, expr: &SqlExpr) -> ControlFlow<()> {
-            // As many groupings as there are subsets of columns.
-            match expr {
-                SqlExpr::Cube(_) | SqlExpr::Rollup(_) | SqlExpr::GroupingSets(_) => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        }
-
-        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
-            let modifiers = match &select.group_by {
-                GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) => modifiers,
-            };
-            if modifiers.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        }
-
-        fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
-            let is_known = match table {
-                TableFactor::Table { args: Some(of), .. } => of.args.iter().all(is_literal),
-                TableFactor::Table { args: None, .. } => true,
-                TableFactor::Derived { .. } | TableFactor::NestedJoin { .. } => true,
-                _ => false,
-            };
-            if is_known { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    fn pre_visit_expr(&mut self, expr: &SqlExpr) -> ControlFlow<()> {
+        // A cube has as many groupings as its columns have subsets.
+        match expr {
+            SqlExpr::Cube(_) | SqlExpr::Rollup(_) | SqlExpr::GroupingSets(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
         }
     }
 
-    let mut tables = TableVisitor::default();
-    let is_known = statement.visit(&mut tables).is_continue();
-    let again = tables.named.iter().filter_map(|name| tables.mentions.get(name)).map(|count| count.saturating_sub(1));
-    is_known && again.sum::<usize>() <= AGAIN
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        let modifiers = match &select.group_by {
+            GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) => modifiers,
+        };
+        if modifiers.is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
+        let is_cheap = match table {
+            TableFactor::Table { args: Some(arguments), .. } => arguments.args.iter().all(is_literal),
+            TableFactor::Table { args: None, .. } => true,
+            TableFactor::Derived { .. } | TableFactor::NestedJoin { .. } => true,
+            _ => false,
+        };
+        if is_cheap { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
 }
 
 fn is_literal(argument: &FunctionArg) -> bool {
@@ -245,18 +258,18 @@ fn is_literal(argument: &FunctionArg) -> bool {
     }
 }
 
-/// Returns true if a plan, as it was before anything of it was computed, has only expressions and steps that are known.
-pub(crate) fn is_known(plan: &LogicalPlan) -> Result<bool> {
-    let mut is_known = true;
-    plan.apply_with_subqueries(|step| {
-        is_known = is_known_step(step) && has_known_expressions(step)?;
-        Ok(if is_known { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+/// Returns true if all expressions and nodes of a plan that is not optimized yet are bounded.
+pub(crate) fn is_bounded(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_bounded = true;
+    plan.apply_with_subqueries(|node| {
+        is_bounded = is_bounded_node(node) && has_bounded_expressions(node)?;
+        Ok(if is_bounded { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     })?;
-    Ok(is_known)
+    Ok(is_bounded)
 }
 
-fn is_known_step(step: &LogicalPlan) -> bool {
-    match step {
+fn is_bounded_node(node: &LogicalPlan) -> bool {
+    match node {
         LogicalPlan::Projection(_)
         | LogicalPlan::Filter(_)
         | LogicalPlan::Aggregate(_)
@@ -285,23 +298,23 @@ fn is_known_step(step: &LogicalPlan) -> bool {
     }
 }
 
-fn has_known_expressions(step: &LogicalPlan) -> Result<bool> {
-    let schema = match step {
+fn has_bounded_expressions(node: &LogicalPlan) -> Result<bool> {
+    let schema = match node {
         LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
         other => merge_schema(&other.inputs()),
     };
-    let mut is_known = true;
-    step.apply_expressions(|expr| {
+    let mut is_bounded = true;
+    node.apply_expressions(|expr| {
         expr.apply(|expr| {
-            is_known = is_known_expression(expr, &schema)?;
-            Ok(if is_known { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+            is_bounded = is_bounded_expression(expr, &schema)?;
+            Ok(if is_bounded { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
         })
     })?;
-    Ok(is_known)
+    Ok(is_bounded)
 }
 
-/// Returns true if an expression is known, apart from the expressions in it.
-fn is_known_expression(expr: &Expr, schema: &DFSchema) -> Result<bool> {
+/// Returns true if an expression is bounded, provided that the expressions in it are.
+fn is_bounded_expression(expr: &Expr, schema: &DFSchema) -> Result<bool> {
     match expr {
         Expr::Alias(_)
         | Expr::Column(_)
@@ -324,79 +337,88 @@ fn is_known_expression(expr: &Expr, schema: &DFSchema) -> Result<bool> {
         | Expr::Exists(_)
         | Expr::InSubquery(_)
         | Expr::SetComparison(_) => Ok(true),
-        Expr::BinaryExpr(binary) => Ok(is_known_operator(binary.op)),
-        // Its value is written into each row.
+        Expr::BinaryExpr(binary) => Ok(is_bounded_operator(binary.op)),
+        // The value is copied into each row.
         Expr::Case(_) | Expr::ScalarSubquery(_) => Ok(is_small(&expr.get_type(schema)?)),
-        Expr::Cast(cast) => is_known_cast(&cast.expr, cast.field.data_type(), schema),
-        Expr::TryCast(cast) => is_known_cast(&cast.expr, cast.field.data_type(), schema),
+        Expr::Cast(cast) => is_bounded_cast(&cast.expr, cast.field.data_type(), schema),
+        Expr::TryCast(cast) => is_bounded_cast(&cast.expr, cast.field.data_type(), schema),
         Expr::ScalarFunction(call) => {
             let name = call.func.name();
-            // A pattern takes megabytes, and may be another one in each row.
-            let growth = FUNCTIONS.iter().find(|(counted, _)| *counted == name).map(|(_, growth)| *growth);
-            let is_counted = name == JOINED || growth.is_some_and(|growth| growth != Growth::Pattern);
-            if is_counted || SMALL.contains(&name) {
+            let growth = FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, growth)| *growth);
+            // A compiled pattern takes megabytes, and each row may have another one.
+            let has_checked_size = name == CONCAT_NAME || growth.is_some_and(|growth| growth != Growth::Pattern);
+            if has_checked_size || SMALL_RESULT_FUNCTIONS.contains(&name) {
                 return Ok(true);
             }
-            Ok(CHOOSING.contains(&name) && is_small(&expr.get_type(schema)?))
+            Ok(SELECTING_FUNCTIONS.contains(&name) && is_small(&expr.get_type(schema)?))
         }
-        Expr::AggregateFunction(call) => is_known_aggregate(call, schema),
+        Expr::AggregateFunction(call) => is_bounded_aggregate(call, schema),
         _ => Ok(false),
     }
 }
 
-/// Comparisons and arithmetic, and none by patterns.
-fn is_known_operator(operator: Operator) -> bool {
+/// Returns true for comparisons, `like`, arithmetic and logic, but not for regular expressions.
+fn is_bounded_operator(operator: Operator) -> bool {
     use Operator::*;
     let is_comparison = matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom);
     let is_like = matches!(operator, LikeMatch | ILikeMatch | NotLikeMatch | NotILikeMatch);
-    let is_sum = matches!(operator, Plus | Minus | Multiply | Divide | Modulo | IntegerDivide);
-    let is_of_bits =
+    let is_arithmetic = matches!(operator, Plus | Minus | Multiply | Divide | Modulo | IntegerDivide);
+    let is_logic =
         matches!(operator, BitwiseAnd | BitwiseOr | BitwiseXor | BitwiseShiftLeft | BitwiseShiftRight | And | Or);
-    is_comparison || is_like || is_sum || is_of_bits
+    is_comparison || is_like || is_arithmetic || is_logic
 }
 
-/// A cast to a small value; or of one to a text, which is not much larger.
-fn is_known_cast(of: &Expr, to: &DataType, schema: &DFSchema) -> Result<bool> {
+/// Returns true for a cast to a small value, or from a small value to a text, which is not much larger.
+fn is_bounded_cast(operand: &Expr, to: &DataType, schema: &DFSchema) -> Result<bool> {
     let is_text = matches!(to, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    Ok(is_small(to) || (is_text && is_small(&of.get_type(schema)?)))
+    Ok(is_small(to) || (is_text && is_small(&operand.get_type(schema)?)))
 }
 
-fn is_known_aggregate(call: &AggregateFunction, schema: &DFSchema) -> Result<bool> {
-    if !AGGREGATES.contains(&call.func.name()) || call.params.distinct {
+fn is_bounded_aggregate(call: &AggregateFunction, schema: &DFSchema) -> Result<bool> {
+    let name = call.func.name();
+    if !FIXED_SIZE_AGGREGATES.contains(&name) || call.params.distinct {
         return Ok(false);
     }
-    // A number of values is none of them.
-    let mut values = call.params.args.iter().filter(|_| call.func.name() != "count");
-    values.try_fold(true, |are, value| Ok(are && is_small(&value.get_type(schema)?)))
+    // `count` retains no values.
+    if name != "count" {
+        for value in &call.params.args {
+            if !is_small(&value.get_type(schema)?) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
 }
 
+/// Returns true if values of a type are small.
 fn is_small(data_type: &DataType) -> bool {
     data_type.is_primitive() || matches!(data_type, DataType::Boolean | DataType::Null)
 }
 
 // ---- plans ----
 
-/// Returns true if all steps of a plan are known.
-pub(crate) fn is_known_plan(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    Ok(!plan.exists(|step| Ok(!(STEPS.contains(&step.name()) || is_known_join(step))))?)
+/// Returns true if all operators of a plan are bounded.
+pub(crate) fn is_bounded_plan(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    Ok(!plan.exists(|operator| Ok(!(BOUNDED_OPERATORS.contains(&operator.name()) || is_bounded_join(operator))))?)
 }
 
-/// A join that compares values, and copies none but small ones for each pair of rows that it finds. Other joins go on
-/// for longer than the time of a query, or make batches of any size.
-fn is_known_join(step: &Arc<dyn ExecutionPlan>) -> bool {
-    let (kind, filter) = if let Some(join) = step.downcast_ref::<HashJoinExec>() {
+/// Returns true for a join that compares values, and copies only small ones for each pair of rows.
+///
+/// A join without a condition runs on after the query's timeout, and large values make batches of any size.
+fn is_bounded_join(operator: &Arc<dyn ExecutionPlan>) -> bool {
+    let (join_type, has_condition) = if let Some(join) = operator.downcast_ref::<HashJoinExec>() {
         (*join.join_type(), true)
-    } else if let Some(join) = step.downcast_ref::<NestedLoopJoinExec>() {
+    } else if let Some(join) = operator.downcast_ref::<NestedLoopJoinExec>() {
         (*join.join_type(), join.filter().is_some())
     } else {
         return false;
     };
-    filter && (returns_each_once(kind) || has_small_columns(&step.schema()))
+    has_condition && (returns_rows_once(join_type) || has_small_columns(&operator.schema()))
 }
 
 /// Returns true if a join returns no row more than once.
-fn returns_each_once(kind: JoinType) -> bool {
-    match kind {
+fn returns_rows_once(join_type: JoinType) -> bool {
+    match join_type {
         JoinType::LeftSemi | JoinType::RightSemi | JoinType::LeftAnti | JoinType::RightAnti => true,
         JoinType::LeftMark | JoinType::RightMark => true,
         JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => false,

@@ -1,4 +1,4 @@
-//! [`CancelToken`]: ends a query that is given up or out of time.
+//! [`CancelToken`]: cancels a query on request or after a timeout.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,32 +9,36 @@ use std::time::Instant;
 use datafusion::common::exec_err;
 use datafusion::error::Result;
 
-/// Ends a query that is given up, or out of time. Tokio drops a task only where it waits; this ends what does not.
+/// Cancels a query that was given up or is out of time.
+///
+/// Tokio can abort a task only where it waits; code between such points calls [`check`](CancelToken::check).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CancelToken {
-    is_given_up: Arc<AtomicBool>,
-    latest: Option<Instant>,
+    is_cancelled: Arc<AtomicBool>,
+    deadline: Option<Instant>,
 }
 
 #[cfg(feature = "engine")]
 impl CancelToken {
-    /// Ends the query after this time, if nothing else does.
-    pub fn after(time: Duration) -> CancelToken {
-        CancelToken { latest: Instant::now().checked_add(time), ..CancelToken::default() }
+    /// Creates a token that cancels its query after `timeout`.
+    pub fn after(timeout: Duration) -> CancelToken {
+        CancelToken { deadline: Instant::now().checked_add(timeout), ..CancelToken::default() }
     }
 
+    /// Cancels the query.
     pub fn cancel(&self) {
-        self.is_given_up.store(true, Ordering::Relaxed);
+        self.is_cancelled.store(true, Ordering::Relaxed);
     }
 }
 
 impl CancelToken {
+    /// Returns an error if the query was cancelled or its deadline has passed.
     pub fn check(&self) -> Result<()> {
-        if self.is_given_up.load(Ordering::Relaxed) {
+        if self.is_cancelled.load(Ordering::Relaxed) {
             return exec_err!("the query was given up");
         }
-        match self.latest {
-            Some(latest) if Instant::now() >= latest => {
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => {
                 exec_err!("the query took longer than it may (--query-timeout)")
             }
             _ => Ok(()),

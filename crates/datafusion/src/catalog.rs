@@ -1,57 +1,60 @@
-//! [`QueryCatalogs`]: the tables of one query, as DataFusion looks for them.
+//! [`QueryCatalogs`]: the catalog with the tables of one query.
 
-use arrowwood::mapping::MutexExt;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood_serve::{SqlError, SqlTables};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
 
-use crate::external;
 use crate::table::Table;
+use crate::to_external_error;
 
-/// The only catalog, and the schema that has all tables.
+/// The name of the only catalog.
 pub(crate) const CATALOG: &str = "arrowwood";
+/// The name of the only schema, which has all tables.
 pub(crate) const SCHEMA: &str = "public";
 
-/// The tables of one query: each is opened once, so that all mentions are of one commit.
+/// The tables of one query. Each is opened once, so that all mentions read the same commit.
 #[derive(Clone)]
 pub(crate) struct QueryCatalogs {
     tables: Arc<dyn SqlTables>,
-    known: Arc<Mutex<HashMap<String, Arc<Table>>>>,
-    /// Why a table could not be opened. To a list of all tables it is none, so that others are listed.
+    opened: Arc<Mutex<HashMap<String, Arc<Table>>>>,
+    /// The error of the first table that could not be opened. Such a table counts as absent, so that listing all tables
+    /// does not fail.
     failure: Arc<Mutex<Option<DataFusionError>>>,
 }
 
 impl QueryCatalogs {
     pub fn new(tables: Arc<dyn SqlTables>) -> QueryCatalogs {
-        QueryCatalogs { tables, known: Arc::default(), failure: Arc::default() }
+        QueryCatalogs { tables, opened: Arc::default(), failure: Arc::default() }
     }
 
-    /// The error of a statement for which tables were looked for: where one could not be opened, the reason.
-    pub fn error(&self, error: DataFusionError) -> DataFusionError {
+    /// Returns the error of a table that could not be opened, if there is one, and the planner's `error` otherwise.
+    pub fn take_error(&self, error: DataFusionError) -> DataFusionError {
         self.failure.lock_ignoring_poison().take().unwrap_or(error)
     }
 
-    fn opened(&self, name: &str) -> Result<Option<Arc<Table>>> {
-        let mut known = self.known.lock_ignoring_poison();
-        if let Some(table) = known.get(name) {
+    /// Opens a table. Returns `None` if there is no table of this name.
+    fn open(&self, name: &str) -> Result<Option<Arc<Table>>> {
+        let mut opened = self.opened.lock_ignoring_poison();
+        if let Some(table) = opened.get(name) {
             return Ok(Some(table.clone()));
         }
-        let Some(rows) = self.tables.rows(name).map_err(failed)? else { return Ok(None) };
-        let table = Arc::new(Table::new(rows).map_err(external)?.fixed());
-        known.insert(name.to_owned(), table.clone());
+        let Some(rows) = self.tables.rows(name).map_err(table_error)? else { return Ok(None) };
+        let table = Arc::new(Table::new(rows).map_err(to_external_error)?.fixed());
+        opened.insert(name.to_owned(), table.clone());
         Ok(Some(table))
     }
 }
 
-fn failed(error: SqlError) -> DataFusionError {
+fn table_error(error: SqlError) -> DataFusionError {
     match error {
-        SqlError::Table(error) => external(error),
+        SqlError::Table(error) => to_external_error(error),
         other => DataFusionError::External(Box::new(other)),
     }
 }
@@ -89,14 +92,14 @@ impl CatalogProvider for QueryCatalogs {
 #[async_trait]
 impl SchemaProvider for QueryCatalogs {
     fn table_names(&self) -> Vec<String> {
-        // The trait has no error: a list that fails is empty.
+        // The trait can't report an error, so that a failed list is empty.
         self.tables.names().unwrap_or_else(|_| Vec::new())
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let catalogs = self.clone();
         let name = name.to_owned();
-        let opened = tokio::task::spawn_blocking(move || catalogs.opened(&name)).await;
+        let opened = tokio::task::spawn_blocking(move || catalogs.open(&name)).await;
         let opened = opened.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
         let opened = opened.unwrap_or_else(|e| {
             self.failure.lock_ignoring_poison().get_or_insert(e);
@@ -106,11 +109,11 @@ impl SchemaProvider for QueryCatalogs {
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
-        // Without opening it.
-        Ok(self.table_names().iter().any(|other| other == name).then_some(TableType::Base))
+        // Listing the names is cheaper than opening the table.
+        Ok(self.table_names().iter().any(|table| table == name).then_some(TableType::Base))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        matches!(self.opened(name), Ok(Some(_)))
+        matches!(self.open(name), Ok(Some(_)))
     }
 }

@@ -10,43 +10,46 @@ use arrowwood_cli::{ClusterOptions, Engine};
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables, WorkerEngine};
 
 use crate::apart::ProcessEngine;
-use crate::cluster::{ask_cluster, worker_of};
+use crate::cluster::{create_worker, query_cluster};
 use crate::engine::QueryEngine;
 
-/// The memory of a query where the system doesn't say how much there is.
-const MEMORY: usize = 4 << 30;
+/// The memory of a query if the system does not report its own.
+const DEFAULT_MEMORY: usize = 4 << 30;
 const NO_PARQUET: &str = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
 
 /// The engine of the command `arrowwood-datafusion`.
 pub struct CommandEngine {
+    /// The engine for the statements of the user, who is trusted.
     engine: Arc<QueryEngine>,
-    /// The engine for clients of a server.
+    /// The engine for the clients of a server.
     server: Arc<ProcessEngine>,
 }
 
 impl CommandEngine {
-    /// The command with `engine`, in a program that calls [`run_query_process`](crate::run_query_process), too.
+    /// Creates the engine of a program that calls [`run_query_process`](crate::run_query_process) if it is started as a
+    /// query process.
     pub fn new(engine: QueryEngine) -> CommandEngine {
         let engine = Arc::new(engine);
-        // The same program, though another may be in its place by now.
+        // This link names the running program even if its file was replaced.
         let server = Arc::new(ProcessEngine::new(engine.clone(), "/proc/self/exe"));
         CommandEngine { engine, server }
     }
 
-    fn ask(&self, text: &str, tables: PathTables, most: Option<u64>) -> Result<Dataset, String> {
-        let memory = Arc::new(SingleQueryMemory(half_of_memory()));
-        let query = SqlQuery { text: text.to_owned(), parameters: None, tables: Arc::new(tables), memory, most };
+    fn run(&self, text: &str, tables: PathTables, max_rows: Option<u64>) -> Result<Dataset, String> {
+        let memory = Arc::new(SingleQueryMemory { max_bytes: half_of_memory() });
+        let query =
+            SqlQuery { text: text.to_owned(), parameters: None, tables: Arc::new(tables), memory, most: max_rows };
         self.engine.collect(query).map_err(|e| e.to_string())
     }
 }
 
 impl Engine for CommandEngine {
     fn sql(&self, query: &str) -> Result<Dataset, String> {
-        self.ask(query, PathTables { own: None }, None)
+        self.run(query, PathTables { only: None }, None)
     }
 
-    fn sql_on_path(&self, query: &str, path: &Path, most: u64, _: &Arc<AtomicBool>) -> Result<Dataset, String> {
-        self.ask(query, PathTables { own: Some(path.to_path_buf()) }, Some(most))
+    fn sql_on_path(&self, query: &str, path: &Path, max_rows: u64, _: &Arc<AtomicBool>) -> Result<Dataset, String> {
+        self.run(query, PathTables { only: Some(path.to_path_buf()) }, Some(max_rows))
     }
 
     fn server_engine(&self) -> Option<Arc<dyn SqlEngine>> {
@@ -54,11 +57,11 @@ impl Engine for CommandEngine {
     }
 
     fn sql_on_cluster(&self, query: &str, cluster: &ClusterOptions) -> Result<Dataset, String> {
-        ask_cluster(query, cluster)
+        query_cluster(query, cluster)
     }
 
     fn worker_engine(&self, cluster: &ClusterOptions, memory_limit: usize) -> Result<Arc<dyn WorkerEngine>, String> {
-        worker_of(cluster, memory_limit)
+        create_worker(cluster, memory_limit)
     }
 
     fn read_parquet(&self, _: &Path) -> Result<Dataset, String> {
@@ -70,14 +73,15 @@ impl Engine for CommandEngine {
     }
 }
 
-/// Tables by their paths; or only one, as `self`.
+/// The tables that a statement can name: any by its path, or only one, by the name `self`.
 struct PathTables {
-    own: Option<PathBuf>,
+    /// The path of the only table; `None` if tables are named by their paths.
+    only: Option<PathBuf>,
 }
 
 impl SqlTables for PathTables {
     fn names(&self) -> Result<Vec<String>, SqlError> {
-        Ok(self.own.iter().map(|_| "self".to_owned()).collect())
+        Ok(self.only.iter().map(|_| "self".to_owned()).collect())
     }
 
     fn rows(&self, name: &str) -> Result<Option<Dataset>, SqlError> {
@@ -90,36 +94,39 @@ impl SqlTables for PathTables {
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
-        match &self.own {
-            Some(own) => (name == "self").then(|| own.clone()),
+        match &self.only {
+            Some(path) => (name == "self").then(|| path.clone()),
             None => Some(name.into()),
         }
     }
 }
 
-/// The memory of the only query there is.
-struct SingleQueryMemory(usize);
+/// The memory of the only query of the process.
+struct SingleQueryMemory {
+    max_bytes: usize,
+}
 
 impl SqlMemory for SingleQueryMemory {
     fn max_bytes(&self) -> usize {
-        self.0
+        self.max_bytes
     }
 
     fn free(&self) -> usize {
-        self.0
+        self.max_bytes
     }
 
     fn take(&self, _: usize) -> bool {
-        // The pool bounds the parts of the query together already.
+        // The query's memory pool has the same limit already.
         true
     }
 
     fn release(&self, _: usize) {}
 }
 
+/// Returns half of the system's memory in bytes.
 fn half_of_memory() -> usize {
     let meminfo = fs::read_to_string("/proc/meminfo").ok();
     let total = meminfo.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("MemTotal:")));
     let kilobytes = total.and_then(|total| total.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
-    kilobytes.map_or(MEMORY, |kilobytes| kilobytes * 1024 / 2)
+    kilobytes.map_or(DEFAULT_MEMORY, |kilobytes| kilobytes * 1024 / 2)
 }

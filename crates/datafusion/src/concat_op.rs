@@ -1,10 +1,11 @@
-//! [`ConcatOp`]: `||` of texts as a function.
+//! [`ConcatOp`]: the operator `||` of texts as a function whose result is bounded.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
@@ -13,13 +14,13 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 
-use crate::result_bounds::{Growth, predicted};
+use crate::result_bounds::{Growth, max_result_bytes};
 use crate::result_budget::ResultBudget;
 
 /// The name of the function.
-pub(crate) const JOINED: &str = "||";
+pub(crate) const CONCAT_NAME: &str = "||";
 
-/// Texts as one; null if one of them is.
+/// Concatenates texts. The result is null if one of them is.
 #[derive(Debug)]
 pub(crate) struct ConcatOp {
     signature: Signature,
@@ -46,10 +47,14 @@ impl Hash for ConcatOp {
     }
 }
 
-/// The type of all texts of a chain.
-fn common(arg_types: &[DataType]) -> Result<DataType> {
+fn no_operands() -> DataFusionError {
+    DataFusionError::Plan("|| has two sides".into())
+}
+
+/// Returns the type that all operands of a chain are cast to.
+fn common_type(arg_types: &[DataType]) -> Result<DataType> {
     let mut types = arg_types.iter();
-    let first = types.next().ok_or_else(|| DataFusionError::Plan("|| has two sides".into()))?;
+    let first = types.next().ok_or_else(no_operands)?;
     types.try_fold(first.clone(), |left, right| {
         BinaryTypeCoercer::new(&left, &Operator::StringConcat, right).get_result_type()
     })
@@ -57,7 +62,7 @@ fn common(arg_types: &[DataType]) -> Result<DataType> {
 
 impl ScalarUDFImpl for ConcatOp {
     fn name(&self) -> &str {
-        JOINED
+        CONCAT_NAME
     }
 
     fn signature(&self) -> &Signature {
@@ -65,28 +70,28 @@ impl ScalarUDFImpl for ConcatOp {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        let shown = args.iter().map(|side| side.schema_name().to_string()).collect::<Vec<_>>();
-        Ok(shown.join(" || "))
+        let operands: Vec<_> = args.iter().map(|operand| operand.schema_name().to_string()).collect();
+        Ok(operands.join(" || "))
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        Ok(vec![common(arg_types)?; arg_types.len()])
+        Ok(vec![common_type(arg_types)?; arg_types.len()])
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        common(arg_types)
+        common_type(arg_types)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let _reserved = self.budget.reserve(predicted(Growth::Sum, &args)?, JOINED)?;
-        let mut parts = args.args.into_iter();
-        let first = parts.next().ok_or_else(|| DataFusionError::Plan("|| has two sides".into()))?;
-        parts.try_fold(first, |left, right| two(left, right, args.number_rows))
+        let _reservation = self.budget.reserve(max_result_bytes(Growth::Sum, &args)?, CONCAT_NAME)?;
+        let mut operands = args.args.into_iter();
+        let first = operands.next().ok_or_else(no_operands)?;
+        operands.try_fold(first, |left, right| concat_pair(left, right, args.number_rows))
     }
 }
 
-/// Two texts as one.
-fn two(left: ColumnarValue, right: ColumnarValue, rows: usize) -> Result<ColumnarValue> {
+/// Concatenates two operands as DataFusion's own operator does.
+fn concat_pair(left: ColumnarValue, right: ColumnarValue, rows: usize) -> Result<ColumnarValue> {
     let sides = [left, right];
     let is_scalar = sides.iter().all(|side| matches!(side, ColumnarValue::Scalar(_)));
     let arrays = ColumnarValue::values_to_arrays(&sides)?;
@@ -97,11 +102,10 @@ fn two(left: ColumnarValue, right: ColumnarValue, rows: usize) -> Result<Columna
     ]));
     let options = RecordBatchOptions::new().with_row_count(Some(if is_scalar { 1 } else { rows }));
     let batch = RecordBatch::try_new_with_options(schema, arrays, &options)?;
-    let (left, right) = (Arc::new(Column::new("0", 0)), Arc::new(Column::new("1", 1)));
+    let left = Arc::new(Column::new("0", 0));
+    let right = Arc::new(Column::new("1", 1));
     match BinaryExpr::new(left, Operator::StringConcat, right).evaluate(&batch)? {
-        ColumnarValue::Array(array) if is_scalar => {
-            Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&array, 0)?))
-        }
+        ColumnarValue::Array(array) if is_scalar => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)),
         other => Ok(other),
     }
 }

@@ -23,81 +23,83 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::bounded_statements::{is_known, is_known_plan, names_known_tables};
+use crate::bounded_statements::{has_plannable_tables, is_bounded, is_bounded_plan};
 use crate::cancel_token::CancelToken;
 use crate::catalog::{CATALOG, QueryCatalogs, SCHEMA};
-use crate::planners::bound;
-use crate::projection_rule::kept_apart;
+use crate::planners::install_bounded_functions;
 use crate::query_pool::QueryPool;
 use crate::result_budget::ResultBudget;
-use crate::served_plan::{passes_rows_on, served};
-use crate::sliced_sort::{rows_at_once, sliced};
-use crate::{constants, parameters, statement_limits};
+use crate::served_plan::{only_passes_rows, prepare_for_serving};
+use crate::sliced_sort::{max_batch_rows, slice_sort_inputs};
+use crate::{constants, parameters, projection_rule, statement_limits};
 
-/// The number of batches that are made before they are taken.
-pub(crate) const AHEAD: usize = 2;
-/// The stack of a thread: each of the operators that a statement may have can take kilobytes.
-const STACK: usize = 32 << 20;
-/// How many times the memory of a query it may write to temporary files.
-const SPILLED: u64 = 8;
-/// The threads for blocking work of a process for queries.
-const BLOCKING: usize = 8;
+/// The maximum number of batches that wait for their receiver.
+pub(crate) const MAX_QUEUED_BATCHES: usize = 2;
+/// The stack size of a thread. Plans are processed by recursion: each nested operator can take kilobytes.
+const STACK_BYTES: usize = 32 << 20;
+/// The maximum size of a query's temporary files, as a multiple of its memory.
+const MAX_SPILL_FACTOR: u64 = 8;
+/// The number of threads for blocking work in a query process.
+const BLOCKING_THREADS: usize = 8;
 
-/// Queries by DataFusion, on threads of its own.
+/// An SQL engine that runs DataFusion on its own threads.
 ///
-/// Statements that only read are answered: `select`, `explain`, `show tables`, `describe`. Nothing but the tables of a
-/// query can be named in it, and no function reaches files.
+/// Accepts statements that only read: `select`, `explain`, `show tables`, `describe`. A statement can name only the
+/// tables of its query, and no function reaches files.
 pub struct QueryEngine {
+    /// `None` while the engine is dropped.
     runtime: Option<Runtime>,
-    common: EngineState,
+    shared: EngineState,
 }
 
 /// The state that all queries share.
 #[derive(Clone)]
 struct EngineState {
-    /// Functions and rules.
+    /// Functions and optimizer rules.
     state: SessionState,
     budget: Arc<ResultBudget>,
-    /// Where temporary files are written, if not in the system's directory for them.
+    /// The directory for temporary files; `None` for the system's.
     directory: Option<PathBuf>,
 }
 
-/// Which statements are answered.
+/// The statements that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     All,
-    /// Statements whose memory and time are [known](crate::bounded_statements) to be bounded.
-    Known,
+    /// Statements whose memory and time are [known to be bounded](crate::bounded_statements).
+    Bounded,
 }
 
 impl QueryEngine {
-    /// An engine with a thread for each processor.
+    /// Creates an engine with a thread for each processor.
     ///
     /// # Errors
-    /// `Io` where threads can't be started.
+    /// `Io` if threads can't be started.
     pub fn new() -> arrowwood::Result<QueryEngine> {
         QueryEngine::with_threads(&mut Builder::new_multi_thread(), None)
     }
 
-    /// The engine of a process for queries whose memory is limited by the system: all its threads have their stacks
-    /// before that. It writes temporary files to `directory`.
+    /// Creates the engine of a query process, which writes temporary files to `directory`.
+    ///
+    /// Starts all threads now, as the process limits its memory later and their stacks would count.
     pub(crate) fn for_process(directory: PathBuf) -> arrowwood::Result<QueryEngine> {
         let mut builder = Builder::new_multi_thread();
-        builder.max_blocking_threads(BLOCKING).thread_keep_alive(Duration::from_secs(u32::MAX.into()));
+        builder.max_blocking_threads(BLOCKING_THREADS).thread_keep_alive(Duration::from_secs(u32::MAX.into()));
         let engine = QueryEngine::with_threads(&mut builder, Some(directory))?;
-        let all = Arc::new(Barrier::new(BLOCKING));
-        let waits = (0..BLOCKING).map(|_| {
-            let all = all.clone();
-            engine.handle().spawn_blocking(move || all.wait())
-        });
-        let waits: Vec<_> = waits.collect();
-        engine.handle().block_on(futures::future::join_all(waits));
+        // Tasks that wait for each other need a thread each.
+        let barrier = Arc::new(Barrier::new(BLOCKING_THREADS));
+        let mut waiting = Vec::with_capacity(BLOCKING_THREADS);
+        for _ in 0..BLOCKING_THREADS {
+            let barrier = barrier.clone();
+            waiting.push(engine.handle().spawn_blocking(move || barrier.wait()));
+        }
+        engine.handle().block_on(futures::future::join_all(waiting));
         Ok(engine)
     }
 
     fn with_threads(builder: &mut Builder, directory: Option<PathBuf>) -> arrowwood::Result<QueryEngine> {
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
-        builder.worker_threads(threads).thread_name("arrowwood-sql").thread_stack_size(STACK).enable_all();
+        builder.worker_threads(threads).thread_name("arrowwood-sql").thread_stack_size(STACK_BYTES).enable_all();
         let runtime = builder.build();
         let runtime = runtime.map_err(|e| arrowwood::Error::new(ErrorKind::Io, format!("starting threads: {e}")))?;
         let config = SessionConfig::new()
@@ -107,24 +109,24 @@ impl QueryEngine {
             .with_information_schema(true);
         let mut builder = SessionStateBuilder::new().with_default_features().with_config(config);
         let budget = Arc::default();
-        bound(&mut builder, &budget);
-        kept_apart(&mut builder);
-        Ok(QueryEngine { runtime: Some(runtime), common: EngineState { state: builder.build(), budget, directory } })
+        install_bounded_functions(&mut builder, &budget);
+        projection_rule::install(&mut builder);
+        Ok(QueryEngine { runtime: Some(runtime), shared: EngineState { state: builder.build(), budget, directory } })
     }
 
-    /// The threads that queries run on, where tasks of other services of an engine may run too.
+    /// Returns a handle to the runtime of queries, where tasks of other services may run too.
     pub fn handle(&self) -> tokio::runtime::Handle {
         match &self.runtime {
             Some(runtime) => runtime.handle().clone(),
-            // Only while it is dropped.
+            // Reached only while the engine is dropped.
             None => tokio::runtime::Handle::current(),
         }
     }
 
-    /// All rows of an answer. Blocks.
+    /// Runs a query and returns all of its rows. Blocks.
     ///
     /// # Errors
-    /// As [`SqlEngine::run`].
+    /// Errors of [`SqlEngine::run`].
     pub fn collect(&self, query: SqlQuery) -> Result<Dataset, SqlError> {
         let handle = self.handle();
         handle.block_on(async {
@@ -143,159 +145,162 @@ impl QueryEngine {
 
 impl Drop for QueryEngine {
     fn drop(&mut self) {
-        // Shut down in the background: queries that are not wanted any more are not waited for.
+        // In the background, so as not to wait for abandoned queries.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// A session for one query, and its tables.
-fn session(common: &EngineState, query: &SqlQuery) -> Result<(SessionState, QueryCatalogs)> {
-    let most = query.memory.max_bytes();
-    let spilled = (most as u64).saturating_mul(SPILLED);
-    let mode = match &common.directory {
+/// Creates a session for one query, and its tables.
+fn create_session(shared: &EngineState, query: &SqlQuery) -> Result<(SessionState, QueryCatalogs)> {
+    let max_spill_bytes = (query.memory.max_bytes() as u64).saturating_mul(MAX_SPILL_FACTOR);
+    let mode = match &shared.directory {
         Some(directory) => DiskManagerMode::Directories(vec![directory.clone()]),
         None => DiskManagerMode::OsTmpDirectory,
     };
     let disk = DiskManagerBuilder::default().with_mode(mode);
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(QueryPool::new(query.memory.clone())))
-        .with_disk_manager_builder(disk.with_max_temp_directory_size(spilled))
+        .with_disk_manager_builder(disk.with_max_temp_directory_size(max_spill_bytes))
         .build_arc()?;
-    let builder = SessionStateBuilder::new_from_existing(common.state.clone()).with_runtime_env(runtime);
+    let builder = SessionStateBuilder::new_from_existing(shared.state.clone()).with_runtime_env(runtime);
     let tables = QueryCatalogs::new(query.tables.clone());
     Ok((builder.with_catalog_list(Arc::new(tables.clone())).build(), tables))
 }
 
-/// The plan of a statement that only reads; `None` if it is not in `scope`.
-async fn logical(
+/// Plans a statement that only reads. Returns `None` if it is not in `scope`.
+async fn create_logical_plan(
     state: &SessionState,
     tables: &QueryCatalogs,
     query: &SqlQuery,
     scope: Scope,
 ) -> Result<Option<LogicalPlan>> {
     statement_limits::check_text(&query.text)?;
-    let text = parameters::numbered(&query.text)?;
+    let text = parameters::number_placeholders(&query.text)?;
     let parsed = state.sql_to_statement(&text, &state.config().options().sql_parser.dialect)?;
-    if scope == Scope::Known && !names_known_tables(&parsed) {
+    if scope == Scope::Bounded && !has_plannable_tables(&parsed) {
         return Ok(None);
     }
-    let plan = state.statement_to_plan(parsed).await.map_err(|e| tables.error(e))?;
+    let plan = state.statement_to_plan(parsed).await.map_err(|e| tables.take_error(e))?;
     statement_limits::check_plan(&plan)?;
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan)?;
-    Ok(if scope == Scope::All || is_known(&plan)? { Some(plan) } else { None })
+    Ok(if scope == Scope::All || is_bounded(&plan)? { Some(plan) } else { None })
 }
 
-async fn planned(task: QueryTask) -> Result<Option<SqlPlan>> {
-    let QueryTask { common, query, scope } = task;
-    let (state, tables) = session(&common, &query)?;
-    let Some(plan) = logical(&state, &tables, &query, scope).await? else { return Ok(None) };
-    let parameters = parameters::schema(&plan)?;
+/// Plans the query of `task`. Returns `None` if it is not in scope.
+async fn plan_query(task: QueryTask) -> Result<Option<SqlPlan>> {
+    let QueryTask { shared, query, scope } = task;
+    let (state, tables) = create_session(&shared, &query)?;
+    let Some(plan) = create_logical_plan(&state, &tables, &query, scope).await? else { return Ok(None) };
+    let parameters = parameters::parameter_schema(&plan)?;
     let schema = match &query.parameters {
-        Some(values) => state.create_physical_plan(&parameters::bound(plan, values)?).await?.schema(),
+        Some(values) => state.create_physical_plan(&parameters::bind_values(plan, values)?).await?.schema(),
         None if parameters.fields().is_empty() => state.create_physical_plan(&plan).await?.schema(),
         None => Arc::new(plan.schema().as_arrow().clone()),
     };
     Ok(Some(SqlPlan { schema, parameters }))
 }
 
-async fn begun(task: QueryTask, stop: &CancelToken) -> Result<Option<SendableRecordBatchStream>> {
-    let QueryTask { common, query, scope } = task;
-    let (state, tables) = session(&common, &query)?;
-    let Some(mut plan) = logical(&state, &tables, &query, scope).await? else { return Ok(None) };
-    let count = parameters::schema(&plan)?.fields().len();
+/// Plans the query of `task` and starts to run it. Returns `None` if it is not in scope.
+async fn start_query(task: QueryTask, cancel: &CancelToken) -> Result<Option<SendableRecordBatchStream>> {
+    let QueryTask { shared, query, scope } = task;
+    let (state, tables) = create_session(&shared, &query)?;
+    let Some(mut plan) = create_logical_plan(&state, &tables, &query, scope).await? else { return Ok(None) };
+    let count = parameters::parameter_schema(&plan)?.fields().len();
     match &query.parameters {
-        Some(values) => plan = parameters::bound(plan, values)?,
+        Some(values) => plan = parameters::bind_values(plan, values)?,
         None if count > 0 => {
             return Err(DataFusionError::Plan(format!("the statement's {count} parameters have no values")));
         }
         None => (),
     }
-    // Explanations are no rows of another plan.
-    let is_cut = !matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
-    if let Some(most) = query.most.filter(|_| is_cut) {
-        plan = LogicalPlanBuilder::from(plan).limit(0, usize::try_from(most).ok())?.build()?;
+    // DataFusion supports `explain` only as the root of a plan, so it gets no limit.
+    let can_be_limited = !matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
+    if let Some(max_rows) = query.most.filter(|_| can_be_limited) {
+        plan = LogicalPlanBuilder::from(plan).limit(0, usize::try_from(max_rows).ok())?.build()?;
     }
     let physical = state.create_physical_plan(&plan).await?;
-    if scope == Scope::Known && !is_known_plan(&physical)? {
+    if scope == Scope::Bounded && !is_bounded_plan(&physical)? {
         return Ok(None);
     }
     let mut config = state.config().clone();
-    let most = query.memory.max_bytes();
-    if !passes_rows_on(&physical)? {
-        let rows = rows_at_once(&physical, config.batch_size(), most)?;
+    let max_bytes = query.memory.max_bytes();
+    if !only_passes_rows(&physical)? {
+        let rows = max_batch_rows(&physical, config.batch_size(), max_bytes)?;
         config = config.with_batch_size(rows);
     }
-    constants::check(&physical, config.batch_size(), &common.budget)?;
+    constants::check(&physical, config.batch_size(), &shared.budget)?;
     let context = TaskContext::from(&state).with_session_config(config);
-    execute_stream(served(sliced(physical, most)?, stop)?, Arc::new(context)).map(Some)
+    let physical = prepare_for_serving(slice_sort_inputs(physical, max_bytes)?, cancel)?;
+    execute_stream(physical, Arc::new(context)).map(Some)
 }
 
-/// Aborts what a future does elsewhere when that is dropped.
+/// Aborts a query when the future or stream that waits for it is dropped.
 struct AbortOnDrop {
     task: AbortHandle,
-    stop: CancelToken,
+    cancel: CancelToken,
 }
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.cancel.cancel();
         self.task.abort();
     }
 }
 
-/// The error of an answer that has no end.
-pub(crate) fn broken() -> SqlError {
+/// Returns the error of an answer that ended without a result.
+pub(crate) fn unfinished_error() -> SqlError {
     SqlError::Engine("a task of the query broke off".into())
 }
 
 impl QueryEngine {
-    fn asking(&self, query: SqlQuery, scope: Scope) -> QueryTask {
-        self.common.budget.set_query_memory(query.memory.max_bytes());
-        QueryTask { common: self.common.clone(), query, scope }
+    fn new_task(&self, query: SqlQuery, scope: Scope) -> QueryTask {
+        self.shared.budget.set_query_memory(query.memory.max_bytes());
+        QueryTask { shared: self.shared.clone(), query, scope }
     }
 
     /// Returns the budget for results of functions.
     pub(crate) fn result_budget(&self) -> Arc<ResultBudget> {
-        self.common.budget.clone()
+        self.shared.budget.clone()
     }
 
-    async fn plan_in(&self, query: SqlQuery, scope: Scope) -> Result<Option<SqlPlan>, SqlError> {
-        let task = self.handle().spawn(planned(self.asking(query, scope)));
-        let _aborted = AbortOnDrop { task: task.abort_handle(), stop: CancelToken::default() };
-        task.await.map_err(|_| broken())?.map_err(|e| error_of(&e))
+    async fn plan_in_scope(&self, query: SqlQuery, scope: Scope) -> Result<Option<SqlPlan>, SqlError> {
+        let task = self.handle().spawn(plan_query(self.new_task(query, scope)));
+        let _guard = AbortOnDrop { task: task.abort_handle(), cancel: CancelToken::default() };
+        task.await.map_err(|_| unfinished_error())?.map_err(|e| to_sql_error(&e))
     }
 
-    async fn run_in(&self, query: SqlQuery, scope: Scope) -> Result<Option<Box<dyn SqlRows>>, SqlError> {
-        let (schema, begun) = oneshot::channel();
-        let (sender, batches) = mpsc::channel(AHEAD);
-        let stop = CancelToken::default();
-        let task = self.handle().spawn(run(self.asking(query, scope), stop.clone(), AnswerSender { schema, sender }));
-        let held = Box::new(AbortOnDrop { task: task.abort_handle(), stop });
-        let schema = begun.await.map_err(|_| broken())??;
-        Ok(schema.map(|schema| Box::new(AnswerStream::new(schema, batches, held)) as Box<dyn SqlRows>))
+    async fn run_in_scope(&self, query: SqlQuery, scope: Scope) -> Result<Option<Box<dyn SqlRows>>, SqlError> {
+        let (schema_sender, schema) = oneshot::channel();
+        let (batch_sender, batches) = mpsc::channel(MAX_QUEUED_BATCHES);
+        let cancel = CancelToken::default();
+        let sender = AnswerSender { schema: schema_sender, batches: batch_sender };
+        let task = self.handle().spawn(run_query(self.new_task(query, scope), cancel.clone(), sender));
+        let guard = Box::new(AbortOnDrop { task: task.abort_handle(), cancel });
+        let schema = schema.await.map_err(|_| unfinished_error())??;
+        Ok(schema.map(|schema| Box::new(AnswerStream::new(schema, batches, guard)) as Box<dyn SqlRows>))
     }
 
-    /// As [`SqlEngine::plan`]; `None` for statements whose memory and time are not known to be bounded.
-    pub(crate) async fn plan_known(&self, query: SqlQuery) -> Result<Option<SqlPlan>, SqlError> {
-        self.plan_in(query, Scope::Known).await
+    /// Acts as [`SqlEngine::plan`], but returns `None` for statements that are not known to be bounded.
+    pub(crate) async fn plan_if_bounded(&self, query: SqlQuery) -> Result<Option<SqlPlan>, SqlError> {
+        self.plan_in_scope(query, Scope::Bounded).await
     }
 
-    /// As [`SqlEngine::run`]; `None` for statements whose memory and time are not known to be bounded.
-    pub(crate) async fn run_known(&self, query: SqlQuery) -> Result<Option<Box<dyn SqlRows>>, SqlError> {
-        self.run_in(query, Scope::Known).await
+    /// Acts as [`SqlEngine::run`], but returns `None` for statements that are not known to be bounded.
+    pub(crate) async fn run_if_bounded(&self, query: SqlQuery) -> Result<Option<Box<dyn SqlRows>>, SqlError> {
+        self.run_in_scope(query, Scope::Bounded).await
     }
 }
 
 impl SqlEngine for QueryEngine {
     fn plan(&self, query: SqlQuery) -> SqlFuture<'_, SqlPlan> {
-        Box::pin(async move { self.plan_in(query, Scope::All).await?.ok_or_else(broken) })
+        Box::pin(async move { self.plan_in_scope(query, Scope::All).await?.ok_or_else(unfinished_error) })
     }
 
     fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>> {
-        Box::pin(async move { self.run_in(query, Scope::All).await?.ok_or_else(broken) })
+        Box::pin(async move { self.run_in_scope(query, Scope::All).await?.ok_or_else(unfinished_error) })
     }
 
     fn name(&self) -> (String, String) {
@@ -303,62 +308,64 @@ impl SqlEngine for QueryEngine {
     }
 }
 
-/// Batches on their way; `None` is the end.
+/// Receives the batches of an answer, and `None` at its end.
 pub(crate) type BatchReceiver = mpsc::Receiver<Result<Option<RecordBatch>, SqlError>>;
 
-/// Receives a query's columns, or `None` for a statement out of scope, and then its batches.
+/// Sends the columns of an answer, or `None` for a statement out of scope, followed by its batches.
 struct AnswerSender {
     schema: oneshot::Sender<Result<Option<SchemaRef>, SqlError>>,
-    sender: mpsc::Sender<Result<Option<RecordBatch>, SqlError>>,
+    batches: mpsc::Sender<Result<Option<RecordBatch>, SqlError>>,
 }
 
-/// A query, and what all queries have.
+/// A query, with the shared state that it needs.
 struct QueryTask {
-    common: EngineState,
+    shared: EngineState,
     query: SqlQuery,
     scope: Scope,
 }
 
-async fn run(task: QueryTask, stop: CancelToken, answer: AnswerSender) {
-    let AnswerSender { schema, sender } = answer;
-    // A receiver that was dropped needs nothing.
-    let mut stream = match begun(task, &stop).await {
+/// Runs a query until its end, an error, or the drop of its receiver.
+async fn run_query(task: QueryTask, cancel: CancelToken, sender: AnswerSender) {
+    let AnswerSender { schema, batches } = sender;
+    // A failed send means that the receiver was dropped and needs no answer.
+    let mut stream = match start_query(task, &cancel).await {
         Ok(Some(stream)) => stream,
         Ok(None) => return drop(schema.send(Ok(None))),
-        Err(e) => return drop(schema.send(Err(error_of(&e)))),
+        Err(e) => return drop(schema.send(Err(to_sql_error(&e)))),
     };
     if schema.send(Ok(Some(stream.schema()))).is_err() {
         return;
     }
     while let Some(batch) = stream.next().await {
-        let is_last = batch.is_err();
-        if sender.send(batch.map(Some).map_err(|e| error_of(&e))).await.is_err() || is_last {
+        let is_error = batch.is_err();
+        let is_dropped = batches.send(batch.map(Some).map_err(|e| to_sql_error(&e))).await.is_err();
+        if is_error || is_dropped {
             return;
         }
     }
-    let _ = sender.send(Ok(None)).await;
+    let _ = batches.send(Ok(None)).await;
 }
 
-/// An answer under way.
+/// The rows of an answer, as they arrive.
 pub(crate) struct AnswerStream {
     schema: SchemaRef,
     batches: BatchReceiver,
-    is_whole: bool,
+    is_finished: bool,
     /// Ends the query when it is dropped.
-    _held: Box<dyn Any + Send>,
+    _guard: Box<dyn Any + Send>,
 }
 
 impl AnswerStream {
-    pub fn new(schema: SchemaRef, batches: BatchReceiver, held: Box<dyn Any + Send>) -> AnswerStream {
-        AnswerStream { schema, batches, is_whole: false, _held: held }
+    pub fn new(schema: SchemaRef, batches: BatchReceiver, guard: Box<dyn Any + Send>) -> AnswerStream {
+        AnswerStream { schema, batches, is_finished: false, _guard: guard }
     }
 
-    async fn step(&mut self) -> Result<Option<Dataset>, SqlError> {
-        if self.is_whole {
+    async fn next_batch(&mut self) -> Result<Option<Dataset>, SqlError> {
+        if self.is_finished {
             return Ok(None);
         }
-        let Some(batch) = self.batches.recv().await.ok_or_else(broken)?? else {
-            self.is_whole = true;
+        let Some(batch) = self.batches.recv().await.ok_or_else(unfinished_error)?? else {
+            self.is_finished = true;
             return Ok(None);
         };
         Ok(Some(Dataset::from_batches(self.schema.clone(), vec![batch])?))
@@ -371,22 +378,24 @@ impl SqlRows for AnswerStream {
     }
 
     fn next(&mut self) -> SqlFuture<'_, Option<Dataset>> {
-        Box::pin(self.step())
+        Box::pin(self.next_batch())
     }
 }
 
-/// Returns an error of temporary files, of which `message` is the cause.
+/// Converts an error of temporary files, whose cause is `message`.
 fn file_error(message: &str, error: &DataFusionError) -> SqlError {
-    /// The engine has no kind of error of its own for this.
-    const SPILLED_ALL: &str = "exceeded the allowable limit";
-    if message.contains(SPILLED_ALL) {
-        return SqlError::Memory(format!("the query would write more than {SPILLED} times its memory to the disk"));
+    /// Part of DataFusion's message for a full spill directory, as it has no error kind for this.
+    const SPILL_LIMIT: &str = "exceeded the allowable limit";
+    if message.contains(SPILL_LIMIT) {
+        return SqlError::Memory(format!(
+            "the query would write more than {MAX_SPILL_FACTOR} times its memory to the disk"
+        ));
     }
     SqlError::Engine(error.strip_backtrace())
 }
 
-/// Returns an error of DataFusion as the error that a client gets.
-pub(crate) fn error_of(error: &DataFusionError) -> SqlError {
+/// Converts an error of DataFusion to the error that a client gets.
+pub(crate) fn to_sql_error(error: &DataFusionError) -> SqlError {
     match error.find_root() {
         DataFusionError::IoError(e) => file_error(&e.to_string(), error),
         DataFusionError::ArrowError(e, _) if matches!(**e, ArrowError::IoError(..)) => {

@@ -1,5 +1,7 @@
-//! Batches whose buffers count for what they have. Where DataFusion adds up what sorts and joins keep, a slice counts
-//! as all of the buffer that it is of: a mapped file, or a batch that was decompressed.
+//! Gives batches buffers that are no larger than their content.
+//!
+//! DataFusion accounts for the batches that sorts and joins retain by the size of their buffers. A slice would count as
+//! much as the whole buffer that it is part of: a mapped file, or a batch that was decompressed.
 
 use std::sync::Arc;
 
@@ -16,48 +18,51 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::error::ArrowError;
 
-/// The bytes that a buffer may count for beyond its content.
-const SLACK: usize = 4 << 10;
+/// A buffer may be so many bytes larger than its content.
+const MAX_SLACK_BYTES: usize = 4 << 10;
 
-/// The memory that the buffers of arrays are in.
+/// The kind of memory that the buffers of a batch are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferOrigin {
-    /// Files: to keep a slice takes no memory.
+    /// Mapped files. Retaining a slice takes no memory, so that slices are not copied.
     Mapped,
-    /// Memory of the process: a slice that is kept keeps all of its buffer. Slices are copied, and the buffer is free
-    /// when the last one was.
+    /// Memory of the process. Retaining a slice would retain its whole buffer, so that slices are copied and the buffer
+    /// is freed with the last of them.
     Owned,
 }
 
-/// The values of dictionaries that were counted last, and the same in buffers that count for what they have: most
-/// batches share them with the batch before.
+/// Recently used dictionaries, each with its copy in exact buffers. Most batches share their dictionaries with the batch
+/// before.
 #[derive(Debug, Default)]
-pub(crate) struct DictionaryCache(Vec<(ArrayRef, ArrayRef)>);
+pub(crate) struct DictionaryCache {
+    /// Pairs of the original values and the values in exact buffers, oldest first.
+    entries: Vec<(ArrayRef, ArrayRef)>,
+}
 
 impl DictionaryCache {
-    /// More dictionaries than these are not kept.
-    const MOST: usize = 64;
+    const MAX_ENTRIES: usize = 64;
 
-    fn counted(&mut self, values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-        if values.get_buffer_memory_size() <= SLACK {
+    /// Returns the values of a dictionary in exact buffers.
+    fn get(&mut self, values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        if values.get_buffer_memory_size() <= MAX_SLACK_BYTES {
             return Ok(values.clone());
         }
         let data = values.to_data();
-        if let Some((_, counted)) = self.0.iter().find(|(known, _)| known.to_data().ptr_eq(&data)) {
-            return Ok(counted.clone());
+        if let Some((_, exact)) = self.entries.iter().find(|(original, _)| original.to_data().ptr_eq(&data)) {
+            return Ok(exact.clone());
         }
-        // All batches have the same: nothing of it is copied.
-        let counted = BufferOrigin::Mapped.column(values, &mut DictionaryCache::default())?;
-        if self.0.len() == DictionaryCache::MOST {
-            self.0.remove(0);
+        // Other batches retain the buffers anyway, so that a copy would free no memory.
+        let exact = BufferOrigin::Mapped.shrink_column(values, &mut DictionaryCache::default())?;
+        if self.entries.len() == DictionaryCache::MAX_ENTRIES {
+            self.entries.remove(0);
         }
-        self.0.push((values.clone(), counted.clone()));
-        debug_assert!(self.0.len() <= DictionaryCache::MOST, "{} dictionaries are kept", self.0.len());
-        Ok(counted)
+        self.entries.push((values.clone(), exact.clone()));
+        debug_assert!(self.entries.len() <= DictionaryCache::MAX_ENTRIES, "{} dictionaries", self.entries.len());
+        Ok(exact)
     }
 }
 
-/// A buffer as an owner of bytes.
+/// Makes a [`Buffer`] the owner of [`Bytes`], whose size is the content's.
 struct BufferOwner(Buffer);
 
 impl AsRef<[u8]> for BufferOwner {
@@ -67,55 +72,63 @@ impl AsRef<[u8]> for BufferOwner {
 }
 
 impl BufferOrigin {
-    /// The same rows in buffers that count for what they have.
+    /// Returns the rows of `batch` in buffers that are no larger than their content.
     ///
-    /// The values of dictionaries, which all batches share, count whole in each.
-    pub fn counted(self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        self.counted_with(batch, &mut DictionaryCache::default())
-    }
-
-    /// The same for one batch of many, whose dictionaries are known.
-    pub fn counted_with(self, batch: &RecordBatch, known: &mut DictionaryCache) -> Result<RecordBatch, ArrowError> {
-        let columns = batch.columns().iter().map(|column| self.column(column, known)).collect::<Result<Vec<_>, _>>()?;
+    /// Each batch counts the values of its dictionaries in full, although batches share them.
+    pub fn with_exact_buffers(
+        self,
+        batch: &RecordBatch,
+        dictionaries: &mut DictionaryCache,
+    ) -> Result<RecordBatch, ArrowError> {
+        let columns = self.shrink_columns(batch.columns(), dictionaries)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(batch.schema(), columns, &options)
     }
 
-    fn column(self, array: &ArrayRef, known: &mut DictionaryCache) -> Result<ArrayRef, ArrowError> {
-        macro_rules! of_keys {
+    fn shrink_columns(
+        self,
+        columns: &[ArrayRef],
+        dictionaries: &mut DictionaryCache,
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
+        columns.iter().map(|column| self.shrink_column(column, dictionaries)).collect()
+    }
+
+    fn shrink_column(self, array: &ArrayRef, dictionaries: &mut DictionaryCache) -> Result<ArrayRef, ArrowError> {
+        macro_rules! shrink_dictionary {
             ($key:ty) => {
-                self.dictionary::<$key>(array, known)
+                self.shrink_dictionary::<$key>(array, dictionaries)
             };
         }
         Ok(downcast_primitive_array!(
-            array => Arc::new(self.primitive(array)?) as ArrayRef,
+            array => Arc::new(self.shrink_primitive(array)?) as ArrayRef,
             DataType::Boolean => {
                 let array = array.as_boolean();
-                Arc::new(BooleanArray::new(self.bits(array.values()), self.nulls(array))) as ArrayRef
+                Arc::new(BooleanArray::new(self.shrink_bits(array.values()), self.shrink_nulls(array))) as ArrayRef
             }
-            DataType::Utf8 => self.text::<Utf8Type>(array.as_bytes())?,
-            DataType::LargeUtf8 => self.text::<LargeUtf8Type>(array.as_bytes())?,
-            DataType::Binary => self.text::<BinaryType>(array.as_bytes())?,
-            DataType::LargeBinary => self.text::<LargeBinaryType>(array.as_bytes())?,
-            DataType::Utf8View => self.view(array.as_string_view())?,
-            DataType::BinaryView => self.view(array.as_binary_view())?,
+            DataType::Utf8 => self.shrink_bytes::<Utf8Type>(array.as_bytes())?,
+            DataType::LargeUtf8 => self.shrink_bytes::<LargeUtf8Type>(array.as_bytes())?,
+            DataType::Binary => self.shrink_bytes::<BinaryType>(array.as_bytes())?,
+            DataType::LargeBinary => self.shrink_bytes::<LargeBinaryType>(array.as_bytes())?,
+            DataType::Utf8View => self.shrink_views(array.as_string_view())?,
+            DataType::BinaryView => self.shrink_views(array.as_binary_view())?,
             DataType::Dictionary(keys, _) => downcast_integer! {
-                keys.as_ref() => (of_keys),
+                keys.as_ref() => (shrink_dictionary),
                 _ => Ok(array.clone()),
             }?,
             DataType::Struct(fields) => {
                 let array = array.as_struct();
-                let columns = array.columns().iter().map(|column| self.column(column, known)).collect::<Result<Vec<_>, _>>()?;
-                Arc::new(StructArray::try_new_with_length(fields.clone(), columns, self.nulls(array), array.len())?) as ArrayRef
+                let columns = self.shrink_columns(array.columns(), dictionaries)?;
+                Arc::new(StructArray::try_new_with_length(fields.clone(), columns, self.shrink_nulls(array), array.len())?) as ArrayRef
             }
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Map(..)
-            | DataType::FixedSizeBinary(_) => copied(array)?,
+            | DataType::FixedSizeBinary(_) => copy_array(array)?,
             _ => array.clone(),
         ))
     }
 
-    fn exact(self, buffer: Buffer) -> Buffer {
-        if buffer.capacity() <= buffer.len() + SLACK {
+    /// Returns the content of a buffer in one that is not much larger.
+    fn shrink_buffer(self, buffer: Buffer) -> Buffer {
+        if buffer.capacity() <= buffer.len() + MAX_SLACK_BYTES {
             return buffer;
         }
         match self {
@@ -124,53 +137,56 @@ impl BufferOrigin {
         }
     }
 
-    fn bits(self, bits: &BooleanBuffer) -> BooleanBuffer {
-        BooleanBuffer::new(self.exact(bits.sliced()), 0, bits.len())
+    fn shrink_bits(self, bits: &BooleanBuffer) -> BooleanBuffer {
+        BooleanBuffer::new(self.shrink_buffer(bits.sliced()), 0, bits.len())
     }
 
-    fn nulls(self, array: &dyn Array) -> Option<NullBuffer> {
-        array.nulls().map(|nulls| NullBuffer::new(self.bits(nulls.inner())))
+    fn shrink_nulls(self, array: &dyn Array) -> Option<NullBuffer> {
+        array.nulls().map(|nulls| NullBuffer::new(self.shrink_bits(nulls.inner())))
     }
 
-    fn primitive<T: ArrowPrimitiveType>(self, array: &PrimitiveArray<T>) -> Result<PrimitiveArray<T>, ArrowError> {
-        let values = ScalarBuffer::new(self.exact(array.values().inner().clone()), 0, array.len());
-        Ok(PrimitiveArray::try_new(values, self.nulls(array))?.with_data_type(array.data_type().clone()))
+    fn shrink_primitive<T: ArrowPrimitiveType>(
+        self,
+        array: &PrimitiveArray<T>,
+    ) -> Result<PrimitiveArray<T>, ArrowError> {
+        let values = ScalarBuffer::new(self.shrink_buffer(array.values().inner().clone()), 0, array.len());
+        Ok(PrimitiveArray::try_new(values, self.shrink_nulls(array))?.with_data_type(array.data_type().clone()))
     }
 
-    fn text<T: ByteArrayType>(self, array: &GenericByteArray<T>) -> Result<ArrayRef, ArrowError> {
+    fn shrink_bytes<T: ByteArrayType>(self, array: &GenericByteArray<T>) -> Result<ArrayRef, ArrowError> {
         let lengths = (0..array.len()).map(|row| array.value_length(row).as_usize());
         let offsets = OffsetBuffer::<T::Offset>::from_lengths(lengths);
         let first = array.value_offsets().first().map_or(0, |first| first.as_usize());
         let len = offsets.last().map_or(0, |last| last.as_usize());
         debug_assert!(first + len <= array.values().len(), "texts end within their buffer");
-        let values = self.exact(array.values().slice_with_length(first, len));
-        Ok(Arc::new(GenericByteArray::<T>::try_new(offsets, values, self.nulls(array))?))
+        let values = self.shrink_buffer(array.values().slice_with_length(first, len));
+        Ok(Arc::new(GenericByteArray::<T>::try_new(offsets, values, self.shrink_nulls(array))?))
     }
 
-    fn view<T: ByteViewType>(self, array: &GenericByteViewArray<T>) -> Result<ArrayRef, ArrowError> {
-        // Texts that are not in the views themselves are copied.
+    fn shrink_views<T: ByteViewType>(self, array: &GenericByteViewArray<T>) -> Result<ArrayRef, ArrowError> {
+        // Copies the texts that are not stored in the views themselves.
         let array = array.gc();
-        let views = self.exact(array.views().inner().clone());
+        let views = self.shrink_buffer(array.views().inner().clone());
         if views.capacity() == array.views().inner().capacity() {
             return Ok(Arc::new(array));
         }
         let views = ScalarBuffer::new(views, 0, array.len());
-        let nulls = self.nulls(&array);
+        let nulls = self.shrink_nulls(&array);
         Ok(Arc::new(GenericByteViewArray::<T>::try_new(views, array.data_buffers().to_vec(), nulls)?))
     }
 
-    fn dictionary<K: ArrowDictionaryKeyType>(
+    fn shrink_dictionary<K: ArrowDictionaryKeyType>(
         self,
         array: &dyn Array,
-        known: &mut DictionaryCache,
+        dictionaries: &mut DictionaryCache,
     ) -> Result<ArrayRef, ArrowError> {
         let array = array.as_dictionary::<K>();
-        Ok(Arc::new(DictionaryArray::try_new(self.primitive(array.keys())?, known.counted(array.values())?)?))
+        Ok(Arc::new(DictionaryArray::try_new(self.shrink_primitive(array.keys())?, dictionaries.get(array.values())?)?))
     }
 }
 
-/// The values of nested types, whose children are not sliced with them.
-fn copied(array: &dyn Array) -> Result<ArrayRef, ArrowError> {
+/// Copies an array of a nested type, whose children are not sliced with it.
+fn copy_array(array: &dyn Array) -> Result<ArrayRef, ArrowError> {
     let data = array.to_data();
     let mut copy = MutableArrayData::new(vec![&data], false, array.len());
     copy.try_extend(0, 0, array.len())?;
@@ -189,16 +205,24 @@ mod tests {
 
     const ROWS: i64 = 100_000;
 
+    /// Returns `n`, or null for every fifth row.
+    fn nullable(n: i64) -> Option<i64> {
+        (n % 5 > 0).then_some(n)
+    }
+
+    fn texts() -> impl Iterator<Item = Option<String>> {
+        (0..ROWS).map(|n| nullable(n).map(|n| format!("the word number {n}")))
+    }
+
+    /// Returns a column of [`ROWS`] rows for each kind of array.
     fn columns() -> Vec<ArrayRef> {
-        let some = |n: i64| (n % 5 > 0).then_some(n);
-        let texts = || (0..ROWS).map(move |n| some(n).map(|n| format!("the word number {n}")));
-        let keys: Vec<_> = (0..ROWS).map(|n| some(n).map(|n| format!("{}", n % 3))).collect();
-        let numbers = (0..ROWS).map(some).collect::<Int64Array>();
+        let keys: Vec<_> = (0..ROWS).map(|n| nullable(n).map(|n| format!("{}", n % 3))).collect();
+        let numbers = (0..ROWS).map(nullable).collect::<Int64Array>();
         let words = texts().collect::<StringArray>();
         let fields = vec![Field::new("n", DataType::Int64, true), Field::new("word", DataType::Utf8, true)];
-        let fixed = Arc::new(Field::new_list_field(DataType::Int64, true));
-        let twice = Arc::new((0..2 * ROWS).collect::<Int64Array>());
-        let lists = (0..ROWS).map(|n| some(n).map(|n| (0..n % 4).map(Some)));
+        let element = Arc::new(Field::new_list_field(DataType::Int64, true));
+        let elements = Arc::new((0..2 * ROWS).collect::<Int64Array>());
+        let lists = (0..ROWS).map(|n| nullable(n).map(|n| (0..n % 4).map(Some)));
         vec![
             Arc::new((0..ROWS).map(|n| (n % 7 > 0).then_some(n % 3 == 0)).collect::<BooleanArray>()),
             Arc::new(words.clone()),
@@ -208,58 +232,62 @@ mod tests {
             Arc::new(TimestampMicrosecondArray::from_iter_values(0..ROWS).with_timezone("UTC")),
             Arc::new(keys.iter().map(Option::as_deref).collect::<DictionaryArray<Int32Type>>()),
             Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists)),
-            Arc::new(FixedSizeListArray::new(fixed, 2, twice, None)),
+            Arc::new(FixedSizeListArray::new(element, 2, elements, None)),
             Arc::new(FixedSizeBinaryArray::try_from_iter((0..ROWS).map(i64::to_le_bytes)).unwrap()),
             Arc::new(StructArray::new(fields.into(), vec![Arc::new(numbers), Arc::new(words)], None)),
         ]
     }
 
-    fn is_of(batch: &RecordBatch, whole: &ArrayRef) -> bool {
-        let start = whole.to_data().buffers()[0].as_ptr_range();
-        batch.column(0).to_data().buffers().iter().any(|buffer| start.contains(&buffer.as_ptr()))
+    fn shrink(origin: BufferOrigin, batch: &RecordBatch) -> RecordBatch {
+        origin.with_exact_buffers(batch, &mut DictionaryCache::default()).unwrap()
+    }
+
+    fn shares_memory(batch: &RecordBatch, column: &ArrayRef) -> bool {
+        let memory = column.to_data().buffers()[0].as_ptr_range();
+        batch.column(0).to_data().buffers().iter().any(|buffer| memory.contains(&buffer.as_ptr()))
     }
 
     #[test]
-    fn slices_count_for_what_they_have() {
+    fn slices_get_buffers_of_their_size() {
         for column in columns() {
             let schema = Arc::new(Schema::new(vec![Field::new("c", column.data_type().clone(), true)]));
             for (start, len) in [(0, 100_000), (8, 1_000), (5, 1_000), (99_999, 1), (77, 0)] {
                 let slice = RecordBatch::try_new(schema.clone(), vec![column.slice(start, len)]).unwrap();
-                for memory in [BufferOrigin::Mapped, BufferOrigin::Owned] {
-                    let found = memory.counted(&slice).unwrap();
-                    found.column(0).to_data().validate_full().unwrap();
-                    assert_eq!(found, slice);
-                    let bytes = found.column(0).get_buffer_memory_size();
-                    let most = 2 * (len * 40 + 4 * SLACK);
-                    assert!(bytes <= most, "{} {len}: {bytes} bytes of {most}", column.data_type());
+                for origin in [BufferOrigin::Mapped, BufferOrigin::Owned] {
+                    let shrunk = shrink(origin, &slice);
+                    shrunk.column(0).to_data().validate_full().unwrap();
+                    assert_eq!(shrunk, slice);
+                    let bytes = shrunk.column(0).get_buffer_memory_size();
+                    let max_bytes = 2 * (len * 40 + 4 * MAX_SLACK_BYTES);
+                    assert!(bytes <= max_bytes, "{} {len}: {bytes} bytes of {max_bytes}", column.data_type());
                 }
             }
         }
     }
 
     #[test]
-    fn values_of_a_dictionary_count_for_what_they_have_and_are_known_to_the_next_batch() {
-        // As in a file that has more behind them.
+    fn dictionaries_get_buffers_of_their_size_and_are_cached() {
+        // A slice, as in a file that has more after the dictionary.
         let words = (0..ROWS).map(|n| Some(format!("the word number {n}"))).collect::<StringArray>();
         let values: ArrayRef = Arc::new(words.slice(0, 500));
         let keys = (0..1000).map(|n| n % 500).collect::<datafusion::arrow::array::Int32Array>();
         let column = DictionaryArray::<Int32Type>::try_new(keys, values).unwrap();
         let batch = RecordBatch::try_from_iter([("c", Arc::new(column) as ArrayRef)]).unwrap();
-        let mut known = DictionaryCache::default();
-        for memory in [BufferOrigin::Mapped, BufferOrigin::Owned, BufferOrigin::Owned] {
-            let found = memory.counted_with(&batch, &mut known).unwrap();
-            assert_eq!(found, batch);
-            assert!(found.column(0).get_buffer_memory_size() < 40_000);
+        let mut dictionaries = DictionaryCache::default();
+        for origin in [BufferOrigin::Mapped, BufferOrigin::Owned, BufferOrigin::Owned] {
+            let shrunk = origin.with_exact_buffers(&batch, &mut dictionaries).unwrap();
+            assert_eq!(shrunk, batch);
+            assert!(shrunk.column(0).get_buffer_memory_size() < 40_000);
         }
-        assert_eq!(known.0.len(), 1);
+        assert_eq!(dictionaries.entries.len(), 1);
     }
 
     #[test]
-    fn slices_of_files_are_not_copied_and_those_of_memory_are() {
+    fn slices_are_copied_from_owned_memory_only() {
         let column: ArrayRef = Arc::new((0..ROWS).collect::<Int64Array>());
         let schema = Arc::new(Schema::new(vec![Field::new("c", DataType::Int64, false)]));
         let slice = RecordBatch::try_new(schema, vec![column.slice(8_000, 1_000)]).unwrap();
-        assert!(is_of(&BufferOrigin::Mapped.counted(&slice).unwrap(), &column));
-        assert!(!is_of(&BufferOrigin::Owned.counted(&slice).unwrap(), &column));
+        assert!(shares_memory(&shrink(BufferOrigin::Mapped, &slice), &column));
+        assert!(!shares_memory(&shrink(BufferOrigin::Owned, &slice), &column));
     }
 }

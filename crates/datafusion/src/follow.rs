@@ -1,4 +1,4 @@
-//! [`follow`]: a table as a stream that doesn't end.
+//! [`follow`]: a growing table as an unbounded stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,20 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::col;
 
-use crate::external;
-use crate::scan::{adopted, is_ordered_alike};
+use crate::scan::{has_same_order, replace_schema};
+use crate::to_external_error;
 
-/// How long a thread waits for rows before it looks whether anybody still wants them.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a thread waits for rows before it checks whether the query was dropped.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The rows of the table `dataset` from row number `start` on, or from those committed after the query began, and then
-/// those that are committed while it runs, which it does until it is dropped. Each mention in a query is a stream of
-/// its own. Batches are the memory of the files.
+/// Returns the table `dataset` as an unbounded stream of its rows.
 ///
-/// DataFusion's filters gather `datafusion.execution.batch_size` rows before they pass them on, 8192 by default: for
-/// rows that are to come at once, make that few.
+/// The stream begins at row number `start` or, without one, with the rows that are committed after the query began. It
+/// returns rows as they are committed until it is dropped. Each mention in a query is a separate stream. Batches are
+/// mapped memory of the files.
+///
+/// DataFusion's filters gather `datafusion.execution.batch_size` rows, 8192 by default, before they pass them on. Set a
+/// small batch size to receive rows immediately.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,8 +38,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// let context = datafusion::prelude::SessionContext::new();
 /// let new = arrowwood_datafusion::follow(&arrowwood::open("ticks")?, None)?;
 /// context.register_table("new", Arc::new(new))?;
-/// let mut large = context.sql("select * from new where price > 100").await?.execute_stream().await?;
-/// while let Some(batch) = large.next().await {
+/// let mut expensive = context.sql("select * from new where price > 100").await?.execute_stream().await?;
+/// while let Some(batch) = expensive.next().await {
 ///     println!("{:?}", batch?);
 /// }
 /// # Ok(())
@@ -47,11 +49,11 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// # Errors
 /// Errors of [`arrowwood::follow`].
 pub fn follow(dataset: &Dataset, start: Option<u64>) -> arrowwood::Result<StreamingTable> {
-    // A table that can't be followed is an error now, not in a query.
+    // Report a table that can't be followed now, rather than in a query.
     arrowwood::follow(dataset, start, None)?;
     let schema = Arc::new(Schema::new(dataset.schema().fields().clone()));
     let rows = Arc::new(FollowStream { dataset: dataset.clone(), start, schema: schema.clone() });
-    let order = dataset.sorted_by().filter(|field| is_ordered_alike(field.data_type()));
+    let order = dataset.sorted_by().filter(|field| has_same_order(field.data_type()));
     let order = order.map(|field| col(datafusion::common::Column::from_name(field.name())).sort(true, false));
     let table = StreamingTable::try_new(schema, vec![rows]).map_err(|e| {
         let message = format!("making a stream for DataFusion: {e}");
@@ -60,7 +62,7 @@ pub fn follow(dataset: &Dataset, start: Option<u64>) -> arrowwood::Result<Stream
     Ok(table.with_infinite_table(true).with_sort_order(order.into_iter().collect()))
 }
 
-/// The rows of a table that are followed.
+/// The stream of a followed table.
 #[derive(Debug)]
 struct FollowStream {
     dataset: Dataset,
@@ -74,15 +76,15 @@ impl PartitionStream for FollowStream {
     }
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let size = context.session_config().batch_size().max(1);
+        let batch_size = context.session_config().batch_size().max(1);
         let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), 2);
         let sender = stream.tx();
         let schema = self.schema.clone();
-        let begun = arrowwood::follow(&self.dataset, self.start, None);
+        let follower = arrowwood::follow(&self.dataset, self.start, None);
         stream.spawn_blocking(move || {
-            let mut rows = begun.map_err(external)?;
+            let mut follower = follower.map_err(to_external_error)?;
             while !sender.is_closed() {
-                for batch in batches(&mut rows, &schema, size)? {
+                for batch in poll_batches(&mut follower, &schema, batch_size)? {
                     if sender.blocking_send(Ok(batch)).is_err() {
                         return Ok(());
                     }
@@ -94,16 +96,17 @@ impl PartitionStream for FollowStream {
     }
 }
 
-/// The next rows; none where there were none for a while.
-fn batches(follow: &mut TableFollower, schema: &SchemaRef, size: usize) -> Result<Vec<RecordBatch>> {
-    let Some(rows) = follow.poll(PATIENCE).map_err(external)? else { return Ok(Vec::new()) };
+/// Returns the next rows as batches, or nothing if no rows were committed within [`POLL_INTERVAL`].
+fn poll_batches(follower: &mut TableFollower, schema: &SchemaRef, batch_size: usize) -> Result<Vec<RecordBatch>> {
+    let Some(rows) = follower.poll(POLL_INTERVAL).map_err(to_external_error)? else { return Ok(Vec::new()) };
     let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
-    let rows = rows.select(&names).map_err(external)?;
+    let rows = rows.select(&names).map_err(to_external_error)?;
     let mut slices = Vec::new();
     for batch in rows.to_record_batches() {
-        let batch = adopted(batch.map_err(external)?, schema).map_err(external)?;
-        let starts = (0..batch.num_rows()).step_by(size);
-        slices.extend(starts.map(|start| batch.slice(start, size.min(batch.num_rows() - start))));
+        let batch = replace_schema(batch.map_err(to_external_error)?, schema).map_err(to_external_error)?;
+        for start in (0..batch.num_rows()).step_by(batch_size) {
+            slices.push(batch.slice(start, batch_size.min(batch.num_rows() - start)));
+        }
     }
     Ok(slices)
 }

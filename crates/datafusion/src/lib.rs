@@ -1,7 +1,7 @@
 //! Arrowwood's files and tables as tables of DataFusion, which reads them in place.
 //!
-//! [`Table`] is a file, a table that grows, a directory of partitions, or the files of a pattern. Each query is of one
-//! commit, the newest when it is planned:
+//! A [`Table`] is a file, a table that grows, a directory of partitions, or the files that match a pattern. Each query
+//! reads one commit, the newest when it is planned:
 //! ```
 //! use std::sync::Arc;
 //!
@@ -23,26 +23,26 @@
 //!
 //! let context = SessionContext::new();
 //! context.register_table("ticks", Arc::new(Table::open(&path)?))?;
-//! let found = context.sql("select count(*) as n from ticks where ts >= 990").await?.collect().await?;
-//! assert_eq!(found[0].column(0).as_ref(), &Int64Array::from(vec![10]));
+//! let batches = context.sql("select count(*) as n from ticks where ts >= 990").await?.collect().await?;
+//! assert_eq!(batches[0].column(0).as_ref(), &Int64Array::from(vec![10]));
 //! # Ok(())
 //! # }
 //! ```
-//! Columns, limits and conditions reach the data: rows of a sorted column are found by binary search, partitions and
-//! blocks that can't have any are left out. What DataFusion knows of a table beforehand is exact: its number of rows,
-//! the order of a sorted column and its ends.
+//! Projections, limits and conditions are pushed down to the scan: rows of a sorted column are found by binary search,
+//! and partitions and blocks without matching rows are skipped. The statistics for DataFusion's planner are exact: the
+//! number of rows, and the order, minimum and maximum of a sorted column.
 //!
-//! [`follow`] is a table as a stream that doesn't end.
+//! [`follow`] returns a table as an unbounded stream.
 //!
-//! `QueryEngine` (of the feature `engine`, which is on by default) answers the SQL of `arrowwood serve` and of the
-//! command, which the program `arrowwood-datafusion` is as a whole.
+//! `QueryEngine` (with the feature `engine`, which is on by default) answers the SQL of `arrowwood serve` and of the
+//! command; the program `arrowwood-datafusion` is the whole command with this engine.
 //!
-//! Rows that are dropped before a running query has read them are an error, which says so: ask again.
+//! A query fails if rows are dropped from a table before it has read them: run it again.
 //!
 //! # Trust
-//! Values are checked before DataFusion sees them, damaged data is an error. Batches are memory of the files: one that
-//! is truncated while DataFusion reads such memory ends the process, as for all [arrays handed to
-//! others](arrowwood#trust). [`Table::copied`] copies them first, and gives an error in all cases.
+//! Values are checked before DataFusion sees them, and damaged data is an error. Batches are mapped memory of the files:
+//! a file that is truncated while DataFusion reads it ends the process, as for all [arrays handed to
+//! others](arrowwood#trust). [`Table::copied`] copies the rows first, and returns an error in all cases.
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
@@ -103,7 +103,7 @@ pub use follow::follow;
 pub use scan::Scan;
 pub use table::Table;
 
-/// An error of ours as DataFusion's.
-pub(crate) fn external(error: arrowwood::Error) -> datafusion::error::DataFusionError {
+/// Converts an error of Arrowwood to an error of DataFusion.
+pub(crate) fn to_external_error(error: arrowwood::Error) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error))
 }

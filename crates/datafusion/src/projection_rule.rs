@@ -1,8 +1,8 @@
-//! [`ProjectionRule`]: DataFusion's rule for projections, kept from one that it would leave out.
+//! A workaround for projections that DataFusion's optimizer removes by mistake.
 //!
 //! DataFusion 55 computes only one of two projections that are written alike and follow each other, as in `select a + 1
-//! as a from (select a + 1 as a from …)`. It is mended in the version after 55.2 (apache/datafusion#24686): then this
-//! file goes.
+//! as a from (select a + 1 as a from …)`. Remove this file with the first version after 55.2, which fixes this
+//! (apache/datafusion#24686).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// Puts it in the place of DataFusion's rule.
-pub(crate) fn kept_apart(builder: &mut SessionStateBuilder) {
+/// Replaces DataFusion's projection rule with [`ProjectionRule`].
+pub(crate) fn install(builder: &mut SessionStateBuilder) {
     for rule in &mut builder.optimizer().get_or_insert_with(Optimizer::new).rules {
         if rule.name() == ProjectionRule::NAME {
             *rule = Arc::new(ProjectionRule(OptimizeProjections::new()));
@@ -24,10 +24,12 @@ pub(crate) fn kept_apart(builder: &mut SessionStateBuilder) {
     }
 }
 
+/// Runs DataFusion's rule with a barrier between projections that it would merge by mistake.
 #[derive(Debug)]
 struct ProjectionRule(OptimizeProjections);
 
 impl ProjectionRule {
+    /// The name of DataFusion's rule.
     const NAME: &str = "optimize_projections";
 }
 
@@ -41,42 +43,42 @@ impl OptimizerRule for ProjectionRule {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let apart = plan.transform_up_with_subqueries(apart)?;
-        let done = self.0.rewrite(apart.data, config)?;
-        if apart.transformed {
-            done.transform_data(|plan| plan.transform_up_with_subqueries(together))
+        let separated = plan.transform_up_with_subqueries(insert_barrier)?;
+        let optimized = self.0.rewrite(separated.data, config)?;
+        if separated.transformed {
+            optimized.transform_data(|plan| plan.transform_up_with_subqueries(remove_barrier))
         } else {
-            Ok(done)
+            Ok(optimized)
         }
     }
 }
 
-/// Puts a limit of all rows under a projection that computes a column of a name that one below computes, too.
-fn apart(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// Inserts a limit that keeps all rows below a projection that computes a column of the same name as one below it.
+fn insert_barrier(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Projection(projection) = plan else { return Ok(Transformed::no(plan)) };
-    let names: HashSet<String> = computed(&projection).map(str::to_owned).collect();
-    let mut below = &projection.input;
-    while let LogicalPlan::Projection(next) = below.as_ref() {
-        if computed(next).any(|name| names.contains(name)) {
-            let limit = LogicalPlan::Limit(Limit { skip: None, fetch: None, input: projection.input });
-            let projection = Projection::try_new_with_schema(projection.expr, Arc::new(limit), projection.schema)?;
+    let names: HashSet<String> = computed_columns(&projection).map(str::to_owned).collect();
+    let mut input = &projection.input;
+    while let LogicalPlan::Projection(lower) = input.as_ref() {
+        if computed_columns(lower).any(|name| names.contains(name)) {
+            let barrier = LogicalPlan::Limit(Limit { skip: None, fetch: None, input: projection.input });
+            let projection = Projection::try_new_with_schema(projection.expr, Arc::new(barrier), projection.schema)?;
             return Ok(Transformed::yes(LogicalPlan::Projection(projection)));
         }
-        below = &next.input;
+        input = &lower.input;
     }
     Ok(Transformed::no(LogicalPlan::Projection(projection)))
 }
 
-/// Takes such limits away.
-fn together(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// Removes a limit that keeps all rows.
+fn remove_barrier(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(match plan {
         LogicalPlan::Limit(Limit { skip: None, fetch: None, input }) => Transformed::yes(Arc::unwrap_or_clone(input)),
         other => Transformed::no(other),
     })
 }
 
-/// The names of the columns that a projection does not only hand on.
-fn computed(projection: &Projection) -> impl Iterator<Item = &str> {
+/// Returns the names of the columns that a projection computes rather than passes on.
+fn computed_columns(projection: &Projection) -> impl Iterator<Item = &str> {
     projection.expr.iter().filter_map(|expr| match expr {
         Expr::Alias(alias) if !matches!(*alias.expr, Expr::Column(_)) => Some(alias.name.as_str()),
         _ => None,
@@ -94,9 +96,10 @@ mod tests {
     #[tokio::test]
     async fn each_projection_is_computed() {
         let mut builder = SessionStateBuilder::new().with_default_features();
-        kept_apart(&mut builder);
+        install(&mut builder);
         let context = SessionContext::new_with_state(builder.build());
-        for (steps, expected) in [
+        // The projections from the outermost to the innermost, and their result for an `a` of 7.
+        for (projections, expected) in [
             (vec!["a + 1 as a"; 1], 8),
             (vec!["a + 1 as a"; 2], 9),
             (vec!["a + 1 as a"; 7], 14),
@@ -106,10 +109,12 @@ mod tests {
             (vec!["a + (1 + 1) as a", "a + 2 as a"], 11),
         ] {
             let mut sql = "select value as a from generate_series(7, 7)".to_owned();
-            steps.iter().rev().for_each(|step| sql = format!("select {step} from ({sql})"));
+            for projection in projections.iter().rev() {
+                sql = format!("select {projection} from ({sql})");
+            }
             for sql in [sql.clone(), format!("select 0 + ({sql}) as a")] {
-                let found = context.sql(&sql).await.unwrap().collect().await.unwrap();
-                assert_eq!(found[0].column(0).as_primitive::<Int64Type>().value(0), expected, "{sql}");
+                let batches = context.sql(&sql).await.unwrap().collect().await.unwrap();
+                assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().value(0), expected, "{sql}");
             }
         }
     }

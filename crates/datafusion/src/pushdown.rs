@@ -1,7 +1,7 @@
-//! DataFusion's conditions as ours: what they leave out for sure, or exactly the same rows.
+//! Translates conditions of DataFusion into predicates of Arrowwood, which select the same rows or more.
 //!
-//! Both know null as neither true nor false. DataFusion orders floats by their bits, with NaN before and behind all
-//! others and -0.0 less than 0.0; for those, ours is a wider condition.
+//! Both treat null as neither true nor false. DataFusion orders floats by their bits, with NaN before or after all
+//! others and -0.0 less than 0.0; the predicates for floats are therefore wider.
 
 use arrowwood::{Dataset, Expression, Literal, Operator, Predicate, Value, col};
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -9,24 +9,24 @@ use datafusion::logical_expr::expr::{BinaryExpr, InList, Like};
 use datafusion::logical_expr::{Between, Expr, Operator as SqlOperator};
 use datafusion::scalar::ScalarValue;
 
-/// One of DataFusion's conditions, as ours.
+/// A translated condition.
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
-    /// True for every row for which DataFusion's is.
+    /// A predicate that is true for every row for which DataFusion's condition is.
     pub predicate: Predicate,
-    /// True if the predicate holds for no other row.
+    /// True if the predicate is true for no other row.
     pub is_exact: bool,
-    /// The column, if it is nothing but bounds on one.
+    /// The column that the condition is a range of, if it is one.
     pub bounded: Option<String>,
-    /// The columns that it is about.
+    /// The columns that the condition uses.
     pub columns: Vec<String>,
 }
 
 impl Condition {
-    /// The condition `expr` on rows of `dataset`; `None` if none of ours says anything about it.
+    /// Translates `expr` for the columns of `dataset`. Returns `None` if no predicate is implied by it.
     pub fn bind(expr: &Expr, dataset: &Dataset) -> Option<Condition> {
         let condition = from_expr(expr, dataset.schema())?;
-        // DataFusion keeps the conditions that the columns can't be compared by.
+        // Try it on no rows: DataFusion has to evaluate what our types can't be compared by.
         dataset.head(0).ok()?.filter(&condition.predicate).ok()?;
         Some(condition)
     }
@@ -35,33 +35,37 @@ impl Condition {
         Condition { predicate, is_exact: true, bounded: None, columns: vec![name.to_owned()] }
     }
 
-    fn inexact(self) -> Condition {
+    fn into_inexact(self) -> Condition {
         Condition { is_exact: false, ..self }
     }
 
     fn and(self, other: Condition) -> Condition {
         let bounded = self.bounded.clone().filter(|_| self.bounded == other.bounded);
-        Condition { predicate: self.predicate.clone() & other.predicate.clone(), bounded, ..self.with(other) }
+        Condition { predicate: self.predicate.clone() & other.predicate.clone(), bounded, ..self.merge_columns(other) }
     }
 
     fn or(self, other: Condition) -> Condition {
-        Condition { predicate: self.predicate.clone() | other.predicate.clone(), bounded: None, ..self.with(other) }
+        Condition {
+            predicate: self.predicate.clone() | other.predicate.clone(),
+            bounded: None,
+            ..self.merge_columns(other)
+        }
     }
 
-    /// Merges the columns and the exactness of both.
-    fn with(mut self, other: Condition) -> Condition {
+    /// Adds the columns of `other`. The result is exact if both are.
+    fn merge_columns(mut self, other: Condition) -> Condition {
         self.columns.extend(other.columns);
         Condition { is_exact: self.is_exact && other.is_exact, ..self }
     }
 
-    /// The opposite: known only where it is exact.
-    fn not(self) -> Option<Condition> {
+    /// Negates an exact condition. The negation of a wider one would miss rows.
+    fn negated(self) -> Option<Condition> {
         self.is_exact.then(|| Condition { predicate: !self.predicate.clone(), bounded: None, ..self })
     }
 }
 
-/// `conditions` as one predicate; `None` without any.
-pub(crate) fn all<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Option<Predicate> {
+/// Joins the predicates of `conditions` with "and". Returns `None` if there are no conditions.
+pub(crate) fn conjunction<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Option<Predicate> {
     conditions.into_iter().map(|condition| condition.predicate.clone()).reduce(|a, b| a & b)
 }
 
@@ -69,14 +73,14 @@ fn from_expr(expr: &Expr, schema: &Schema) -> Option<Condition> {
     match expr {
         Expr::Alias(alias) => from_expr(&alias.expr, schema),
         Expr::BinaryExpr(binary) => from_binary(binary, schema),
-        Expr::Not(inner) => from_expr(inner, schema)?.not(),
+        Expr::Not(inner) => from_expr(inner, schema)?.negated(),
         Expr::Column(_) => {
             let (name, data_type) = column(expr, schema)?;
             let is_flag = *data_type == DataType::Boolean;
             is_flag.then(|| Condition::exact(name, col(name).eq(true)))
         }
         Expr::IsNull(inner) => from_null_check(inner, schema),
-        Expr::IsNotNull(inner) => from_null_check(inner, schema)?.not(),
+        Expr::IsNotNull(inner) => from_null_check(inner, schema)?.negated(),
         Expr::Between(between) => from_between(between, schema),
         Expr::InList(list) => from_list(list, schema),
         Expr::Like(like) => from_like(like, schema),
@@ -89,22 +93,22 @@ fn from_binary(binary: &BinaryExpr, schema: &Schema) -> Option<Condition> {
     match op {
         SqlOperator::And => match (from_expr(left, schema), from_expr(right, schema)) {
             (Some(a), Some(b)) => Some(a.and(b)),
-            (one, other) => one.or(other).map(Condition::inexact),
+            (one, other) => one.or(other).map(Condition::into_inexact),
         },
         SqlOperator::Or => Some(from_expr(left, schema)?.or(from_expr(right, schema)?)),
         _ => match (left.as_ref(), right.as_ref()) {
-            (of, Expr::Literal(value, _)) => compared(of, *op, value, schema),
-            (Expr::Literal(value, _), of) => compared(of, op.swap()?, value, schema),
+            (operand, Expr::Literal(value, _)) => from_comparison(operand, *op, value, schema),
+            (Expr::Literal(value, _), operand) => from_comparison(operand, op.swap()?, value, schema),
             _ => None,
         },
     }
 }
 
-fn compared(of: &Expr, op: SqlOperator, value: &ScalarValue, schema: &Schema) -> Option<Condition> {
-    let (name, data_type) = column(of, schema)?;
-    let literal = literal(data_type, value)?;
+fn from_comparison(operand: &Expr, op: SqlOperator, value: &ScalarValue, schema: &Schema) -> Option<Condition> {
+    let (name, data_type) = column(operand, schema)?;
+    let literal = to_literal(data_type, value)?;
     if is_float(data_type) {
-        return from_float(name, op, literal);
+        return from_float_comparison(name, op, literal);
     }
     let operator = match op {
         SqlOperator::Eq => Operator::Eq,
@@ -119,23 +123,23 @@ fn compared(of: &Expr, op: SqlOperator, value: &ScalarValue, schema: &Schema) ->
     Some(Condition { bounded, ..Condition::exact(name, col(name).compare(operator, literal)) })
 }
 
-/// A comparison with a float: NaN, which may be either the least or the greatest, and zeros of both signs are among the
-/// rows.
-fn from_float(name: &str, op: SqlOperator, literal: Literal) -> Option<Condition> {
+/// Translates a comparison with a float. The result includes NaN, which may be the minimum or the maximum, and zeros of
+/// both signs.
+fn from_float_comparison(name: &str, op: SqlOperator, literal: Literal) -> Option<Condition> {
     let predicate = match op {
         SqlOperator::Eq => col(name).eq(Expression::from(literal)),
         SqlOperator::Lt | SqlOperator::LtEq => !col(name).gt(Expression::from(literal)),
         SqlOperator::Gt | SqlOperator::GtEq => !col(name).lt(Expression::from(literal)),
         _ => return None,
     };
-    Some(Condition::exact(name, predicate).inexact())
+    Some(Condition::exact(name, predicate).into_inexact())
 }
 
 fn from_null_check(inner: &Expr, schema: &Schema) -> Option<Condition> {
     let (name, data_type) = column(inner, schema)?;
-    let values = values_of(data_type);
-    let is_plain = values.is_primitive() || is_text(values) || *values == DataType::Boolean;
-    is_plain.then(|| Condition::exact(name, col(name).is_null()))
+    let values = value_type(data_type);
+    let is_supported = values.is_primitive() || is_text_or_binary(values) || *values == DataType::Boolean;
+    is_supported.then(|| Condition::exact(name, col(name).is_null()))
 }
 
 fn from_between(between: &Between, schema: &Schema) -> Option<Condition> {
@@ -148,13 +152,13 @@ fn from_between(between: &Between, schema: &Schema) -> Option<Condition> {
     let high = from_bound(expr, SqlOperator::LtEq, high, schema);
     match (low, high) {
         (Some(low), Some(high)) => Some(low.and(high)),
-        (one, other) => one.or(other).map(Condition::inexact),
+        (one, other) => one.or(other).map(Condition::into_inexact),
     }
 }
 
 fn from_bound(expr: &Expr, op: SqlOperator, value: &Expr, schema: &Schema) -> Option<Condition> {
     match value {
-        Expr::Literal(value, _) => compared(expr, op, value, schema),
+        Expr::Literal(value, _) => from_comparison(expr, op, value, schema),
         _ => None,
     }
 }
@@ -168,54 +172,63 @@ fn from_list(list: &InList, schema: &Schema) -> Option<Condition> {
         if value.is_null() {
             has_null = true;
         } else {
-            values.push(literal(data_type, value)?);
+            values.push(to_literal(data_type, value)?);
         }
     }
     let mut condition = Condition::exact(name, col(name).is_in(values));
-    // A value that isn't in the list may be the null.
+    // With a null in the list, a value that is not in it compares as null rather than false.
     if is_float(data_type) || has_null {
-        condition = condition.inexact();
+        condition = condition.into_inexact();
     }
-    if list.negated { condition.not() } else { Some(condition) }
+    if list.negated { condition.negated() } else { Some(condition) }
 }
 
-/// A pattern that only says how a text begins or ends, or what is in it; and of any other how the text begins.
+/// Translates a pattern that is a prefix, a suffix or a substring. For any other pattern, the condition is its prefix.
 fn from_like(like: &Like, schema: &Schema) -> Option<Condition> {
     let (name, data_type) = column(&like.expr, schema)?;
     let pattern = match like.pattern.as_ref() {
         Expr::Literal(value, _) => value.try_as_str().flatten()?,
         _ => return None,
     };
-    let is_utf8 = matches!(values_of(data_type), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_utf8 = matches!(value_type(data_type), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     if like.case_insensitive || like.escape_char.is_some() || !is_utf8 {
         return None;
     }
-    let end = pattern.strip_prefix('%');
-    let condition = match (pattern.strip_suffix('%'), end, end.and_then(|end| end.strip_suffix('%'))) {
-        _ if is_plain(pattern) => Condition::exact(name, col(name).eq(pattern)),
-        (Some(begin), ..) if is_plain(begin) => Condition::exact(name, col(name).starts_with(begin)),
-        (_, Some(end), _) if is_plain(end) => Condition::exact(name, col(name).ends_with(end)),
-        (.., Some(part)) if is_plain(part) => Condition::exact(name, col(name).contains(part)),
-        _ => {
-            let begin = pattern.split(['%', '_', '\\']).next().filter(|begin| !begin.is_empty())?;
-            Condition::exact(name, col(name).starts_with(begin)).inexact()
-        }
+    let prefix = pattern.strip_suffix('%');
+    let suffix = pattern.strip_prefix('%');
+    let substring = suffix.and_then(|suffix| suffix.strip_suffix('%'));
+    let condition = if is_literal(pattern) {
+        Condition::exact(name, col(name).eq(pattern))
+    } else if let Some(prefix) = prefix.filter(|prefix| is_literal(prefix)) {
+        Condition::exact(name, col(name).starts_with(prefix))
+    } else if let Some(suffix) = suffix.filter(|suffix| is_literal(suffix)) {
+        Condition::exact(name, col(name).ends_with(suffix))
+    } else if let Some(substring) = substring.filter(|substring| is_literal(substring)) {
+        Condition::exact(name, col(name).contains(substring))
+    } else {
+        let prefix = pattern.split(SPECIAL_CHARACTERS).next().filter(|prefix| !prefix.is_empty())?;
+        Condition::exact(name, col(name).starts_with(prefix)).into_inexact()
     };
-    if like.negated { condition.not() } else { Some(condition) }
+    if like.negated { condition.negated() } else { Some(condition) }
 }
 
-/// Returns true if a pattern, or a part of one, stands for itself.
-fn is_plain(text: &str) -> bool {
-    !text.contains(['%', '_', '\\'])
+/// The characters of a pattern that do not stand for themselves.
+const SPECIAL_CHARACTERS: [char; 3] = ['%', '_', '\\'];
+
+/// Returns true if a part of a pattern matches only itself.
+fn is_literal(text: &str) -> bool {
+    !text.contains(SPECIAL_CHARACTERS)
 }
 
+/// Returns the name and type of the column that `expr` is.
 fn column<'a>(expr: &'a Expr, schema: &'a Schema) -> Option<(&'a str, &'a DataType)> {
     let Expr::Column(column) = expr else { return None };
     let (_, field) = schema.column_with_name(&column.name)?;
     Some((&column.name, field.data_type()))
 }
 
-fn values_of(data_type: &DataType) -> &DataType {
+/// Returns the type of the values of a column, which may be dictionary-encoded.
+fn value_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
         other => other,
@@ -223,20 +236,21 @@ fn values_of(data_type: &DataType) -> &DataType {
 }
 
 fn is_float(data_type: &DataType) -> bool {
-    values_of(data_type).is_floating()
+    value_type(data_type).is_floating()
 }
 
-fn is_text(data_type: &DataType) -> bool {
+fn is_text_or_binary(data_type: &DataType) -> bool {
     use DataType::*;
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
 }
 
-/// A value of the column's own type; `None` for others, for null and for NaN. Times are counted in the column's unit.
-fn literal(data_type: &DataType, value: &ScalarValue) -> Option<Literal> {
+/// Converts a value of a column's type to a literal, with times in the column's unit. Returns `None` for values of other
+/// types, null and NaN.
+fn to_literal(data_type: &DataType, value: &ScalarValue) -> Option<Literal> {
     if let ScalarValue::Dictionary(_, inner) = value {
-        return literal(data_type, inner);
+        return to_literal(data_type, inner);
     }
-    let values = values_of(data_type);
+    let values = value_type(data_type);
     if value.data_type() != *values {
         return None;
     }

@@ -1,33 +1,34 @@
-//! [`QueryPool`]: the memory of one query, of what it shares with others.
+//! [`QueryPool`]: the memory pool of one query, which takes memory from a pool of all queries.
 
-use arrowwood::mapping::MutexExt;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood_serve::SqlMemory;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// Shares a query's memory fairly among its parts, which write to temporary files what is beyond; and takes what they
-/// have of the memory of all queries.
+/// Shares a query's memory fairly among its operators, which spill to temporary files beyond their share, and takes the
+/// bytes that they reserve from the memory of all queries.
 pub(crate) struct QueryPool {
-    parts: FairSpillPool,
+    operators: FairSpillPool,
     memory: Arc<dyn SqlMemory>,
-    /// Bytes that were taken: fewer than its parts have where these could not be refused.
+    /// The bytes taken from `memory`: fewer than operators have reserved if some could not be refused.
     taken: Mutex<usize>,
 }
 
 impl QueryPool {
     pub fn new(memory: Arc<dyn SqlMemory>) -> QueryPool {
-        QueryPool { parts: FairSpillPool::new(memory.max_bytes()), memory, taken: Mutex::new(0) }
+        QueryPool { operators: FairSpillPool::new(memory.max_bytes()), memory, taken: Mutex::new(0) }
     }
 
-    /// Returns true if a part that can write to files should do so before it takes more. A quarter is left to parts
-    /// that can't, as the part that merges the rows that are written.
+    /// Returns true if an operator that can spill should do so before it takes more memory. A quarter of the memory is
+    /// left to operators that can't, such as the merge of spilled rows.
     fn should_spill(&self, reservation: &MemoryReservation, additional: usize) -> bool {
-        let most = self.memory.max_bytes();
-        let is_worth_it = reservation.consumer().can_spill() && reservation.size() > most / 16;
-        is_worth_it && self.parts.reserved().saturating_add(additional) > most / 4 * 3
+        let max_bytes = self.memory.max_bytes();
+        // Spilling less than a sixteenth would free too little.
+        let is_worth_it = reservation.consumer().can_spill() && reservation.size() > max_bytes / 16;
+        is_worth_it && self.operators.reserved().saturating_add(additional) > max_bytes / 4 * 3
     }
 
     fn take(&self, bytes: usize) -> bool {
@@ -47,7 +48,7 @@ impl Drop for QueryPool {
 
 impl fmt::Debug for QueryPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QueryPool").field("parts", &self.parts).finish_non_exhaustive()
+        f.debug_struct("QueryPool").field("operators", &self.operators).finish_non_exhaustive()
     }
 }
 
@@ -63,44 +64,45 @@ impl MemoryPool for QueryPool {
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
-        self.parts.register(consumer);
+        self.operators.register(consumer);
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
-        self.parts.unregister(consumer);
+        self.operators.unregister(consumer);
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
-        self.parts.grow(reservation, additional);
+        self.operators.grow(reservation, additional);
         self.take(additional);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.parts.shrink(reservation, shrink);
+        self.operators.shrink(reservation, shrink);
         let mut taken = self.taken.lock_ignoring_poison();
-        let more = taken.saturating_sub(self.parts.reserved());
-        *taken -= more;
-        self.memory.release(more);
+        // Operators may have reserved more than was taken: then there is nothing to release.
+        let surplus = taken.saturating_sub(self.operators.reserved());
+        *taken -= surplus;
+        self.memory.release(surplus);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         if self.should_spill(reservation, additional) {
-            let who = reservation.consumer().name();
-            return Err(DataFusionError::ResourcesExhausted(format!("{who} should spill what it has")));
+            let consumer = reservation.consumer().name();
+            return Err(DataFusionError::ResourcesExhausted(format!("{consumer} should spill what it has")));
         }
-        self.parts.try_grow(reservation, additional)?;
+        self.operators.try_grow(reservation, additional)?;
         if self.take(additional) {
             return Ok(());
         }
-        self.parts.shrink(reservation, additional);
-        let who = reservation.consumer().name();
+        self.operators.shrink(reservation, additional);
+        let consumer = reservation.consumer().name();
         Err(DataFusionError::ResourcesExhausted(format!(
-            "other queries have what {additional} bytes for {who} would take"
+            "other queries have what {additional} bytes for {consumer} would take"
         )))
     }
 
     fn reserved(&self) -> usize {
-        self.parts.reserved()
+        self.operators.reserved()
     }
 
     fn memory_limit(&self) -> MemoryLimit {

@@ -1,4 +1,4 @@
-//! How large the results of functions can be, before they are made.
+//! Upper bounds for the size of a function's result, computed from its arguments.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,40 +6,42 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    DataType, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
 };
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-/// How large a result may be.
+/// How the size of a function's result depends on its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Growth {
-    /// A text, and how many times it is repeated.
+    /// Arguments: a text, and the number of repetitions.
     Repeat,
-    /// A number of characters is the second argument.
+    /// Arguments: a text, and the number of characters of the result.
     Pad,
-    /// A list from one number or time to another.
+    /// Arguments: the first and the last number or time of a list, and the step.
     Range,
-    /// A value, and how many of it.
+    /// Arguments: a value, and the number of its copies.
     Fill,
-    /// A list, and its new length.
+    /// Arguments: a list, and its new length.
     Resize,
-    /// A text, what is replaced in it, and by what; or by a pattern, which may be between any two characters.
+    /// Arguments: a text, the part to replace, and the replacement.
     Replace,
+    /// As [`Replace`](Growth::Replace), but by a pattern, which may match between any two characters.
     Pattern,
-    /// As large as the arguments together.
+    /// The result is as large as all arguments together.
     Sum,
-    /// The elements of a list as texts, with another between each two.
-    Listed,
-    /// Two characters for each byte.
+    /// The result has the elements of a list as texts, with a separator.
+    Join,
+    /// The result has two characters for each byte.
     Encode,
-    /// A number, after each character or element of one argument was compared with each of the other.
-    Compared,
-    /// A value of another type, which may have a width of its own.
+    /// The result is a number, for which each character or element of one argument is compared with each of the other.
+    Compare,
+    /// The result has another type, whose values may have a fixed width.
     Cast,
 }
 
+/// The functions whose results can be much larger than their arguments, or that take long.
 pub(crate) const FUNCTIONS: &[(&str, Growth)] = &[
     ("repeat", Growth::Repeat),
     ("lpad", Growth::Pad),
@@ -58,31 +60,37 @@ pub(crate) const FUNCTIONS: &[(&str, Growth)] = &[
     ("array_append", Growth::Sum),
     ("array_prepend", Growth::Sum),
     ("make_array", Growth::Sum),
-    ("array_to_string", Growth::Listed),
-    ("levenshtein", Growth::Compared),
-    ("array_has_all", Growth::Compared),
-    ("array_has_any", Growth::Compared),
+    ("array_to_string", Growth::Join),
+    ("levenshtein", Growth::Compare),
+    ("array_has_all", Growth::Compare),
+    ("array_has_any", Growth::Compare),
     ("arrow_cast", Growth::Cast),
     ("arrow_try_cast", Growth::Cast),
 ];
 
-/// The most bytes that each value of a type may take, null or not.
-pub(crate) const WIDEST: u128 = 1 << 16;
+/// The maximum bytes that each value of a type may take, null or not.
+pub(crate) const MAX_VALUE_BYTES: u128 = 1 << 16;
+/// The maximum number of comparisons in a call. They can't be interrupted, and this many take some seconds.
+const MAX_COMPARISONS: u128 = 4_000_000_000;
+const NANOS_PER_DAY: i64 = 86_400_000_000_000;
+/// The days of the shortest month.
+const DAYS_PER_MONTH: i64 = 28;
 
-/// Refuses types whose nulls take memory, where that is too much.
+/// Returns an error for types whose nulls take too much memory.
 pub(crate) fn check_width(data_type: &DataType) -> Result<()> {
-    match width(data_type) {
-        bytes if bytes > WIDEST => {
-            plan_err!("a type of {bytes} bytes for each value, {data_type}; at most {WIDEST} are expected")
-        }
-        _ => Ok(()),
+    let bytes = width(data_type);
+    if bytes > MAX_VALUE_BYTES {
+        return plan_err!(
+            "a type of {bytes} bytes for each value, {data_type}; at most {MAX_VALUE_BYTES} are expected"
+        );
     }
+    Ok(())
 }
 
 /// Returns the bytes that each value of a type takes, null or not; for lists of any length, the bytes of an element.
 pub(crate) fn width(data_type: &DataType) -> u128 {
-    /// Views and offsets, and what other types have instead of a value.
-    const OTHER: u128 = 16;
+    /// The maximum bytes of an offset, a view or whatever else a type has in place of values.
+    const MAX_REFERENCE_BYTES: u128 = 16;
     match data_type {
         DataType::FixedSizeBinary(len) => u128::from(len.max(&0).unsigned_abs()),
         DataType::FixedSizeList(field, len) => {
@@ -94,7 +102,7 @@ pub(crate) fn width(data_type: &DataType) -> u128 {
         DataType::ListView(field) | DataType::LargeListView(field) => field_width(field),
         DataType::Dictionary(_, values) => width(values),
         DataType::RunEndEncoded(_, values) => field_width(values),
-        other => other.primitive_width().map_or(OTHER, |width| width as u128),
+        other => other.primitive_width().map_or(MAX_REFERENCE_BYTES, |width| width as u128),
     }
 }
 
@@ -102,10 +110,7 @@ fn field_width(field: &FieldRef) -> u128 {
     width(field.data_type())
 }
 
-/// The most comparisons of a call, which nothing interrupts: they take some seconds.
-const COMPARISONS: u128 = 4_000_000_000;
-
-/// An argument, whose values are all the same if it is a scalar.
+/// An argument of a call. If it is a scalar, its array has one value for all rows.
 struct Argument {
     array: ArrayRef,
     is_scalar: bool,
@@ -119,64 +124,67 @@ impl Argument {
         })
     }
 
-    fn place(&self, row: usize) -> usize {
+    /// Returns the index in the array of the value for `row`.
+    fn index(&self, row: usize) -> usize {
         if self.is_scalar { 0 } else { row }
     }
 
     /// Returns the bytes of a value; for a list, the bytes of its elements.
     fn bytes(&self, row: usize) -> u128 {
-        let place = self.place(row);
-        bytes_of(&self.array, place..place + 1)
+        let index = self.index(row);
+        bytes_of(&self.array, index..index + 1)
     }
 
-    /// Returns the number of elements of a list, counting the elements of lists in it; `None` for other values.
+    /// Returns the number of elements of a list, including the elements of lists in it; `None` for other values.
     fn elements(&self, row: usize) -> Option<u128> {
-        let place = self.place(row);
-        elements_of(&self.array, place..place + 1).map(|count| count as u128)
+        let index = self.index(row);
+        count_elements(&self.array, index..index + 1).map(|count| count as u128)
     }
 
-    /// The same with values as whole numbers.
-    fn counted(self) -> Result<Argument> {
+    /// Converts the values to integers: times and intervals to nanoseconds.
+    fn into_integers(self) -> Result<Argument> {
         let array = if self.array.data_type().is_integer() {
             cast(&self.array, &DataType::Int64)?
         } else {
-            counts(&self.array)?
+            to_nanoseconds(&self.array)?
         };
         Ok(Argument { array, ..self })
     }
 
-    fn number(&self, row: usize) -> i128 {
-        let place = self.place(row);
-        if self.array.is_null(place) { 0 } else { self.array.as_primitive::<Int64Type>().value(place).into() }
+    /// Returns an integer; zero for null, for which functions return null.
+    fn integer(&self, row: usize) -> i128 {
+        let index = self.index(row);
+        if self.array.is_null(index) { 0 } else { self.array.as_primitive::<Int64Type>().value(index).into() }
     }
 
-    /// The number as a length: a negative one makes nothing.
-    fn count(&self, row: usize) -> u128 {
-        self.number(row).max(0).unsigned_abs()
+    /// Returns an integer as a length. Functions treat a negative one as zero.
+    fn length(&self, row: usize) -> u128 {
+        self.integer(row).max(0).unsigned_abs()
     }
 }
 
-/// Adds up the bytes of `rows` results.
+/// Returns the sum of `bytes(row)` over `rows` rows.
 fn sum_rows(rows: usize, bytes: impl Fn(usize) -> u128) -> u128 {
     (0..rows).map(bytes).fold(0, u128::saturating_add)
 }
 
-/// From the offset of the first of some rows to the one behind the last.
-fn between<O: OffsetSizeTrait>(offsets: &[O], rows: &Range<usize>) -> Range<usize> {
+/// Returns the range of values or bytes that the offsets of `rows` span.
+fn offset_range<O: OffsetSizeTrait>(offsets: &[O], rows: &Range<usize>) -> Range<usize> {
     debug_assert!(rows.start <= rows.end && rows.end < offsets.len(), "rows {rows:?} of {} offsets", offsets.len());
     offsets[rows.start].as_usize()..offsets[rows.end].as_usize()
 }
 
-/// The elements of some lists, which follow each other; `None` for other values and for lists whose elements do not.
+/// Returns the elements of the lists in `rows`, as a range of an array. Returns `None` for other values, and for lists
+/// whose elements are not contiguous.
 fn elements_within(lists: &ArrayRef, rows: &Range<usize>) -> Option<(ArrayRef, Range<usize>)> {
     match lists.data_type() {
         DataType::List(_) => {
             let lists = lists.as_list::<i32>();
-            Some((lists.values().clone(), between(lists.value_offsets(), rows)))
+            Some((lists.values().clone(), offset_range(lists.value_offsets(), rows)))
         }
         DataType::LargeList(_) => {
             let lists = lists.as_list::<i64>();
-            Some((lists.values().clone(), between(lists.value_offsets(), rows)))
+            Some((lists.values().clone(), offset_range(lists.value_offsets(), rows)))
         }
         DataType::FixedSizeList(..) => {
             let lists = lists.as_fixed_size_list();
@@ -187,28 +195,29 @@ fn elements_within(lists: &ArrayRef, rows: &Range<usize>) -> Option<(ArrayRef, R
     }
 }
 
-fn elements_of(array: &ArrayRef, rows: Range<usize>) -> Option<usize> {
-    let (values, within) = elements_within(array, &rows)?;
-    let len = within.len();
-    Some(elements_of(&values, within).unwrap_or(len))
+/// Returns the number of elements of the lists in `rows`, or of the innermost lists in them; `None` for other values.
+fn count_elements(array: &ArrayRef, rows: Range<usize>) -> Option<usize> {
+    let (elements, range) = elements_within(array, &rows)?;
+    let len = range.len();
+    Some(count_elements(&elements, range).unwrap_or(len))
 }
 
-/// Returns the bytes of some rows. A row whose bytes are not known counts as the mean of all rows.
+/// Returns the bytes of the values in `rows`. Where they are not known, a value counts as the mean of all values.
 fn bytes_of(array: &ArrayRef, rows: Range<usize>) -> u128 {
     match array.data_type() {
-        DataType::Utf8 => between(array.as_string::<i32>().value_offsets(), &rows).len() as u128,
-        DataType::LargeUtf8 => between(array.as_string::<i64>().value_offsets(), &rows).len() as u128,
-        DataType::Binary => between(array.as_binary::<i32>().value_offsets(), &rows).len() as u128,
-        DataType::LargeBinary => between(array.as_binary::<i64>().value_offsets(), &rows).len() as u128,
-        DataType::Utf8View => viewed_bytes(&array.as_string_view().views()[rows]),
-        DataType::BinaryView => viewed_bytes(&array.as_binary_view().views()[rows]),
+        DataType::Utf8 => offset_range(array.as_string::<i32>().value_offsets(), &rows).len() as u128,
+        DataType::LargeUtf8 => offset_range(array.as_string::<i64>().value_offsets(), &rows).len() as u128,
+        DataType::Binary => offset_range(array.as_binary::<i32>().value_offsets(), &rows).len() as u128,
+        DataType::LargeBinary => offset_range(array.as_binary::<i64>().value_offsets(), &rows).len() as u128,
+        DataType::Utf8View => view_bytes(&array.as_string_view().views()[rows]),
+        DataType::BinaryView => view_bytes(&array.as_binary_view().views()[rows]),
         DataType::Struct(_) => array.as_struct().columns().iter().map(|column| bytes_of(column, rows.clone())).sum(),
         other => {
-            if let Some((values, within)) = elements_within(array, &rows) {
-                /// The bytes of an offset, a view or a length.
-                const EACH: u128 = 8;
-                let count = within.len() as u128;
-                return bytes_of(&values, within).saturating_add(count.saturating_mul(EACH));
+            if let Some((elements, range)) = elements_within(array, &rows) {
+                /// The bytes of an offset or a length.
+                const OFFSET_BYTES: u128 = 8;
+                let count = range.len() as u128;
+                return bytes_of(&elements, range).saturating_add(count.saturating_mul(OFFSET_BYTES));
             }
             let width = match other.primitive_width() {
                 Some(width) => width,
@@ -219,13 +228,14 @@ fn bytes_of(array: &ArrayRef, rows: Range<usize>) -> u128 {
     }
 }
 
-/// The lower half of a view is its length.
-fn viewed_bytes(views: &[u128]) -> u128 {
+/// Returns the bytes of the texts that views refer to.
+fn view_bytes(views: &[u128]) -> u128 {
+    // The lowest 32 bits of a view are its length.
     views.iter().map(|view| u128::from(*view as u32)).sum()
 }
 
-/// Refuses steps whose parts have different signs: a month later and 30 days earlier may be the same day, and a list of
-/// such days would not end.
+/// Returns an error for steps whose parts have different signs. A month later and 30 days earlier may be the same day,
+/// and a series of such steps would not end.
 fn check_steps(steps: &ArrayRef) -> Result<()> {
     if !matches!(steps.data_type(), DataType::Interval(_)) {
         return Ok(());
@@ -240,29 +250,29 @@ fn check_steps(steps: &ArrayRef) -> Result<()> {
     Ok(())
 }
 
-/// Times as nanoseconds, about. An interval has months of 28 days.
-fn counts(array: &ArrayRef) -> Result<ArrayRef> {
-    const DAY: i64 = 86_400_000_000_000;
+/// Converts times and intervals to nanoseconds. Months count as the shortest one, so that the
+/// length of a series with such steps is not underestimated.
+fn to_nanoseconds(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Interval(_) => {
             let intervals = cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
             let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
             Arc::new(intervals.unary::<_, Int64Type>(|value: IntervalMonthDayNano| {
-                let days = i64::from(value.months) * 28 + i64::from(value.days);
-                days.saturating_mul(DAY).saturating_add(value.nanoseconds)
+                let days = i64::from(value.months) * DAYS_PER_MONTH + i64::from(value.days);
+                days.saturating_mul(NANOS_PER_DAY).saturating_add(value.nanoseconds)
             }))
         }
         DataType::Date32 | DataType::Date64 => {
             let days = cast(&cast(array, &DataType::Date32)?, &DataType::Int32)?;
             let days = cast(&days, &DataType::Int64)?;
-            Arc::new(days.as_primitive::<Int64Type>().unary::<_, Int64Type>(|day| day.saturating_mul(DAY)))
+            Arc::new(days.as_primitive::<Int64Type>().unary::<_, Int64Type>(|day| day.saturating_mul(NANOS_PER_DAY)))
         }
         DataType::Timestamp(unit, _) => {
             let factor = match unit {
-                datafusion::arrow::datatypes::TimeUnit::Second => 1_000_000_000,
-                datafusion::arrow::datatypes::TimeUnit::Millisecond => 1_000_000,
-                datafusion::arrow::datatypes::TimeUnit::Microsecond => 1_000,
-                datafusion::arrow::datatypes::TimeUnit::Nanosecond => 1,
+                TimeUnit::Second => 1_000_000_000,
+                TimeUnit::Millisecond => 1_000_000,
+                TimeUnit::Microsecond => 1_000,
+                TimeUnit::Nanosecond => 1,
             };
             let values = cast(array, &DataType::Int64)?;
             Arc::new(values.as_primitive::<Int64Type>().unary::<_, Int64Type>(|value| value.saturating_mul(factor)))
@@ -271,7 +281,7 @@ fn counts(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Refuses a function that would compare for longer than a query may take.
+/// Returns an error if the function `name` would compare for too long.
 pub(crate) fn check_comparisons(name: &str, args: &ScalarFunctionArgs) -> Result<()> {
     let arguments = args.args.iter().map(Argument::try_new).collect::<Result<Vec<_>>>()?;
     let rows = if arguments.iter().all(|argument| argument.is_scalar) { 1 } else { args.number_rows };
@@ -283,14 +293,14 @@ pub(crate) fn check_comparisons(name: &str, args: &ScalarFunctionArgs) -> Result
         }
         count = count.saturating_add(pairs);
     }
-    if count > COMPARISONS {
-        return exec_err!("{name} would compare {count} times; at most {COMPARISONS} are expected");
+    if count > MAX_COMPARISONS {
+        return exec_err!("{name} would compare {count} times; at most {MAX_COMPARISONS} are expected");
     }
     Ok(())
 }
 
-/// How many bytes a function's result will have, at most.
-pub(crate) fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
+/// Returns the maximum bytes of a function's result.
+pub(crate) fn max_result_bytes(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
     let arguments = args.args.iter().map(Argument::try_new).collect::<Result<Vec<_>>>()?;
     let is_scalar = arguments.iter().all(|argument| argument.is_scalar);
     let rows = if is_scalar { 1 } else { args.number_rows };
@@ -301,51 +311,56 @@ pub(crate) fn predicted(growth: Growth, args: &ScalarFunctionArgs) -> Result<u12
             sum_rows(rows, |row| all.iter().map(|argument| argument.bytes(row)).sum())
         }
         (Growth::Encode, Some(bytes), ..) => sum_rows(rows, |row| bytes.bytes(row).saturating_mul(2)),
-        (Growth::Listed, Some(list), Some(between), other) => {
-            /// The longest text of a number or a time.
-            const LONGEST: u128 = 40;
+        (Growth::Join, Some(list), Some(separator), null_text) => {
+            /// The bytes of the longest text of a number or a time.
+            const MAX_NUMBER_BYTES: u128 = 40;
             sum_rows(rows, |row| {
-                let other = other.as_ref().map_or(0, |other| other.bytes(row));
-                let each = between.bytes(row).saturating_add(other).saturating_add(LONGEST);
-                list.bytes(row).saturating_add(list.elements(row).unwrap_or(1).saturating_mul(each))
+                let null_bytes = null_text.as_ref().map_or(0, |text| text.bytes(row));
+                let element_bytes = separator.bytes(row).saturating_add(null_bytes).saturating_add(MAX_NUMBER_BYTES);
+                let elements = list.elements(row).unwrap_or(1);
+                list.bytes(row).saturating_add(elements.saturating_mul(element_bytes))
             })
         }
         (Growth::Range, Some(first), second, third) => {
-            third.iter().try_for_each(|third| check_steps(&third.array))?;
-            let first = first.counted()?;
-            let second = second.map(Argument::counted).transpose()?;
-            let third = third.map(Argument::counted).transpose()?;
+            if let Some(step) = &third {
+                check_steps(&step.array)?;
+            }
+            let first = first.into_integers()?;
+            let second = second.map(Argument::into_integers).transpose()?;
+            let step = third.map(Argument::into_integers).transpose()?;
             sum_rows(rows, |row| {
                 let (start, stop) = match &second {
-                    Some(second) => (first.number(row), second.number(row)),
-                    None => (0, first.number(row)),
+                    Some(second) => (first.integer(row), second.integer(row)),
+                    None => (0, first.integer(row)),
                 };
-                let step = third.as_ref().map_or(1, |third| third.number(row)).unsigned_abs().max(1);
+                let step = step.as_ref().map_or(1, |step| step.integer(row)).unsigned_abs().max(1);
                 (start.abs_diff(stop) / step).saturating_mul(8)
             })
         }
         (Growth::Repeat | Growth::Fill, Some(value), Some(times), _) => {
-            let times = times.counted()?;
-            sum_rows(rows, |row| value.bytes(row).max(1).saturating_mul(times.count(row)))
+            let times = times.into_integers()?;
+            sum_rows(rows, |row| value.bytes(row).max(1).saturating_mul(times.length(row)))
         }
         (Growth::Pad, Some(_), Some(length), _) => {
-            let length = length.counted()?;
-            sum_rows(rows, |row| length.count(row).saturating_mul(4))
+            let length = length.into_integers()?;
+            // A character has at most four bytes.
+            sum_rows(rows, |row| length.length(row).saturating_mul(4))
         }
         (Growth::Resize, Some(_), Some(length), value) => {
-            let length = length.counted()?;
+            let length = length.into_integers()?;
             sum_rows(rows, |row| {
                 let width = value.as_ref().map_or(8, |value| value.bytes(row)).max(8);
-                length.count(row).saturating_mul(width)
+                length.length(row).saturating_mul(width)
             })
         }
         (Growth::Replace, Some(text), Some(from), Some(to)) => sum_rows(rows, |row| {
-            let places = text.bytes(row) / from.bytes(row).max(1) + 1;
-            text.bytes(row) + places.saturating_mul(to.bytes(row))
+            let max_matches = text.bytes(row) / from.bytes(row).max(1) + 1;
+            text.bytes(row) + max_matches.saturating_mul(to.bytes(row))
         }),
-        (Growth::Pattern, Some(text), _, Some(to)) => {
-            sum_rows(rows, |row| text.bytes(row) + (text.bytes(row) + 1).saturating_mul(to.bytes(row)))
-        }
+        (Growth::Pattern, Some(text), _, Some(to)) => sum_rows(rows, |row| {
+            let max_matches = text.bytes(row) + 1;
+            text.bytes(row) + max_matches.saturating_mul(to.bytes(row))
+        }),
         _ => 0,
     })
 }

@@ -1,113 +1,121 @@
-//! [`ResultBudget`]: the memory for results of functions, which DataFusion's pool does not know: it has what sorts,
-//! joins and groups keep.
+//! [`ResultBudget`]: limits the memory for results of functions, as DataFusion's memory pool accounts only for what
+//! sorts, joins and groups retain.
 
-use arrowwood::mapping::MutexExt;
 use std::fmt;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arrowwood::mapping::MutexExt;
 use datafusion::error::{DataFusionError, Result};
 
-/// Results below this are made without a look at the process.
-const SMALL: u128 = 1 << 20;
-/// The bytes that a program takes before it answers anything.
-const OWN: u64 = 512 << 20;
+/// Results of fewer bytes are allowed without a check.
+const MIN_CHECKED_BYTES: u128 = 1 << 20;
+/// The memory of the process that is not for queries.
+const BASE_BYTES: u64 = 512 << 20;
+/// The memory of the process that is for queries, as a multiple of the memory of one query.
+const QUERY_MEMORY_FACTOR: u64 = 4;
 
-/// The bytes that the process is taken to have where the system does not say.
+/// The memory that the process is assumed to use where the system does not report it.
 pub(crate) const UNKNOWN_BYTES: u64 = 0;
 
-/// The most memory of its own that the process may have when a large result is made.
+/// The maximum anonymous memory of the process, checked before a function makes a large result.
 #[derive(Debug, Default)]
 pub(crate) struct ResultBudget {
-    bytes: AtomicU64,
+    max_process_bytes: AtomicU64,
     /// The bytes of results that are being made.
     reserved: AtomicU64,
-    /// A source of more memory, where the budget does not depend on queries alone.
+    /// A source of more memory; `None` if the budget depends on the memory of queries alone.
     source: Mutex<Option<Arc<dyn MemorySource>>>,
 }
 
 /// A source of memory for a process.
 pub(crate) trait MemorySource: fmt::Debug + Send + Sync {
-    /// The most that the process may have, after so many more bytes were asked for. `None` if it does not get them.
-    fn more(&self, bytes: u64) -> Option<u64>;
+    /// Requests `bytes` more, and returns the maximum memory of the process from now on. Returns `None` if refused.
+    fn request(&self, bytes: u64) -> Option<u64>;
 }
 
-/// The memory for a result, until it is made and the process has it.
+/// Memory reserved for a result until it is made, and then counts as memory of the process.
 #[derive(Debug)]
-pub(crate) struct Reservation<'a>(&'a AtomicU64, u64);
+pub(crate) struct Reservation<'a> {
+    reserved: &'a AtomicU64,
+    bytes: u64,
+}
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        let reserved = self.0.fetch_sub(self.1, Ordering::Relaxed);
-        debug_assert!(reserved >= self.1, "{} bytes are released of {reserved}", self.1);
+        let reserved = self.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(reserved >= self.bytes, "{} bytes are released of {reserved}", self.bytes);
     }
 }
 
 impl ResultBudget {
-    /// Sets the budget for queries of `bytes`, unless it has a source.
+    /// Sets the budget for queries with `bytes` of memory each, unless it has a source.
     pub fn set_query_memory(&self, bytes: usize) {
         if self.source.lock_ignoring_poison().is_some() {
             return;
         }
-        self.bytes.store(OWN.saturating_add((bytes as u64).saturating_mul(4)), Ordering::Relaxed);
+        let max_bytes = BASE_BYTES.saturating_add((bytes as u64).saturating_mul(QUERY_MEMORY_FACTOR));
+        self.max_process_bytes.store(max_bytes, Ordering::Relaxed);
     }
 
-    /// Sets the budget to `bytes`, and takes more from `source`, whatever queries may have.
+    /// Sets the budget to `bytes` and a source of more, independent of the memory of queries.
     pub fn set_source(&self, bytes: u64, source: Arc<dyn MemorySource>) {
-        self.bytes.store(bytes, Ordering::Relaxed);
+        self.max_process_bytes.store(bytes, Ordering::Relaxed);
         *self.source.lock_ignoring_poison() = Some(source);
     }
 
-    /// Asks the source for more. Returns false if there is no more.
+    /// Requests `bytes` more from the source. Returns false if there is no source or it refuses.
     fn grow(&self, bytes: u64) -> bool {
         let source = self.source.lock_ignoring_poison().clone();
-        let Some(max_bytes) = source.and_then(|source| source.more(bytes)) else { return false };
-        self.bytes.store(max_bytes, Ordering::Relaxed);
+        let Some(max_bytes) = source.and_then(|source| source.request(bytes)) else { return false };
+        self.max_process_bytes.store(max_bytes, Ordering::Relaxed);
         true
     }
 
-    /// Reserves memory for a result, so that several at once don't take the same.
+    /// Reserves memory for a result of the function `name`, so that results made at the same time do not rely on the same
+    /// memory.
     pub fn reserve(&self, bytes: u128, name: &str) -> Result<Reservation<'_>> {
-        if bytes < SMALL {
-            return Ok(Reservation(&self.reserved, 0));
+        if bytes < MIN_CHECKED_BYTES {
+            return Ok(Reservation { reserved: &self.reserved, bytes: 0 });
         }
-        let wanted = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let mut reserved = self.try_reserve(wanted);
-        if let Err(left) = reserved {
-            assert!(left < wanted, "{wanted} bytes were refused though {left} are left");
-            if self.grow(wanted - left) {
-                reserved = self.try_reserve(wanted);
+        let requested = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let mut reservation = self.try_reserve(requested);
+        if let Err(free) = reservation {
+            assert!(free < requested, "{requested} bytes were refused though {free} are free");
+            if self.grow(requested - free) {
+                reservation = self.try_reserve(requested);
             }
         }
-        reserved.map_err(|left| {
-            DataFusionError::ResourcesExhausted(format!("{name} would make {bytes} bytes, and there are {left} left"))
+        reservation.map_err(|free| {
+            DataFusionError::ResourcesExhausted(format!("{name} would make {bytes} bytes, and there are {free} left"))
         })
     }
 
-    /// Reserves `wanted` bytes; or returns how many are left, which are fewer.
-    fn try_reserve(&self, wanted: u64) -> Result<Reservation<'_>, u64> {
+    /// Reserves `requested` bytes, or returns the number of free bytes as the error.
+    fn try_reserve(&self, requested: u64) -> Result<Reservation<'_>, u64> {
         let used = anonymous_memory().unwrap_or(UNKNOWN_BYTES);
-        let free = self.bytes.load(Ordering::Relaxed).saturating_sub(used);
+        // The process may already use more than its budget.
+        let free = self.max_process_bytes.load(Ordering::Relaxed).saturating_sub(used);
         let updated = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
-            (wanted <= free.saturating_sub(reserved)).then(|| reserved + wanted)
+            (requested <= free.saturating_sub(reserved)).then(|| reserved + requested)
         });
         match updated {
-            Ok(_) => Ok(Reservation(&self.reserved, wanted)),
+            Ok(_) => Ok(Reservation { reserved: &self.reserved, bytes: requested }),
             Err(reserved) => Err(free.saturating_sub(reserved)),
         }
     }
 }
 
-/// Returns the bytes of memory that the process has apart from files; `None` where the system does not say.
+/// Returns the bytes of anonymous memory of the process, or `None` where the system does not report them.
 pub(crate) fn anonymous_memory() -> Option<u64> {
     status_bytes("RssAnon:")
 }
 
-/// Returns the bytes that the process has of a kind of memory; `None` where the system does not say.
-pub(crate) fn status_bytes(kind: &str) -> Option<u64> {
+/// Returns a size in bytes from `/proc/self/status`, or `None` where the system does not report it.
+pub(crate) fn status_bytes(field: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(kind))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
@@ -116,36 +124,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_made_at_the_same_time_share_the_memory() {
+    fn concurrent_results_share_the_budget() {
         let budget = ResultBudget::default();
         budget.set_query_memory(1 << 40);
-        let half = u128::from(budget.bytes.load(Ordering::Relaxed)) / 5 * 3;
-        let first = budget.reserve(half, "repeat").unwrap();
-        let error = budget.reserve(half, "repeat").unwrap_err();
+        let three_fifths = u128::from(budget.max_process_bytes.load(Ordering::Relaxed)) / 5 * 3;
+        let first = budget.reserve(three_fifths, "repeat").unwrap();
+        let error = budget.reserve(three_fifths, "repeat").unwrap_err();
         assert!(error.to_string().contains("repeat would make"), "{error}");
         drop(first);
-        drop(budget.reserve(half, "repeat").unwrap());
+        drop(budget.reserve(three_fifths, "repeat").unwrap());
         assert_eq!(budget.reserved.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn a_source_is_asked_for_what_is_missing() {
+    fn missing_memory_is_requested_from_the_source() {
         #[derive(Debug)]
-        struct LimitedSource(AtomicU64);
+        struct LimitedSource {
+            granted: AtomicU64,
+        }
 
         impl MemorySource for LimitedSource {
-            fn more(&self, bytes: u64) -> Option<u64> {
-                let all = self.0.load(Ordering::Relaxed) + bytes;
-                (all < 2 << 40).then(|| {
-                    self.0.store(all, Ordering::Relaxed);
-                    all
-                })
+            fn request(&self, bytes: u64) -> Option<u64> {
+                let total = self.granted.load(Ordering::Relaxed) + bytes;
+                if total >= 2 << 40 {
+                    return None;
+                }
+                self.granted.store(total, Ordering::Relaxed);
+                Some(total)
             }
         }
 
         let budget = ResultBudget::default();
-        budget.set_source(1 << 40, Arc::new(LimitedSource(AtomicU64::new(1 << 40))));
-        // The memory of queries does not matter next to a source.
+        budget.set_source(1 << 40, Arc::new(LimitedSource { granted: AtomicU64::new(1 << 40) }));
+        // Has no effect, as there is a source.
         budget.set_query_memory(0);
         let first = budget.reserve(1 << 40, "repeat").unwrap();
         assert!(budget.reserve(1 << 40, "repeat").is_err());

@@ -1,4 +1,5 @@
-//! Plans as a server runs them: with an end, and with the rows of files counted at their size.
+//! Prepares plans for a server: they can be cancelled, and mapped rows count at their own size in the memory of
+//! operators.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -20,10 +21,10 @@ use datafusion::physical_plan::joins::{
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::cancel_token::CancelToken;
-use crate::scan::Scan;
+use crate::scan::{Scan, ScanOptions};
 
-/// Operators that pass rows on and keep none.
-const STREAMING: &[&str] = &[
+/// Operators that retain no rows.
+const STREAMING_OPERATORS: &[&str] = &[
     "ArrowwoodPart",
     "ArrowwoodScan",
     "CoalescePartitionsExec",
@@ -33,16 +34,18 @@ const STREAMING: &[&str] = &[
     "LocalLimitExec",
     "ProjectionExec",
 ];
-/// The operators of [`STREAMING`] that compute nothing from rows.
-const PASSING: &[&str] =
+/// The operators of [`STREAMING_OPERATORS`] that compute nothing from rows.
+const PASSING_OPERATORS: &[&str] =
     &["ArrowwoodScan", "CoalescePartitionsExec", "CooperativeExec", "GlobalLimitExec", "LocalLimitExec"];
 
-/// The plan as a server runs it. Scans and joins end after `stop`: joins of DataFusion check nothing as long as they
-/// find nothing. Joins make room for other tasks after each batch, as scans do. Rows of files in the memory of
-/// operators count at their size.
-pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result<Arc<dyn ExecutionPlan>> {
-    let is_whole = passes_rows_on(&plan)?;
-    let plan = stopped(plan, stop, is_whole)?;
+/// Prepares a plan for a server: scans and joins end when `cancel` says so, joins yield to other tasks after each
+/// batch, and rows of files count at their own size in the memory of operators.
+pub(crate) fn prepare_for_serving(
+    plan: Arc<dyn ExecutionPlan>,
+    cancel: &CancelToken,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let is_unsliced = only_passes_rows(&plan)?;
+    let plan = make_cancellable(plan, cancel, is_unsliced)?;
     plan.transform_up(|node| {
         if !node.name().contains("Join") && node.name() != "UnnestExec" {
             return Ok(Transformed::no(node));
@@ -52,68 +55,76 @@ pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result
     .data()
 }
 
-/// The plan, node for node, with scans and joins that end after `stop`. With `is_whole`, scans return as many rows in a
-/// batch as they read at once.
-pub(crate) fn stopped(
+/// Replaces the scans and joins of a plan, node for node, with ones that end when `cancel` says so. DataFusion's joins
+/// check nothing as long as no rows match.
+///
+/// With `is_unsliced`, scans return as many rows in a batch as they read at once.
+pub(crate) fn make_cancellable(
     plan: Arc<dyn ExecutionPlan>,
-    stop: &CancelToken,
-    is_whole: bool,
+    cancel: &CancelToken,
+    is_unsliced: bool,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let is_counted = keeps_rows(&plan)?;
+    let options = ScanOptions { cancel: cancel.clone(), has_exact_buffers: retains_rows(&plan)?, is_unsliced };
     plan.transform_up(|node| {
         if let Some(scan) = node.downcast_ref::<Scan>() {
-            let scan = scan.served(stop.clone(), is_counted, is_whole);
+            let scan = scan.with_options(options.clone());
             return Ok(Transformed::yes(Arc::new(scan) as Arc<dyn ExecutionPlan>));
         }
-        Ok(stopping(&node, stop)?.map_or(Transformed::no(node), Transformed::yes))
+        Ok(match cancellable_join(&node, cancel)? {
+            Some(join) => Transformed::yes(join),
+            None => Transformed::no(node),
+        })
     })
     .data()
 }
 
-/// Returns true if operators of the plan keep rows, and account of them.
-pub(crate) fn keeps_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    plan.exists(|node| Ok(!STREAMING.contains(&node.name())))
+/// Returns true if operators of the plan retain rows, and account for their memory.
+pub(crate) fn retains_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    plan.exists(|node| Ok(!STREAMING_OPERATORS.contains(&node.name())))
 }
 
-/// Returns true if all steps of a plan return rows as they come, and compute nothing from them.
-pub(crate) fn passes_rows_on(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    Ok(!plan.exists(|node| Ok(!passes(node)))?)
+/// Returns true if all operators of a plan pass rows on as they come, and compute nothing from them.
+pub(crate) fn only_passes_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    Ok(!plan.exists(|node| Ok(!is_passing_operator(node)))?)
 }
 
-/// Returns true if a step returns rows as they come, at most with fewer columns.
-fn passes(node: &Arc<dyn ExecutionPlan>) -> bool {
+/// Returns true if an operator passes rows on as they come, though perhaps with fewer columns.
+fn is_passing_operator(node: &Arc<dyn ExecutionPlan>) -> bool {
     match node.downcast_ref::<ProjectionExec>() {
-        Some(projection) => projection.expr().iter().all(|shown| shown.expr.is::<Column>()),
-        None => PASSING.contains(&node.name()),
+        Some(projection) => projection.expr().iter().all(|output| output.expr.is::<Column>()),
+        None => PASSING_OPERATORS.contains(&node.name()),
     }
 }
 
-/// A join with a condition that fails after `stop`; `None` for other steps.
-fn stopping(node: &Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+/// Returns the join with a condition that fails after cancellation; `None` for other operators.
+fn cancellable_join(node: &Arc<dyn ExecutionPlan>, cancel: &CancelToken) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>()
         && let Some(filter) = join.filter()
     {
-        return HashJoinExecBuilder::from(join).with_filter(Some(stopping_filter(filter, stop))).build_exec().map(Some);
+        let filter = cancellable_filter(filter, cancel);
+        return HashJoinExecBuilder::from(join).with_filter(Some(filter)).build_exec().map(Some);
     }
     if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>()
         && let Some(filter) = join.filter()
     {
-        let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(stopping_filter(filter, stop))).build()?;
-        return Ok(Some(Arc::new(join)));
+        let filter = cancellable_filter(filter, cancel);
+        return Ok(Some(Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(Some(filter)).build()?)));
     }
     Ok(None)
 }
 
-fn stopping_filter(filter: &JoinFilter, stop: &CancelToken) -> JoinFilter {
-    let condition = CancellableExpr { condition: filter.expression().clone(), stop: stop.clone() };
+fn cancellable_filter(filter: &JoinFilter, cancel: &CancelToken) -> JoinFilter {
+    let condition = CancellableExpr { condition: filter.expression().clone(), cancel: cancel.clone() };
     JoinFilter::new(Arc::new(condition), filter.column_indices().to_vec(), filter.schema().clone())
 }
 
-/// A condition, until the end of the query.
+/// A condition whose evaluation fails after cancellation.
+///
+/// Two of them are equal if their conditions are.
 #[derive(Debug)]
 struct CancellableExpr {
     condition: Arc<dyn PhysicalExpr>,
-    stop: CancelToken,
+    cancel: CancelToken,
 }
 
 impl PartialEq for CancellableExpr {
@@ -138,7 +149,7 @@ impl fmt::Display for CancellableExpr {
 
 impl PhysicalExpr for CancellableExpr {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        self.stop.check()?;
+        self.cancel.check()?;
         self.condition.evaluate(batch)
     }
 
@@ -152,7 +163,7 @@ impl PhysicalExpr for CancellableExpr {
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
         let condition = children.into_iter().next().unwrap_or_else(|| self.condition.clone());
-        Ok(Arc::new(CancellableExpr { condition, stop: self.stop.clone() }))
+        Ok(Arc::new(CancellableExpr { condition, cancel: self.cancel.clone() }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,22 +181,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn joins_that_find_nothing_end_with_the_time_of_the_query() {
+    async fn joins_without_matches_are_cancelled() {
         let context = SessionContext::new();
         let numbers = "(select value as n from generate_series(1, 3000))";
-        let joins = [
+        for sql in [
             format!("select * from {numbers} a join {numbers} b on a.n + b.n < 0"),
             format!("select * from {numbers} a join {numbers} b on a.n % 2 = b.n % 2 and a.n + b.n < 0"),
-        ];
-        for sql in joins {
-            let run = async |time: Duration| {
-                let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
-                collect(stopped(plan, &CancelToken::after(time), false).unwrap(), context.task_ctx()).await
-            };
-            let found = run(Duration::from_secs(3600)).await.unwrap();
-            assert!(found.iter().all(|batch| batch.num_rows() == 0), "{sql}");
-            let ended = run(Duration::ZERO).await.unwrap_err().to_string();
-            assert!(ended.contains("--query-timeout"), "{sql}: {ended}");
+        ] {
+            let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+            let in_time = make_cancellable(plan, &CancelToken::after(Duration::from_secs(3600)), false).unwrap();
+            let batches = collect(in_time, context.task_ctx()).await.unwrap();
+            assert!(batches.iter().all(|batch| batch.num_rows() == 0), "{sql}");
+
+            let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+            let too_late = make_cancellable(plan, &CancelToken::after(Duration::ZERO), false).unwrap();
+            let error = collect(too_late, context.task_ctx()).await.unwrap_err().to_string();
+            assert!(error.contains("--query-timeout"), "{sql}: {error}");
         }
     }
 }

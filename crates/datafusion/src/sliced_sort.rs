@@ -1,10 +1,12 @@
-//! Sorts that fit into the memory of a query, however wide rows are: [`sliced`] has them keep no more of a batch than
-//! they can write to a file and merge, and [`rows_at_once`] says how many rows of files are that much.
+//! Keeps sorts within the memory of a query, however wide rows are.
+//!
+//! A sort has to retain whole batches until it spills and merges them. [`slice_sort_inputs`] cuts the batches that sorts
+//! receive to a size that they can handle, and [`max_batch_rows`] limits the rows that scans return in a batch.
 
-use arrowwood::mapping::MutexExt;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use arrowwood::mapping::MutexExt;
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -23,67 +25,73 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::exact_size::BufferOrigin;
+use crate::exact_size::{BufferOrigin, DictionaryCache};
 use crate::result_bounds::width;
 use crate::scan::Scan;
 
-/// The part of its memory that a sort may keep of one batch: it counts batches twice, and merges several.
-const PART: usize = 32;
-/// Batches of fewer bytes are not cut.
-const LEAST: usize = 16 << 10;
+/// A batch may take one part in so many of a sort's memory, as a sort counts batches twice and merges several.
+const BATCH_MEMORY_DIVISOR: usize = 32;
+/// Batches of at most so many bytes are not cut.
+const MIN_SLICE_BYTES: usize = 16 << 10;
+/// The number of rows that the width of a batch's rows is estimated from.
+const SAMPLE_ROWS: usize = 256;
 
-/// How many bytes a batch of `plan` may have, in a query of `most` bytes.
-fn bytes_at_once(plan: &Arc<dyn ExecutionPlan>, most: usize) -> usize {
+/// Returns the maximum bytes of a batch of `plan`, in a query with `query_bytes` of memory.
+fn max_batch_bytes(plan: &Arc<dyn ExecutionPlan>, query_bytes: usize) -> usize {
     let partitions = plan.output_partitioning().partition_count().max(1);
-    (most / PART / partitions).max(LEAST)
+    (query_bytes / BATCH_MEMORY_DIVISOR / partitions).max(MIN_SLICE_BYTES)
 }
 
-/// Returns how many rows a batch may have, at most `size`, so that the rows of the files that `plan` reads take no more
-/// than a sort may keep, before and after a condition.
-pub(crate) fn rows_at_once(plan: &Arc<dyn ExecutionPlan>, size: usize, most: usize) -> Result<usize> {
-    let mut rows = size;
+/// Returns the number of rows of a batch, at most `batch_rows`, with which the batches of scans and projections in
+/// `plan` fit into the memory of a sort, before and after filters.
+pub(crate) fn max_batch_rows(plan: &Arc<dyn ExecutionPlan>, batch_rows: usize, query_bytes: usize) -> Result<usize> {
+    let mut rows = batch_rows;
     plan.apply(|node| {
         if let Some(scan) = node.downcast_ref::<Scan>() {
-            let fitting = bytes_at_once(node, most) as u64 / scan.width()?.max(1);
-            rows = rows.min(usize::try_from(fitting).unwrap_or(usize::MAX));
+            let fitting_rows = max_batch_bytes(node, query_bytes) as u64 / scan.row_width()?.max(1);
+            rows = rows.min(usize::try_from(fitting_rows).unwrap_or(usize::MAX));
         }
         if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-            rows = rows.min(bytes_at_once(node, most) / computed_width(projection).max(1));
+            rows = rows.min(max_batch_bytes(node, query_bytes) / computed_row_width(projection).max(1));
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(rows.max(1))
 }
 
-/// About how many bytes a row takes of what a projection computes. Texts are counted where they are made, and
-/// [constants](crate::constants) for themselves.
-fn computed_width(projection: &ProjectionExec) -> usize {
-    let schema = projection.schema();
-    let shown = projection.expr().iter().zip(schema.fields());
-    let computed = shown.filter(|(shown, _)| !shown.expr.is::<Column>() && !shown.expr.is::<Literal>());
-    computed.map(|(_, field)| usize::try_from(width(field.data_type())).unwrap_or(usize::MAX)).sum()
+/// Estimates the bytes of a row that a projection computes. Texts are counted where functions make them, and literals
+/// in [`constants`](crate::constants).
+fn computed_row_width(projection: &ProjectionExec) -> usize {
+    let mut row_width = 0;
+    for (output, field) in projection.expr().iter().zip(projection.schema().fields()) {
+        if !output.expr.is::<Column>() && !output.expr.is::<Literal>() {
+            row_width += usize::try_from(width(field.data_type())).unwrap_or(usize::MAX);
+        }
+    }
+    row_width
 }
 
-/// The plan with sorts that keep no more of a batch than a part of `most`.
-pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>, most: usize) -> Result<Arc<dyn ExecutionPlan>> {
+/// Wraps the sorts of a plan in [`SlicedSortExec`].
+pub(crate) fn slice_sort_inputs(plan: Arc<dyn ExecutionPlan>, query_bytes: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(Transformed::no(node)) };
-        let bytes = bytes_at_once(sort.input(), most);
-        Ok(Transformed::yes(Arc::new(SlicedSortExec { sort: node, bytes }) as Arc<dyn ExecutionPlan>))
+        let max_bytes = max_batch_bytes(sort.input(), query_bytes);
+        Ok(Transformed::yes(Arc::new(SlicedSortExec { sort: node, max_bytes }) as Arc<dyn ExecutionPlan>))
     })
     .data()
 }
 
-/// A sort that gets batches of many bytes as several, and writes such of no more rows than these have.
+/// A sort whose input batches are cut into slices of at most `max_bytes`, and whose output batches have no more rows
+/// than such a slice.
 #[derive(Debug)]
 struct SlicedSortExec {
     sort: Arc<dyn ExecutionPlan>,
-    bytes: usize,
+    max_bytes: usize,
 }
 
 impl DisplayAs for SlicedSortExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ArrowwoodSliced: bytes={}", self.bytes)
+        write!(f, "ArrowwoodSliced: bytes={}", self.max_bytes)
     }
 }
 
@@ -113,57 +121,60 @@ impl ExecutionPlan for SlicedSortExec {
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let Ok([sort]) = <[_; 1]>::try_from(children) else { return internal_err!("batches are cut for one sort") };
-        Ok(Arc::new(SlicedSortExec { sort, bytes: self.bytes }))
+        Ok(Arc::new(SlicedSortExec { sort, max_bytes: self.max_bytes }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Some(sort) = self.sort.downcast_ref::<SortExec>() else {
             return internal_err!("batches are cut for a sort");
         };
-        let mut batches = sort.input().execute(partition, context.clone())?;
-        let properties = sort.input().properties().clone();
+        let mut input = sort.input().execute(partition, context.clone())?;
+        let input_properties = sort.input().properties().clone();
         let sort = self.sort.clone();
-        let bytes = self.bytes;
-        let begun = async move {
-            let first = batches.next().await.transpose()?;
-            let rows = first.as_ref().map_or(Ok(usize::MAX), |first| rows_within(first, bytes))?;
-            let schema = batches.schema();
-            let all = stream::iter(first.map(Ok)).chain(batches);
-            let slices = all.flat_map(move |batch| stream::iter(slices(batch, bytes)));
+        let max_bytes = self.max_bytes;
+        let start = async move {
+            let first = input.next().await.transpose()?;
+            let slice_rows = match &first {
+                Some(first) => fitting_rows(first, max_bytes)?,
+                None => usize::MAX,
+            };
+            let schema = input.schema();
+            let batches = stream::iter(first.map(Ok)).chain(input);
+            let slices = batches.flat_map(move |batch| stream::iter(slices(batch, max_bytes)));
             let slices: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, slices));
-            let input = OnceExec { properties, batches: Mutex::new(Some(slices)) };
-            let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            let sort = sort.replace_children(vec![Arc::new(input)], kept)?;
-            let size = context.session_config().batch_size().min(rows);
-            let config = context.session_config().clone().with_batch_size(size);
-            // A plan that runs needs no functions of the session.
+            let input = StartedExec { properties: input_properties, batches: Mutex::new(Some(slices)) };
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            let sort = sort.replace_children(vec![Arc::new(input)], options)?;
+            let batch_rows = context.session_config().batch_size().min(slice_rows);
+            let config = context.session_config().clone().with_batch_size(batch_rows);
+            // Functions are resolved when a plan is made, so that this context needs none.
             let context = TaskContext::default().with_session_config(config).with_runtime(context.runtime_env());
             sort.execute(partition, Arc::new(context))
         };
-        let sorted = stream::once(Box::pin(begun)).try_flatten();
+        let sorted = stream::once(Box::pin(start)).try_flatten();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), sorted))))
     }
 }
 
-/// The stream of a step that has begun.
-struct OnceExec {
+/// An operator that was started already: hands its stream on once.
+struct StartedExec {
     properties: Arc<PlanProperties>,
     batches: Mutex<Option<SendableRecordBatchStream>>,
 }
 
-impl fmt::Debug for OnceExec {
+impl fmt::Debug for StartedExec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Once")
+        f.write_str("StartedExec")
     }
 }
 
-impl DisplayAs for OnceExec {
+impl DisplayAs for StartedExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ArrowwoodOnce")
     }
 }
 
-impl ExecutionPlan for OnceExec {
+impl ExecutionPlan for StartedExec {
     fn name(&self) -> &str {
         "ArrowwoodOnce"
     }
@@ -193,46 +204,51 @@ impl ExecutionPlan for OnceExec {
     }
 }
 
-/// How many rows like the first ones of a batch are so many bytes.
-fn rows_within(batch: &RecordBatch, most: usize) -> Result<usize> {
-    const FEW: usize = 256;
-    let few = counted(&batch.slice(0, batch.num_rows().min(FEW)))?;
-    let width = bytes_of(&few) / few.num_rows().max(1);
-    Ok((most / width.max(1)).max(1))
+/// Returns the number of rows that take at most `max_bytes`, if they are as wide as the first ones of a batch.
+fn fitting_rows(batch: &RecordBatch, max_bytes: usize) -> Result<usize> {
+    let sample = copy_slice(&batch.slice(0, batch.num_rows().min(SAMPLE_ROWS)))?;
+    let row_width = batch_bytes(&sample) / sample.num_rows().max(1);
+    Ok((max_bytes / row_width.max(1)).max(1))
 }
 
-/// The slices of a batch of more than `most` bytes, each made when it is taken.
-fn slices(batch: Result<RecordBatch>, most: usize) -> impl Iterator<Item = Result<RecordBatch>> {
-    let cut = batch.map(|batch| cut(&batch, most).ok_or(batch));
-    let (slices, whole) = match cut {
-        Ok(Ok(slices)) => (slices, None),
-        Ok(Err(batch)) => (Vec::new(), Some(Ok(batch))),
-        Err(e) => (Vec::new(), Some(Err(e))),
-    };
-    slices.into_iter().map(|slice| counted(&slice)).chain(whole)
+/// Returns a batch as slices of at most `max_bytes`, each copied when it is taken, or as it is if it is small enough.
+fn slices(batch: Result<RecordBatch>, max_bytes: usize) -> impl Iterator<Item = Result<RecordBatch>> {
+    let mut slices = Vec::new();
+    let mut unsliced = None;
+    match batch {
+        Err(e) => unsliced = Some(Err(e)),
+        Ok(batch) => match cut_batch(&batch, max_bytes) {
+            Some(cut) => slices = cut,
+            None => unsliced = Some(Ok(batch)),
+        },
+    }
+    slices.into_iter().map(|slice| copy_slice(&slice)).chain(unsliced)
 }
 
-/// Copies a slice, so that an operator that keeps it keeps nothing else.
-fn counted(slice: &RecordBatch) -> Result<RecordBatch> {
-    Ok(BufferOrigin::Owned.counted(slice)?)
+/// Copies a slice, so that an operator that retains it does not retain the whole batch.
+fn copy_slice(slice: &RecordBatch) -> Result<RecordBatch> {
+    Ok(BufferOrigin::Owned.with_exact_buffers(slice, &mut DictionaryCache::default())?)
 }
 
-/// A batch of more than `most` bytes as slices.
-fn cut(batch: &RecordBatch, most: usize) -> Option<Vec<RecordBatch>> {
+/// Cuts a batch of more than `max_bytes` into slices. Returns `None` for smaller batches.
+fn cut_batch(batch: &RecordBatch, max_bytes: usize) -> Option<Vec<RecordBatch>> {
     let rows = batch.num_rows();
-    let bytes = bytes_of(batch);
-    if bytes <= most || rows < 2 {
+    let bytes = batch_bytes(batch);
+    if bytes <= max_bytes || rows < 2 {
         return None;
     }
-    let size = rows.div_ceil(bytes.div_ceil(most)).max(1);
-    let slices: Vec<_> = (0..rows).step_by(size).map(|start| batch.slice(start, size.min(rows - start))).collect();
+    let slice_rows = rows.div_ceil(bytes.div_ceil(max_bytes)).max(1);
+    let mut slices = Vec::with_capacity(rows.div_ceil(slice_rows));
+    for start in (0..rows).step_by(slice_rows) {
+        slices.push(batch.slice(start, slice_rows.min(rows - start)));
+    }
     let count: usize = slices.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(count, rows, "the slices of a batch have all of its rows");
     Some(slices)
 }
 
-/// The bytes of a batch. The values of a dictionary belong to all batches.
-fn bytes_of(batch: &RecordBatch) -> usize {
+/// Returns the bytes of a batch without the values of dictionaries, which all batches share.
+fn batch_bytes(batch: &RecordBatch) -> usize {
     let mut bytes = 0;
     for column in batch.columns() {
         bytes += match column.data_type() {
@@ -252,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_are_cut_to_their_bytes() {
+    fn large_batches_are_cut_into_slices() {
         let words: Vec<String> = (0..1000).map(|n| format!("{n:0>1000}")).collect();
         let columns: [ArrayRef; 2] = [
             Arc::new(words.iter().map(Some).collect::<StringArray>()),
@@ -260,14 +276,15 @@ mod tests {
         ];
         for column in columns {
             let batch = RecordBatch::try_from_iter([("word", column)]).unwrap();
-            let slices: Vec<_> = cut(&batch, 100_000).unwrap().iter().map(|slice| counted(slice).unwrap()).collect();
+            let slices = cut_batch(&batch, 100_000).unwrap();
+            let slices: Vec<_> = slices.iter().map(|slice| copy_slice(slice).unwrap()).collect();
             assert!(slices.len() >= 10);
-            assert!(slices.iter().all(|slice| bytes_of(slice) < 120_000));
+            assert!(slices.iter().all(|slice| batch_bytes(slice) < 120_000));
             assert_eq!(concat_batches(&batch.schema(), &slices).unwrap(), batch);
         }
-        // Values that all batches have make none of them larger.
+        // The values of a dictionary do not count, as all batches share them.
         let words: DictionaryArray<Int32Type> = words.iter().map(String::as_str).collect();
         let batch = RecordBatch::try_from_iter([("word", Arc::new(words) as ArrayRef)]).unwrap();
-        assert!(cut(&batch, 100_000).is_none());
+        assert!(cut_batch(&batch, 100_000).is_none());
     }
 }

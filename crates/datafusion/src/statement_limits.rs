@@ -1,5 +1,6 @@
-//! How large a statement may be. DataFusion plans chains of operators by recursion, and in a time that grows with their
-//! square; neither can be interrupted.
+//! Limits the size of statements.
+//!
+//! DataFusion plans chains of operators by recursion and in quadratic time, and planning can't be interrupted.
 
 use datafusion::common::plan_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -9,45 +10,48 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-/// The most operators and keywords.
-const OPERATORS: usize = 2_000;
-/// The most operators that compute: a chain of these takes the longest, about a second.
-const COMPUTING: usize = 1_000;
-/// The most mentions of tables.
-const TABLES: usize = 64;
+/// The maximum number of operators and keywords.
+const MAX_OPERATORS: usize = 2_000;
+/// The maximum number of operators other than comparisons. A chain of these takes longest to plan: about a second.
+const MAX_COMPUTING_OPERATORS: usize = 1_000;
+/// The maximum number of mentions of tables.
+const MAX_TABLES: usize = 64;
 
-/// Refuses a statement with too many operators and keywords.
+/// Returns an error for a statement with too many operators and keywords.
 pub(crate) fn check_text(text: &str) -> Result<()> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize();
     let tokens = tokens.map_err(|e| DataFusionError::Plan(format!("reading the statement: {e}")))?;
-    let tokens: Vec<_> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
-    let mut linking = Vec::new();
-    let (mut last, mut second) = (&Token::EOF, &Token::EOF);
-    for token in tokens {
-        if links(token, last, second) {
-            linking.push(token);
+    let mut operators = 0;
+    let mut computing = 0;
+    // The last token, and the one before it.
+    let mut previous = [&Token::EOF, &Token::EOF];
+    for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))) {
+        if deepens_tree(token, previous) {
+            operators += 1;
+            computing += usize::from(is_computing_operator(token));
         }
-        (last, second) = (token, last);
+        previous = [token, previous[0]];
     }
-    let count = linking.len();
-    if count > OPERATORS {
-        return plan_err!("the statement has {count} operators and keywords; at most {OPERATORS} are expected");
+    if operators > MAX_OPERATORS {
+        return plan_err!("the statement has {operators} operators and keywords; at most {MAX_OPERATORS} are expected");
     }
-    let computing = linking.iter().filter(|token| computes(token)).count();
-    if computing > COMPUTING {
-        return plan_err!("the statement has {computing} operators that compute; at most {COMPUTING} are expected");
+    if computing > MAX_COMPUTING_OPERATORS {
+        return plan_err!(
+            "the statement has {computing} operators that compute; at most {MAX_COMPUTING_OPERATORS} are expected"
+        );
     }
     Ok(())
 }
 
-/// Returns true if a token may make an expression or a query deeper; `last` and `second` are the tokens before it.
-fn links(token: &Token, last: &Token, second: &Token) -> bool {
+/// Returns true if a token may make the tree of an expression or a query deeper. `previous` has the last token and the one
+/// before it.
+fn deepens_tree(token: &Token, [last, second_last]: [&Token; 2]) -> bool {
     match token {
         Token::Word(word) => {
             !matches!(word.keyword, Keyword::NoKeyword | Keyword::AS | Keyword::NULL | Keyword::TRUE | Keyword::FALSE)
         }
-        // A column of a table, and not a field of a field.
-        Token::Period => !matches!(last, Token::Word(_)) || *second == Token::Period,
+        // The period of `table.column` does not, but further ones are fields of fields.
+        Token::Period => !matches!(last, Token::Word(_)) || *second_last == Token::Period,
         Token::Number(..)
         | Token::Char(_)
         | Token::Comma
@@ -64,21 +68,21 @@ fn links(token: &Token, last: &Token, second: &Token) -> bool {
     }
 }
 
-/// Returns true if an operator does more than compare.
-fn computes(token: &Token) -> bool {
+/// Returns true for operators other than comparisons and keywords.
+fn is_computing_operator(token: &Token) -> bool {
     let is_comparison = matches!(token, Token::Eq | Token::Neq | Token::Lt | Token::LtEq | Token::Gt | Token::GtEq);
     !is_comparison && !matches!(token, Token::Word(_))
 }
 
-/// Refuses a plan of too many tables, whose joins would be put in order.
+/// Returns an error for a plan with too many tables, as the optimizer would order their joins.
 pub(crate) fn check_plan(plan: &LogicalPlan) -> Result<()> {
     let mut tables = 0;
     plan.apply_with_subqueries(|node| {
         tables += usize::from(matches!(node, LogicalPlan::TableScan(_)));
         Ok(TreeNodeRecursion::Continue)
     })?;
-    if tables > TABLES {
-        return plan_err!("the statement mentions tables {tables} times; at most {TABLES} are expected");
+    if tables > MAX_TABLES {
+        return plan_err!("the statement mentions tables {tables} times; at most {MAX_TABLES} are expected");
     }
     Ok(())
 }
@@ -88,25 +92,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chains_are_refused_and_lists_are_not() {
-        let many = 3_000;
-        let numbers = (0..many).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
-        let columns = (0..many).map(|n| format!("t.c{n} as d{n}")).collect::<Vec<_>>().join(", ");
-        let rows = (0..many).map(|n| format!("({n}, 'and', null, true)")).collect::<Vec<_>>().join(", ");
-        for text in [
+    fn long_chains_are_rejected_and_long_lists_accepted() {
+        let len = 3_000;
+        let numbers = (0..len).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+        let columns = (0..len).map(|n| format!("t.c{n} as d{n}")).collect::<Vec<_>>().join(", ");
+        let rows = (0..len).map(|n| format!("({n}, 'and', null, true)")).collect::<Vec<_>>().join(", ");
+        for statement in [
             format!("select a from t where b in ({numbers})"),
             format!("select {columns} from t"),
             format!("select * from (values {rows}) v"),
             "select 1 -- + + +".into(),
         ] {
-            check_text(&text).unwrap();
+            check_text(&statement).unwrap();
         }
-        for next in [" + 1", "||'a'"] {
-            let refused = check_text(&format!("select 1{}", next.repeat(1_500))).unwrap_err();
-            assert!(refused.to_string().contains("at most 1000"), "{next}: {refused}");
+        for operator in [" + 1", "||'a'"] {
+            let error = check_text(&format!("select 1{}", operator.repeat(1_500))).unwrap_err();
+            assert!(error.to_string().contains("at most 1000"), "{operator}: {error}");
         }
         check_text(&format!("select a from t where b = 1{}", " or b = 1".repeat(900))).unwrap();
-        for (first, next) in [
+        for (first, operator) in [
             ("select 1", " + 1"),
             ("select a from t where b = 1", " or b = 1"),
             ("select 'a'", "||'a'"),
@@ -118,9 +122,9 @@ mod tests {
             ("select a", " at time zone 'utc'"),
             ("select 1", " union select 1"),
         ] {
-            check_text(&format!("{first}{}", next.repeat(100))).unwrap();
-            let refused = check_text(&format!("{first}{}", next.repeat(many))).unwrap_err();
-            assert!(refused.to_string().contains("at most 2000"), "{next}: {refused}");
+            check_text(&format!("{first}{}", operator.repeat(100))).unwrap();
+            let error = check_text(&format!("{first}{}", operator.repeat(len))).unwrap_err();
+            assert!(error.to_string().contains("at most 2000"), "{operator}: {error}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! [`Table`]: what DataFusion plans queries by.
+//! [`Table`]: a dataset as a table of DataFusion.
 
-use arrowwood::mapping::MutexExt;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Dataset, Error, ErrorKind};
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -14,50 +14,50 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::external;
 use crate::pushdown::Condition;
 use crate::scan::{Scan, ScanRequest};
+use crate::to_external_error;
 
-/// A file, a table, partitions or files as a table of DataFusion.
+/// A file, a growing table, partitions or several files as a table of DataFusion.
 ///
-/// Queries are of the rows that are committed when they are planned, and all mentions of the table in one query are of
-/// the same. The columns are those that there were when it was made: make it again for columns that were added since.
+/// A query reads the rows that are committed when it is planned, and the same rows for each mention of the table. The
+/// columns are fixed when the `Table` is created: create it again for columns that were added since.
 pub struct Table {
     schema: SchemaRef,
     is_copied: bool,
-    /// True if later commits are not seen.
+    /// True if later commits are ignored.
     is_fixed: bool,
     snapshots: Mutex<Snapshots>,
 }
 
-/// The newest rows, and the rows of queries that are planned or run.
+/// The newest rows, and the rows of queries that are being planned or run.
 struct Snapshots {
     newest: Dataset,
     queries: Vec<(QueryKey, Weak<Dataset>)>,
 }
 
-/// A query: its session, and when it began.
+/// The key of a query: the id of its session, and its start in nanoseconds.
 type QueryKey = (String, i64);
 
 impl Table {
-    /// The table at `path`: of anything that [`arrowwood::open`] opens. New rows and new partitions are seen by later
-    /// queries; the files of a pattern or a directory are those that there are now.
+    /// Opens the table at `path`, which can be anything that [`arrowwood::open`] accepts. Later queries see new rows and
+    /// new partitions; the files of a pattern or a directory are listed only now.
     ///
     /// # Errors
-    /// Errors of [`arrowwood::open`]; `InvalidArgument` if two columns have one name.
+    /// Errors of [`arrowwood::open`]; `InvalidArgument` if two columns have the same name.
     pub fn open(path: impl AsRef<Path>) -> arrowwood::Result<Table> {
         Table::new(arrowwood::open(path)?)
     }
 
-    /// The rows of `dataset`, and those that are committed later if it is a whole table.
+    /// Creates a table of the rows of `dataset` and, if it is a whole table, of rows that are committed later.
     ///
     /// # Errors
-    /// `InvalidArgument` if two columns have one name.
+    /// `InvalidArgument` if two columns have the same name.
     pub fn new(dataset: Dataset) -> arrowwood::Result<Table> {
         let mut names: Vec<_> = dataset.schema().fields().iter().map(|field| field.name().as_str()).collect();
         names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            let message = format!("two columns are called '{}', and DataFusion knows columns by name", twice[0]);
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let message = format!("two columns are called '{}', and DataFusion knows columns by name", pair[0]);
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         let schema = Arc::new(Schema::new(dataset.schema().fields().clone()));
@@ -65,47 +65,47 @@ impl Table {
         Ok(Table { schema, is_copied: false, is_fixed: false, snapshots })
     }
 
-    /// Has rows copied before DataFusion sees them: a file that is truncated while a query runs is an error then in all
-    /// cases, where the process may end otherwise.
+    /// Makes queries copy rows before DataFusion sees them. A file that is truncated while a query runs is then always an
+    /// error; otherwise it may end the process.
     pub fn copied(mut self) -> Table {
         self.is_copied = true;
         self
     }
 
-    /// Keeps to the rows that there are now, and shows no later commits.
+    /// Makes queries read the current rows and ignore later commits.
     pub fn fixed(mut self) -> Table {
         self.is_fixed = true;
         self
     }
 
     fn lock(&self) -> MutexGuard<'_, Snapshots> {
-        // A panic would leave older rows, which are whole.
+        // A panic while it was locked leaves complete rows of an older commit.
         self.snapshots.lock_ignoring_poison()
     }
 
-    /// The rows for the query that `state` is of.
+    /// Returns the rows for the query of the session `state`.
     fn snapshot(&self, state: &dyn Session) -> Result<Arc<Dataset>> {
         if self.is_fixed {
             return Ok(Arc::new(self.lock().newest.clone()));
         }
-        let begun = state.execution_props().query_execution_start_time;
-        let query = begun.and_then(|time| Some((state.session_id().to_owned(), time.timestamp_nanos_opt()?)));
+        let start = state.execution_props().query_execution_start_time;
+        let key = start.and_then(|time| Some((state.session_id().to_owned(), time.timestamp_nanos_opt()?)));
         let mut snapshots = self.lock();
         snapshots.queries.retain(|(_, rows)| rows.strong_count() > 0);
-        let mut known = snapshots.queries.iter().filter(|(known, _)| Some(known) == query.as_ref());
-        if let Some(rows) = known.find_map(|(_, rows)| rows.upgrade()) {
+        let mut same_query = snapshots.queries.iter().filter(|(other, _)| Some(other) == key.as_ref());
+        if let Some(rows) = same_query.find_map(|(_, rows)| rows.upgrade()) {
             return Ok(rows);
         }
-        snapshots.newest = snapshots.newest.refresh().map_err(external)?;
-        let rows = Arc::new(self.with_own_columns(&snapshots.newest).map_err(external)?);
-        if let Some(query) = query {
-            snapshots.queries.push((query, Arc::downgrade(&rows)));
+        snapshots.newest = snapshots.newest.refresh().map_err(to_external_error)?;
+        let rows = Arc::new(self.select_columns(&snapshots.newest).map_err(to_external_error)?);
+        if let Some(key) = key {
+            snapshots.queries.push((key, Arc::downgrade(&rows)));
         }
         Ok(rows)
     }
 
-    /// The columns that the table was made with.
-    fn with_own_columns(&self, rows: &Dataset) -> arrowwood::Result<Dataset> {
+    /// Selects the columns that the table was created with.
+    fn select_columns(&self, rows: &Dataset) -> arrowwood::Result<Dataset> {
         if rows.schema().fields() == self.schema.fields() {
             return Ok(rows.clone());
         }
@@ -148,7 +148,7 @@ impl TableProvider for Table {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let rows = self.with_own_columns(&self.lock().newest).map_err(external)?;
+        let rows = self.select_columns(&self.lock().newest).map_err(to_external_error)?;
         let mut supported = Vec::with_capacity(filters.len());
         for filter in filters {
             supported.push(match Condition::bind(filter, &rows) {
@@ -172,14 +172,20 @@ impl TableProvider for Table {
         let schema = Arc::new(self.schema.project(&columns)?);
         let mut conditions = Vec::with_capacity(filters.len());
         for filter in filters {
-            // DataFusion checks an exact condition nowhere else: it must not be left out.
+            // DataFusion does not evaluate an exact condition itself, so that skipping it would return wrong rows.
             let Some(condition) = Condition::bind(filter, &snapshot) else {
                 return internal_err!("{filter} was taken over, and is no condition now");
             };
             conditions.push(condition);
         }
-        let splits = state.config().target_partitions();
-        let request = ScanRequest { snapshot, columns, schema, conditions, limit, splits, is_copied: self.is_copied };
-        Ok(Arc::new(Scan::try_new(request)?))
+        Ok(Arc::new(Scan::try_new(ScanRequest {
+            snapshot,
+            columns,
+            schema,
+            conditions,
+            limit,
+            target_splits: state.config().target_partitions(),
+            is_copied: self.is_copied,
+        })?))
     }
 }

@@ -1,4 +1,4 @@
-//! [`ProcessEngine`]: the engine of a server.
+//! [`ProcessEngine`]: the SQL engine of a server, which isolates expensive statements.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,13 +7,15 @@ use arrowwood_serve::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows
 use tokio::sync::{mpsc, oneshot};
 
 use crate::apart::memory_share::MemoryShare;
-use crate::apart::messages::{QueryMessage, batch_bytes};
+use crate::apart::messages::{QueryMessage, encode_batch};
 use crate::apart::process_pool::ProcessPool;
 use crate::apart::session::{AnswerSink, KillHandle, KillOnDrop, ProcessSession};
-use crate::engine::{AHEAD, AnswerStream, QueryEngine, broken, error_of};
+use crate::engine::{AnswerStream, MAX_QUEUED_BATCHES, QueryEngine, to_sql_error, unfinished_error};
 
-/// A [`QueryEngine`] for untrusted clients: statements that are not known to be bounded by what DataFusion counts are
-/// answered by separate processes, whose memory the system limits, and which end with the time of their query.
+/// A [`QueryEngine`] for untrusted clients.
+///
+/// Statements that are not known to be bounded run in separate processes, whose memory the system limits and which are
+/// killed when their query times out.
 pub struct ProcessEngine {
     engine: Arc<QueryEngine>,
     processes: Arc<ProcessPool>,
@@ -26,51 +28,57 @@ impl ProcessEngine {
         ProcessEngine { engine, processes: Arc::new(ProcessPool::new(program.into())) }
     }
 
-    /// Has a process answer a query. Dropping the returned value ends the process.
-    async fn begin(&self, query: SqlQuery, is_plan: bool, sink: AnswerSink) -> Result<KillOnDrop, SqlError> {
-        let parameters = query.parameters.as_ref().map(batch_bytes).transpose().map_err(|e| error_of(&e))?;
+    /// Starts to run a query in a process. Dropping the returned value kills the process.
+    async fn start(&self, query: SqlQuery, is_plan: bool, sink: AnswerSink) -> Result<KillOnDrop, SqlError> {
+        let parameters = query.parameters.as_ref().map(encode_batch).transpose().map_err(|e| to_sql_error(&e))?;
         let share = MemoryShare::take(query.memory.clone()).await;
         let message = QueryMessage {
             text: query.text,
             parameters,
-            most: query.most,
+            max_rows: query.most,
             is_plan,
-            memory: share.most(),
+            max_bytes: share.max_bytes(),
             share: share.bytes(),
         };
-        let leash = Arc::new(KillHandle::default());
-        let budget = self.engine.result_budget();
-        let session = ProcessSession { query: message, tables: query.tables, share, leash: leash.clone(), budget };
+        let kill_handle = Arc::new(KillHandle::default());
+        let session = ProcessSession {
+            query: message,
+            tables: query.tables,
+            share,
+            kill_handle: kill_handle.clone(),
+            budget: self.engine.result_budget(),
+        };
         let processes = self.processes.clone();
         let thread = std::thread::Builder::new().name("arrowwood-sql-query".into());
         let started = thread.spawn(move || session.run(&processes, sink));
         started.map_err(|e| SqlError::Engine(format!("starting a thread for a query: {e}")))?;
-        Ok(KillOnDrop(leash))
+        Ok(KillOnDrop(kill_handle))
     }
 }
 
 impl SqlEngine for ProcessEngine {
     fn plan(&self, query: SqlQuery) -> SqlFuture<'_, SqlPlan> {
         Box::pin(async move {
-            if let Some(plan) = self.engine.plan_known(query.clone()).await? {
+            if let Some(plan) = self.engine.plan_if_bounded(query.clone()).await? {
                 return Ok(plan);
             }
             let (sender, plan) = oneshot::channel();
-            let _wanted = self.begin(query, true, AnswerSink::Plan(sender)).await?;
-            plan.await.map_err(|_| broken())?
+            let _guard = self.start(query, true, AnswerSink::Plan(sender)).await?;
+            plan.await.map_err(|_| unfinished_error())?
         })
     }
 
     fn run(&self, query: SqlQuery) -> SqlFuture<'_, Box<dyn SqlRows>> {
         Box::pin(async move {
-            if let Some(rows) = self.engine.run_known(query.clone()).await? {
+            if let Some(rows) = self.engine.run_if_bounded(query.clone()).await? {
                 return Ok(rows);
             }
-            let (schema, begun) = oneshot::channel();
-            let (sender, batches) = mpsc::channel(AHEAD);
-            let wanted = self.begin(query, false, AnswerSink::Rows { schema: Some(schema), batches: sender }).await?;
-            let schema = begun.await.map_err(|_| broken())??;
-            Ok(Box::new(AnswerStream::new(schema, batches, Box::new(wanted))) as Box<dyn SqlRows>)
+            let (schema_sender, schema) = oneshot::channel();
+            let (batch_sender, batches) = mpsc::channel(MAX_QUEUED_BATCHES);
+            let sink = AnswerSink::Rows { schema: Some(schema_sender), batches: batch_sender };
+            let guard = self.start(query, false, sink).await?;
+            let schema = schema.await.map_err(|_| unfinished_error())??;
+            Ok(Box::new(AnswerStream::new(schema, batches, Box::new(guard))) as Box<dyn SqlRows>)
         })
     }
 

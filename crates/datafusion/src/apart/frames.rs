@@ -1,30 +1,30 @@
-//! Frames: the messages that a query process and the process that started it exchange through pipes, each with its
-//! length.
+//! The framing of messages between a query process and its parent, which are connected by pipes. A frame is the kind and
+//! the length of its content as little-endian `u64`, followed by the content.
 
 use std::io::{self, Read, Write};
 
 use datafusion::arrow::buffer::{Buffer, MutableBuffer};
 use prost::Message;
 
-/// The bytes before a frame: its kind, and its length.
-const HEAD: usize = 16;
-/// The maximum bytes of a frame that holds no rows.
-const MAX_MESSAGE: u64 = 64 << 20;
+/// The bytes of a header: two `u64`.
+const HEADER_BYTES: usize = 16;
+/// The maximum length of a frame other than [`FrameKind::Rows`].
+const MAX_MESSAGE_BYTES: u64 = 64 << 20;
 
-/// The kinds of frames.
+/// The kind of a frame: `Query` and `Response` are sent to the query process, all others by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameKind {
-    /// To the process: a query.
+    /// A query.
     Query = 1,
-    /// To the process: the answer to its request.
+    /// The response to a request.
     Response = 2,
-    /// From the process: asks for the names of the tables, for one table, or for memory.
+    /// A request for the names of the tables, for one table, or for memory.
     Request = 3,
-    /// From the process: the columns and the parameters of a statement.
+    /// The columns and the parameters of a statement.
     Plan = 4,
-    /// From the process: the next part of an Arrow IPC stream.
+    /// The next part of an Arrow IPC stream.
     Rows = 5,
-    /// From the process: the end of the query.
+    /// The end of the query.
     End = 6,
 }
 
@@ -37,21 +37,22 @@ impl FrameKind {
             4 => Ok(FrameKind::Plan),
             5 => Ok(FrameKind::Rows),
             6 => Ok(FrameKind::End),
-            _ => Err(invalid(format!("a frame of kind {number}"))),
+            _ => Err(invalid_data(format!("a frame of kind {number}"))),
         }
     }
 }
 
-fn little_endian(bytes: &[u8]) -> u64 {
+fn read_little_endian(bytes: &[u8]) -> u64 {
     debug_assert!(bytes.len() <= 8, "a number of a header has at most 8 bytes");
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-fn invalid(what: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what)
+fn invalid_data(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// The header of a frame whose content is read next.
+/// The header of a frame. The caller reads the content with [`read_message`](FrameHeader::read_message) or
+/// [`read_content`](FrameHeader::read_content).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameHeader {
     pub kind: FrameKind,
@@ -59,41 +60,41 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Reads the header of the next frame; returns `None` at the end.
+    /// Reads the header of the next frame. Returns `None` at the end of the input.
     ///
     /// # Errors
-    /// Errors of reading; `InvalidData` for bytes that are no header.
-    pub fn read(from: &mut impl Read) -> io::Result<Option<FrameHeader>> {
-        let mut head = [0; HEAD];
-        match from.read(&mut head[..1])? {
+    /// Errors of reading; `InvalidData` for an unknown kind or a message that is too long.
+    pub fn read(input: &mut impl Read) -> io::Result<Option<FrameHeader>> {
+        let mut bytes = [0; HEADER_BYTES];
+        match input.read(&mut bytes[..1])? {
             0 => return Ok(None),
-            _ => from.read_exact(&mut head[1..])?,
+            _ => input.read_exact(&mut bytes[1..])?,
         }
-        let (kind, len) = head.split_at(HEAD / 2);
-        let kind = FrameKind::try_from_number(little_endian(kind))?;
-        let head = FrameHeader { kind, len: little_endian(len) };
-        if head.kind != FrameKind::Rows && head.len > MAX_MESSAGE {
-            return Err(invalid(format!("a message of {} bytes; at most {MAX_MESSAGE} are expected", head.len)));
+        let (kind, len) = bytes.split_at(HEADER_BYTES / 2);
+        let kind = FrameKind::try_from_number(read_little_endian(kind))?;
+        let len = read_little_endian(len);
+        if kind != FrameKind::Rows && len > MAX_MESSAGE_BYTES {
+            return Err(invalid_data(format!("a message of {len} bytes; at most {MAX_MESSAGE_BYTES} are expected")));
         }
-        Ok(Some(head))
+        Ok(Some(FrameHeader { kind, len }))
     }
 
-    /// Reads the message of the frame.
+    /// Reads the content of the frame as a message.
     ///
     /// # Errors
-    /// Errors of reading; `InvalidData` for bytes that are no such message.
-    pub fn message<M: Message + Default>(&self, from: &mut impl Read) -> io::Result<M> {
-        M::decode(self.rows(from)?.as_slice()).map_err(|e| invalid(format!("a message: {e}")))
+    /// Errors of reading; `InvalidData` if it can't be decoded.
+    pub fn read_message<M: Message + Default>(&self, input: &mut impl Read) -> io::Result<M> {
+        M::decode(self.read_content(input)?.as_slice()).map_err(|e| invalid_data(format!("a message: {e}")))
     }
 
     /// Reads the content of the frame.
     ///
     /// # Errors
     /// Errors of reading.
-    pub fn rows(&self, from: &mut impl Read) -> io::Result<Buffer> {
-        let len = usize::try_from(self.len).map_err(|_| invalid(format!("rows of {} bytes", self.len)))?;
+    pub fn read_content(&self, input: &mut impl Read) -> io::Result<Buffer> {
+        let len = usize::try_from(self.len).map_err(|_| invalid_data(format!("rows of {} bytes", self.len)))?;
         let mut bytes = MutableBuffer::from_len_zeroed(len);
-        from.read_exact(&mut bytes)?;
+        input.read_exact(&mut bytes)?;
         Ok(bytes.into())
     }
 }
@@ -102,21 +103,21 @@ impl FrameHeader {
 ///
 /// # Errors
 /// Errors of writing.
-pub(crate) fn write(to: &mut impl Write, kind: FrameKind, content: &[u8]) -> io::Result<()> {
-    let mut head = [0; HEAD];
-    head[..HEAD / 2].copy_from_slice(&(kind as u64).to_le_bytes());
-    head[HEAD / 2..].copy_from_slice(&(content.len() as u64).to_le_bytes());
-    to.write_all(&head)?;
-    to.write_all(content)?;
-    to.flush()
+pub(crate) fn write_frame(output: &mut impl Write, kind: FrameKind, content: &[u8]) -> io::Result<()> {
+    let mut header = [0; HEADER_BYTES];
+    header[..HEADER_BYTES / 2].copy_from_slice(&(kind as u64).to_le_bytes());
+    header[HEADER_BYTES / 2..].copy_from_slice(&(content.len() as u64).to_le_bytes());
+    output.write_all(&header)?;
+    output.write_all(content)?;
+    output.flush()
 }
 
 /// Writes a message as a frame.
 ///
 /// # Errors
 /// Errors of writing.
-pub(crate) fn tell(to: &mut impl Write, kind: FrameKind, message: &impl Message) -> io::Result<()> {
-    write(to, kind, &message.encode_to_vec())
+pub(crate) fn write_message(output: &mut impl Write, kind: FrameKind, message: &impl Message) -> io::Result<()> {
+    write_frame(output, kind, &message.encode_to_vec())
 }
 
 #[cfg(test)]
@@ -124,20 +125,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_read_as_they_were_written() {
+    fn frames_are_read_as_written() {
         let mut pipe = Vec::new();
-        write(&mut pipe, FrameKind::Rows, b"rows").unwrap();
-        write(&mut pipe, FrameKind::End, b"").unwrap();
-        let mut from = pipe.as_slice();
-        let head = FrameHeader::read(&mut from).unwrap().unwrap();
-        assert_eq!((head.kind, head.rows(&mut from).unwrap().as_slice()), (FrameKind::Rows, &b"rows"[..]));
-        assert_eq!(FrameHeader::read(&mut from).unwrap().unwrap().kind, FrameKind::End);
-        assert!(FrameHeader::read(&mut from).unwrap().is_none());
-        // Half a frame, and what is none.
+        write_frame(&mut pipe, FrameKind::Rows, b"rows").unwrap();
+        write_frame(&mut pipe, FrameKind::End, b"").unwrap();
+        let mut input = pipe.as_slice();
+        let header = FrameHeader::read(&mut input).unwrap().unwrap();
+        assert_eq!(header.kind, FrameKind::Rows);
+        assert_eq!(header.read_content(&mut input).unwrap().as_slice(), b"rows");
+        assert_eq!(FrameHeader::read(&mut input).unwrap().unwrap().kind, FrameKind::End);
+        assert!(FrameHeader::read(&mut input).unwrap().is_none());
+    }
+
+    #[test]
+    fn truncated_and_invalid_frames_are_rejected() {
+        let mut pipe = Vec::new();
+        write_frame(&mut pipe, FrameKind::Rows, b"rows").unwrap();
+        // Half a header, and half a content.
         assert!(FrameHeader::read(&mut &pipe[..9]).is_err());
-        let head = FrameHeader::read(&mut &pipe[..]).unwrap().unwrap();
-        assert!(head.rows(&mut &pipe[16..18]).is_err());
+        let header = FrameHeader::read(&mut &pipe[..]).unwrap().unwrap();
+        assert!(header.read_content(&mut &pipe[16..18]).is_err());
+        // An unknown kind.
         assert!(FrameHeader::read(&mut &[7; 16][..]).is_err());
+        // A message that is too long.
         let mut large = [0; 16];
         large[0] = FrameKind::Query as u8;
         large[15] = 1;

@@ -1,4 +1,4 @@
-//! [`MemoryShare`]: the part of the memory of all queries that one process takes.
+//! [`MemoryShare`]: the part of the memory of all queries that a query process may use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,51 +6,51 @@ use std::time::Duration;
 
 use arrowwood_serve::SqlMemory;
 
-/// The part of what is free that a process begins with: many may begin, and the first ones have more than enough.
-const PART: usize = 10;
-/// With less than this no process begins.
-const LEAST: usize = 1 << 20;
-/// The time between checks for memory that other queries have released.
-const PAUSE: Duration = Duration::from_millis(20);
+/// A process starts with one part in so many of the free memory, so as to leave enough for many others.
+const INITIAL_DIVISOR: usize = 10;
+/// The minimum bytes that a process starts with.
+const MIN_INITIAL_BYTES: usize = 1 << 20;
+/// The time between attempts to take memory that other queries have not released yet.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// The bytes that a process takes apart from its query.
-const OWN: u64 = 32 << 20;
+const BASE_BYTES: u64 = 32 << 20;
 
-/// Bytes that are taken for as long as a process works on a query.
+/// Memory that is taken while a process works on a query, and released on drop.
 pub(crate) struct MemoryShare {
     memory: Arc<dyn SqlMemory>,
     bytes: AtomicUsize,
 }
 
-/// The bytes that a process may have beyond those that it had before, if the steps of its query may keep `share`: as
-/// many again for what they do not keep.
-pub(crate) fn limit_of(share: u64) -> u64 {
-    share.saturating_mul(2).saturating_add(OWN)
+/// Returns the maximum bytes by which a process may grow if the operators of its query may retain `share` bytes. It gets
+/// as many again for what operators do not account for.
+pub(crate) fn process_limit(share: u64) -> u64 {
+    share.saturating_mul(2).saturating_add(BASE_BYTES)
 }
 
 impl MemoryShare {
-    /// Takes a part of what is free; waits for others if that is next to nothing.
+    /// Takes a part of the free memory, and waits for other queries if too little is free.
     pub async fn take(memory: Arc<dyn SqlMemory>) -> MemoryShare {
         let max_bytes = memory.max_bytes();
         loop {
-            let bytes = (memory.free() / PART).max(LEAST).min(max_bytes);
+            let bytes = (memory.free() / INITIAL_DIVISOR).max(MIN_INITIAL_BYTES).min(max_bytes);
             if memory.take(bytes) {
                 return MemoryShare { memory, bytes: AtomicUsize::new(bytes) };
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 
-    /// Returns the bytes that steps of the query may keep.
+    /// Returns the bytes that operators of the query may retain.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed) as u64
     }
 
     /// Returns the maximum of [`bytes`](Self::bytes).
-    pub fn most(&self) -> u64 {
+    pub fn max_bytes(&self) -> u64 {
         self.memory.max_bytes() as u64
     }
 
-    /// Takes more bytes. Returns false if they are not free, or are more than a query may have.
+    /// Takes more bytes. Returns false if they are not free or exceed the maximum of a query.
     pub fn grow(&self, bytes: u64) -> bool {
         let Ok(bytes) = usize::try_from(bytes) else { return false };
         let is_taken = self.memory.take(bytes);

@@ -1,4 +1,4 @@
-//! The messages in frames.
+//! The messages between a query process and its parent, and their conversions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,64 +18,65 @@ use prost::Message;
 pub(crate) struct QueryMessage {
     #[prost(string, tag = "1")]
     pub text: String,
-    /// The values of its parameters, as an Arrow IPC stream.
+    /// The values of the parameters, as an Arrow IPC stream.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub parameters: Option<Bytes>,
     #[prost(uint64, optional, tag = "3")]
-    pub most: Option<u64>,
-    /// True if only its columns and parameters are requested.
+    pub max_rows: Option<u64>,
+    /// True if only the columns and parameters are requested.
     #[prost(bool, tag = "4")]
     pub is_plan: bool,
-    /// The bytes that its steps may keep, at most.
+    /// The maximum bytes that operators may retain.
     #[prost(uint64, tag = "5")]
-    pub memory: u64,
-    /// The bytes of these that its steps may keep without a request.
+    pub max_bytes: u64,
+    /// The bytes that operators may retain without a request.
     #[prost(uint64, tag = "6")]
     pub share: u64,
 }
 
-/// A request of a process for a table, for the names of all tables, or for memory.
+/// A request of a query process for a table, for the names of all tables, or for memory.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RequestMessage {
-    /// The name of a table. Without a table and bytes, the names of all tables are requested.
+    /// The requested table. If neither a table nor bytes are set, the names of all tables are requested.
     #[prost(string, optional, tag = "1")]
     pub table: Option<String>,
-    /// More memory.
+    /// The requested bytes of memory.
     #[prost(uint64, optional, tag = "2")]
     pub bytes: Option<u64>,
 }
 
-/// The answer.
+/// The response to a request.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseMessage {
     #[prost(message, optional, tag = "1")]
     pub error: Option<ErrorMessage>,
     #[prost(string, repeated, tag = "2")]
     pub names: Vec<String>,
-    /// The rows of the table; none if there is no such table.
+    /// The rows of the table; `None` if there is no such table.
     #[prost(message, optional, tag = "3")]
     pub rows: Option<RowsMessage>,
-    /// True if the process may keep the requested bytes.
+    /// True if the requested bytes are granted.
     #[prost(bool, tag = "4")]
     pub is_granted: bool,
 }
 
-/// Rows of files, as another process opens them.
+/// The files that another process opens to get the same rows.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RowsMessage {
     #[prost(bytes = "bytes", tag = "1")]
     pub schema: Bytes,
-    /// Where the table is, or the file.
+    /// The path of the table or file, if it has one.
     #[prost(bytes = "vec", optional, tag = "2")]
     pub path: Option<Vec<u8>>,
     #[prost(message, repeated, tag = "3")]
-    pub places: Vec<PlaceMessage>,
+    pub slices: Vec<SliceMessage>,
     #[prost(message, repeated, tag = "4")]
     pub versions: Vec<VersionMessage>,
 }
 
+/// Rows of one file.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct PlaceMessage {
+pub(crate) struct SliceMessage {
     #[prost(bytes = "vec", tag = "1")]
     pub path: Vec<u8>,
     #[prost(uint64, tag = "2")]
@@ -84,20 +85,21 @@ pub(crate) struct PlaceMessage {
     pub rows: u64,
     #[prost(uint32, repeated, tag = "4")]
     pub columns: Vec<u32>,
-    /// The columns of the partition.
+    /// The schema of the partition's columns.
     #[prost(bytes = "bytes", optional, tag = "5")]
     pub keys: Option<Bytes>,
     #[prost(message, repeated, tag = "6")]
     pub values: Vec<ValueMessage>,
 }
 
-/// The value of a partition, as text.
+/// The value of a partition's column, as text.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ValueMessage {
     #[prost(string, optional, tag = "1")]
     pub text: Option<String>,
 }
 
+/// The version of a file, which changes when it is replaced.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct VersionMessage {
     #[prost(bytes = "vec", tag = "1")]
@@ -115,7 +117,7 @@ pub(crate) struct PlanMessage {
     pub parameters: Bytes,
 }
 
-/// How a query has ended.
+/// The end of a query.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct EndMessage {
     #[prost(message, optional, tag = "1")]
@@ -125,17 +127,17 @@ pub(crate) struct EndMessage {
     pub is_ready: bool,
 }
 
-/// An error.
+/// An [`SqlError`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ErrorMessage {
-    /// The number of its kind of [`SqlError`].
+    /// The variant, as one of the numbers below.
     #[prost(uint32, tag = "1")]
     pub kind: u32,
     #[prost(string, tag = "2")]
     pub message: String,
-    /// The number of its kind in [`KINDS`].
+    /// The index in [`KINDS`] of a table's error.
     #[prost(uint32, tag = "3")]
-    pub of_table: u32,
+    pub table_kind: u32,
     #[prost(bytes = "vec", optional, tag = "4")]
     pub path: Option<Vec<u8>>,
 }
@@ -146,7 +148,7 @@ const MEMORY: u32 = 2;
 const UNSUPPORTED: u32 = 3;
 const TABLE: u32 = 4;
 
-/// The kinds of errors of tables, by number. A new one is sent as `Internal`, which is the first.
+/// The kinds of a table's errors. A kind that is missing here is sent as `Internal`, which is the first.
 const KINDS: [ErrorKind; 14] = [
     ErrorKind::Internal,
     ErrorKind::NotFound,
@@ -176,23 +178,27 @@ impl ErrorMessage {
             SqlError::Unsupported(message) => ErrorMessage::new(UNSUPPORTED, message),
             SqlError::Engine(message) => ErrorMessage::new(ENGINE, message),
             SqlError::Table(error) => ErrorMessage {
-                of_table: KINDS.iter().zip(0..).find(|(kind, _)| **kind == error.kind()).map_or(0, |(_, kind)| kind),
-                path: error.path().map(bytes_of),
+                table_kind: KINDS
+                    .iter()
+                    .zip(0..)
+                    .find(|(kind, _)| **kind == error.kind())
+                    .map_or(0, |(_, index)| index),
+                path: error.path().map(path_to_bytes),
                 ..ErrorMessage::new(TABLE, error.message())
             },
         }
     }
 
-    pub fn error(self) -> SqlError {
+    pub fn into_error(self) -> SqlError {
         match self.kind {
             STATEMENT => SqlError::Statement(self.message),
             MEMORY => SqlError::Memory(self.message),
             UNSUPPORTED => SqlError::Unsupported(self.message),
             TABLE => {
-                let kind = KINDS.get(self.of_table as usize).copied().unwrap_or(ErrorKind::Internal);
+                let kind = KINDS.get(self.table_kind as usize).copied().unwrap_or(ErrorKind::Internal);
                 let error = Error::new(kind, self.message);
                 SqlError::Table(match self.path {
-                    Some(path) => error.at(path_of(&path)),
+                    Some(path) => error.at(path_from_bytes(&path)),
                     None => error,
                 })
             }
@@ -201,28 +207,29 @@ impl ErrorMessage {
     }
 }
 
-pub(crate) fn bytes_of(path: &Path) -> Vec<u8> {
+pub(crate) fn path_to_bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_encoded_bytes().to_vec()
 }
 
-pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
+pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     std::ffi::OsStr::from_bytes(bytes).into()
 }
 
-/// A batch as an Arrow IPC stream.
-pub(crate) fn batch_bytes(batch: &RecordBatch) -> Result<Bytes> {
+/// Encodes a batch as an Arrow IPC stream.
+pub(crate) fn encode_batch(batch: &RecordBatch) -> Result<Bytes> {
     let mut writer = StreamWriter::try_new(Vec::new(), batch.schema_ref())?;
     writer.write(batch)?;
     Ok(writer.into_inner()?.into())
 }
 
-/// Columns as an Arrow IPC stream without rows.
-pub(crate) fn schema_bytes(schema: &Schema) -> Result<Bytes> {
+/// Encodes a schema as an Arrow IPC stream without batches.
+pub(crate) fn encode_schema(schema: &Schema) -> Result<Bytes> {
     Ok(StreamWriter::try_new(Vec::new(), schema)?.into_inner()?.into())
 }
 
-pub(crate) fn batch_of(bytes: &[u8]) -> Result<RecordBatch> {
+/// Decodes a stream of one batch.
+pub(crate) fn decode_batch(bytes: &[u8]) -> Result<RecordBatch> {
     let mut batches = StreamReader::try_new(bytes, None)?;
     match batches.next() {
         Some(batch) => Ok(batch?),
@@ -230,7 +237,8 @@ pub(crate) fn batch_of(bytes: &[u8]) -> Result<RecordBatch> {
     }
 }
 
-pub(crate) fn schema_of(bytes: &[u8]) -> Result<SchemaRef> {
+/// Decodes the schema of a stream.
+pub(crate) fn decode_schema(bytes: &[u8]) -> Result<SchemaRef> {
     let schema = StreamReader::try_new(bytes, None)?.schema();
     Ok(Arc::new(schema.as_ref().clone()))
 }
@@ -240,21 +248,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_what_they_were() {
+    fn errors_survive_the_conversion_to_messages() {
         for error in [
             SqlError::Statement("a".into()),
             SqlError::Memory("b".into()),
             SqlError::Unsupported("c".into()),
             SqlError::Engine("d".into()),
         ] {
-            assert_eq!(format!("{:?}", ErrorMessage::from_error(&error).error()), format!("{error:?}"));
+            assert_eq!(format!("{:?}", ErrorMessage::from_error(&error).into_error()), format!("{error:?}"));
         }
         for kind in KINDS {
             let error = Error::new(kind, "the file has no end").at("/a/b");
-            let SqlError::Table(found) = ErrorMessage::from_error(&SqlError::Table(error.clone())).error() else {
-                panic!("{error}")
-            };
-            assert_eq!((found.kind(), found.to_string()), (kind, error.to_string()));
+            let message = ErrorMessage::from_error(&SqlError::Table(error.clone()));
+            let SqlError::Table(converted) = message.into_error() else { panic!("{error}") };
+            assert_eq!(converted.kind(), kind);
+            assert_eq!(converted.to_string(), error.to_string());
         }
     }
 }

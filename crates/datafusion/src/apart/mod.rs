@@ -1,14 +1,14 @@
-//! Queries by processes of their own, whose memory the system limits: for statements that are not
-//! [known](crate::bounded_statements) to be bounded.
+//! Runs queries in separate processes whose memory the system limits, for statements that are not
+//! [known to be bounded](crate::bounded_statements).
 //!
 //! ```text
-//! ProcessEngine ─▶ processes ─▶ conversation ─▶ frames ─┐
-//!                                                      pipes
-//! query_process ─▶ limits, QueryEngine ─▶ tables ─▶ frames ─┘
+//! engine ─▶ process_pool ─▶ session ─▶ frames ─┐
+//!                                            pipes
+//! query_process ─▶ limits, QueryEngine ─▶ frames ─┘
 //! ```
-//! The process is this program again. It is told the statement and how much memory it may take, asks for each table
-//! that the statement names, opens the same rows of it, and sends batches as an Arrow IPC stream. It ends with its
-//! standard input, which is the end of the process that started it.
+//! A query process runs the same program. It receives the statement and its maximum memory, requests each table that the
+//! statement names, opens the same rows of it, and sends batches as an Arrow IPC stream. It exits at the end of its
+//! standard input, and so with the process that started it.
 
 mod engine;
 mod frames;

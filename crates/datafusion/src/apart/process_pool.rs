@@ -1,30 +1,32 @@
-//! [`ProcessPool`]: starts query processes, and keeps some that wait for queries.
+//! [`ProcessPool`]: starts query processes, and keeps a few idle ones for later queries.
 
-use arrowwood::mapping::MutexExt;
 use std::io::{self, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
+use arrowwood::mapping::MutexExt;
 use tempfile::TempDir;
 
 use crate::apart::query_process::WORKER;
 
-/// The most processes that wait for a query.
-const WAITING: usize = 2;
-/// The last bytes of standard error that are kept for a process.
-const SAID: usize = 4 << 10;
-/// The signals by which a process ends itself that gets no memory, and by which the system ends it.
-const ABORT: i32 = 6;
-const KILL: i32 = 9;
+/// The maximum number of idle processes.
+const MAX_IDLE: usize = 2;
+/// The number of bytes that are retained of the end of a process's standard error.
+const STDERR_BYTES: usize = 4 << 10;
+/// The signal by which a process ends itself when an allocation fails.
+const SIGABRT: i32 = 6;
+/// The signal by which the system ends a process when memory runs out.
+const SIGKILL: i32 = 9;
 
-/// A process for queries. It ends when this is dropped.
+/// A query process, which is killed on drop.
 pub(crate) struct Process {
     child: Arc<Mutex<Child>>,
     pub input: ChildStdin,
     pub output: BufReader<ChildStdout>,
-    said: Arc<Mutex<Vec<u8>>>,
+    /// The end of its standard error.
+    stderr: Arc<Mutex<Vec<u8>>>,
     /// The directory for temporary files, removed when the process has ended.
     _directory: TempDir,
 }
@@ -35,27 +37,28 @@ impl Process {
         let mut command = Command::new(program);
         command.arg(WORKER).arg(directory.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Only the end of standard error is kept: without a backtrace, it is the reason.
+        // Only the end of standard error is retained. Without a backtrace, it is the message of a panic.
         command.env("RUST_BACKTRACE", "0");
-        // A group of its own: signals of a terminal are for the server alone, which ends answers in its own time.
+        // In its own process group, so that signals of a terminal reach only the server, which shuts down in order.
         let mut child = command.process_group(0).spawn()?;
-        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(input), Some(output), Some(stderr_pipe)) = pipes else {
             return Err(io::Error::other("a process without pipes"));
         };
-        let said = Arc::default();
+        let stderr = Arc::default();
         let process = Process {
             child: Arc::new(Mutex::new(child)),
             input,
             output: BufReader::new(output),
-            said: Arc::clone(&said),
+            stderr: Arc::clone(&stderr),
             _directory: directory,
         };
-        std::thread::Builder::new().name("arrowwood-sql-errors".into()).spawn(move || listen(errors, &said))?;
+        let thread = std::thread::Builder::new().name("arrowwood-sql-errors".into());
+        thread.spawn(move || read_stderr(stderr_pipe, &stderr))?;
         Ok(process)
     }
 
-    /// Returns the handle that other threads kill the process by.
+    /// Returns a handle by which other threads can kill the process.
     pub fn child(&self) -> Arc<Mutex<Child>> {
         self.child.clone()
     }
@@ -64,73 +67,74 @@ impl Process {
         matches!(self.child.lock_ignoring_poison().try_wait(), Ok(None))
     }
 
-    /// Ends the process, and returns its status and the end of its standard error.
-    pub fn end(&self) -> (Option<ExitStatus>, String) {
+    /// Kills the process, and returns its exit status and the end of its standard error.
+    pub fn kill(&self) -> (Option<ExitStatus>, String) {
         let mut child = self.child.lock_ignoring_poison();
-        // A process that is ending by itself keeps its own status.
+        // Fails if the process has ended by itself. It then has its own status.
         let _ = child.kill();
         let status = child.wait().ok();
         drop(child);
-        (status, self.said())
+        (status, self.stderr())
     }
 
-    pub fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock_ignoring_poison()).trim().to_owned()
+    /// Returns the end of the standard error of the process.
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.stderr.lock_ignoring_poison()).trim().to_owned()
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }
 
-/// Returns true if a process has ended because it got no more memory.
-pub(crate) fn is_out_of_memory(status: Option<ExitStatus>, said: &str) -> bool {
+/// Returns true if a process ended for lack of memory.
+pub(crate) fn is_out_of_memory(status: Option<ExitStatus>, stderr: &str) -> bool {
     match status.and_then(|status| status.signal()) {
-        Some(ABORT) => said.contains("memory allocation of") || says_no_memory(said),
-        // The system has killed it: we kill no process whose answer is still wanted.
-        Some(KILL) => true,
-        _ => says_no_memory(said),
+        Some(SIGABRT) => stderr.contains("memory allocation of") || reports_no_memory(stderr),
+        // Sent by the system, as a process whose query was not given up is not killed by us.
+        Some(SIGKILL) => true,
+        _ => reports_no_memory(stderr),
     }
 }
 
-/// Returns true if the system has refused memory to a process, which has gone on.
-pub(crate) fn says_no_memory(said: &str) -> bool {
-    // The system's words for ENOMEM and EAGAIN, the latter of threads.
-    ["Cannot allocate memory", "Resource temporarily unavailable"].iter().any(|words| said.contains(words))
+/// Returns true if a message reports that the system refused memory to a process.
+pub(crate) fn reports_no_memory(message: &str) -> bool {
+    // ENOMEM, and EAGAIN, which is returned when a thread can't be started.
+    message.contains("Cannot allocate memory") || message.contains("Resource temporarily unavailable")
 }
 
-/// Keeps the end of what a process writes to standard error.
-fn listen(mut errors: ChildStderr, said: &Mutex<Vec<u8>>) {
-    let mut bytes = [0; 1 << 10];
-    while let Ok(count @ 1..) = errors.read(&mut bytes) {
-        let mut said = said.lock_ignoring_poison();
-        said.extend_from_slice(&bytes[..count]);
-        if said.len() > SAID {
-            let surplus = said.len() - SAID;
-            said.drain(..surplus);
+/// Reads the standard error of a process until it ends, and retains the last bytes.
+fn read_stderr(mut pipe: ChildStderr, stderr: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 1 << 10];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+        let mut stderr = stderr.lock_ignoring_poison();
+        stderr.extend_from_slice(&buffer[..count]);
+        if stderr.len() > STDERR_BYTES {
+            let surplus = stderr.len() - STDERR_BYTES;
+            stderr.drain(..surplus);
         }
     }
 }
 
-/// Starts processes, and keeps some.
+/// Starts query processes, and holds the idle ones.
 pub(crate) struct ProcessPool {
     program: PathBuf,
-    waiting: Mutex<Vec<Process>>,
+    idle: Mutex<Vec<Process>>,
 }
 
 impl ProcessPool {
     pub fn new(program: PathBuf) -> ProcessPool {
-        ProcessPool { program, waiting: Mutex::default() }
+        ProcessPool { program, idle: Mutex::default() }
     }
 
-    /// Returns a waiting process, or starts one.
+    /// Takes an idle process, or starts one.
     ///
     /// # Errors
-    /// `Io` where none can be started.
+    /// `Io` if no process can be started.
     pub fn take(&self) -> io::Result<Process> {
-        while let Some(process) = self.pop() {
+        while let Some(process) = self.pop_idle() {
             if process.is_running() {
                 return Ok(process);
             }
@@ -138,25 +142,26 @@ impl ProcessPool {
         Process::start(&self.program)
     }
 
-    fn pop(&self) -> Option<Process> {
-        self.waiting.lock_ignoring_poison().pop()
+    /// Pops in a function, so that the lock is not held while a process is checked.
+    fn pop_idle(&self) -> Option<Process> {
+        self.idle.lock_ignoring_poison().pop()
     }
 
-    /// Starts a process if none is waiting, so that the next query need not wait for its start.
-    pub fn prepare(&self) {
-        if self.waiting.lock_ignoring_poison().is_empty()
+    /// Starts a process if none is idle, so that the next query need not wait for it.
+    pub fn ensure_idle(&self) {
+        if self.idle.lock_ignoring_poison().is_empty()
             && let Ok(process) = Process::start(&self.program)
         {
             self.give_back(process);
         }
     }
 
-    /// Keeps a process for other queries.
+    /// Returns a process to the pool for other queries. Kills it if enough processes are idle.
     pub fn give_back(&self, process: Process) {
-        let mut waiting = self.waiting.lock_ignoring_poison();
-        debug_assert!(waiting.len() <= WAITING, "{} processes wait, at most {WAITING} may", waiting.len());
-        if waiting.len() < WAITING {
-            waiting.push(process);
+        let mut idle = self.idle.lock_ignoring_poison();
+        debug_assert!(idle.len() <= MAX_IDLE, "{} idle processes of at most {MAX_IDLE}", idle.len());
+        if idle.len() < MAX_IDLE {
+            idle.push(process);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`ProcessSession`]: the exchange with the process that runs a query.
+//! [`ProcessSession`]: runs one query in a process, and answers the requests of the process.
 
 use std::process::Child;
 use std::sync::{Arc, Mutex};
@@ -11,17 +11,17 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::ipc::reader::StreamDecoder;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::apart::frames::{FrameHeader, FrameKind, tell};
-use crate::apart::memory_share::{MemoryShare, limit_of};
+use crate::apart::frames::{FrameHeader, FrameKind, write_message};
+use crate::apart::memory_share::{MemoryShare, process_limit};
 use crate::apart::messages::{
-    EndMessage, ErrorMessage, PlanMessage, QueryMessage, RequestMessage, ResponseMessage, schema_of,
+    EndMessage, ErrorMessage, PlanMessage, QueryMessage, RequestMessage, ResponseMessage, decode_schema,
 };
-use crate::apart::process_pool::{Process, ProcessPool, is_out_of_memory, says_no_memory};
+use crate::apart::process_pool::{Process, ProcessPool, is_out_of_memory, reports_no_memory};
 use crate::apart::table_messages::rows_message;
-use crate::engine::{broken, error_of};
+use crate::engine::{to_sql_error, unfinished_error};
 use crate::result_budget::ResultBudget;
 
-/// Ends the process of a query when the query is given up.
+/// Kills the process of a query when the query is given up.
 #[derive(Default)]
 pub(crate) struct KillHandle(Mutex<KillState>);
 
@@ -32,27 +32,28 @@ struct KillState {
 }
 
 impl KillHandle {
-    /// Notes the process of the query. Returns false if the query was given up.
-    fn hold(&self, process: &Process) -> bool {
+    /// Sets the process of the query. Returns false if the query was given up.
+    fn attach(&self, process: &Process) -> bool {
         let mut state = self.0.lock_ignoring_poison();
         debug_assert!(state.child.is_none(), "a query has one process");
         state.child = Some(process.child());
         !state.is_given_up
     }
 
-    /// Forgets the process, which has done its work. Returns false if the query was given up before, and the process
+    /// Removes the process, which has finished the query. Returns false if the query was given up before and the process
     /// killed.
-    fn release(&self) -> bool {
+    fn detach(&self) -> bool {
         let mut state = self.0.lock_ignoring_poison();
         state.child = None;
         !state.is_given_up
     }
 
+    /// Gives up the query and kills its process, if it has one.
     fn give_up(&self) {
         let mut state = self.0.lock_ignoring_poison();
         state.is_given_up = true;
         if let Some(child) = &state.child {
-            // An error means that the process has ended.
+            // Fails if the process has ended by itself.
             let _ = child.lock_ignoring_poison().kill();
         }
     }
@@ -76,7 +77,7 @@ pub(crate) enum AnswerSink {
 type Batch = Result<Option<RecordBatch>, SqlError>;
 
 impl AnswerSink {
-    /// Sends an error; an answer that was dropped needs none.
+    /// Ends the answer with an error. Sending fails if the receiver was dropped and needs none.
     fn fail(self, error: SqlError) {
         match self {
             AnswerSink::Plan(plan) => drop(plan.send(Err(error))),
@@ -85,20 +86,21 @@ impl AnswerSink {
         }
     }
 
-    fn end(self, plan: Option<SqlPlan>) {
+    /// Ends the answer of a successful query.
+    fn finish(self, plan: Option<SqlPlan>) {
         match self {
-            AnswerSink::Plan(sender) => drop(sender.send(plan.ok_or_else(broken))),
+            AnswerSink::Plan(sender) => drop(sender.send(plan.ok_or_else(unfinished_error))),
             AnswerSink::Rows { batches, .. } => drop(batches.blocking_send(Ok(None))),
         }
     }
 }
 
-/// A query for a process, and what the process needs for it.
+/// A query for a process, with everything that the process may request.
 pub(crate) struct ProcessSession {
     pub query: QueryMessage,
     pub tables: Arc<dyn SqlTables>,
     pub share: MemoryShare,
-    pub leash: Arc<KillHandle>,
+    pub kill_handle: Arc<KillHandle>,
     pub budget: Arc<ResultBudget>,
 }
 
@@ -110,7 +112,7 @@ struct Completion {
 }
 
 impl ProcessSession {
-    /// Has a process answer the query. Blocks until it has, or the query is given up.
+    /// Runs the query in a process of the pool. Blocks until it ends or is given up.
     pub fn run(self, processes: &ProcessPool, mut sink: AnswerSink) {
         let mut process = match processes.take() {
             Ok(process) => process,
@@ -119,122 +121,132 @@ impl ProcessSession {
                 return sink.fail(SqlError::Engine(format!("starting a process for a query: {e}")));
             }
         };
-        if !self.leash.hold(&process) {
+        if !self.kill_handle.attach(&process) {
             return;
         }
-        let done = match tell(&mut process.input, FrameKind::Query, &self.query) {
+        let result = match write_message(&mut process.input, FrameKind::Query, &self.query) {
             Ok(()) => {
-                processes.prepare();
-                self.listen(&mut process, &mut sink)
+                processes.ensure_idle();
+                self.exchange(&mut process, &mut sink)
             }
-            Err(_) => Err(self.lost(&process)),
+            Err(_) => Err(self.lost_process(&process)),
         };
-        let is_wanted = self.leash.release();
-        // A client that hears of the end may send another query at once: nothing of this one may be left then.
-        if is_wanted && done.as_ref().is_ok_and(|done| done.is_ready) {
+        let is_alive = self.kill_handle.detach();
+        // Free the process and the memory of the query before its end is reported, as the client may send another query
+        // at once.
+        if is_alive && result.as_ref().is_ok_and(|completion| completion.is_ready) {
             processes.give_back(process);
         } else {
             drop(process);
         }
         drop(self);
-        match done {
-            Ok(done) => sink.end(done.plan),
+        match result {
+            Ok(completion) => sink.finish(completion.plan),
             Err(error) => sink.fail(error),
         }
     }
 
-    /// Ends a process that cannot be reached any more, and returns the reason as an error.
-    fn lost(&self, process: &Process) -> SqlError {
-        let (status, said) = process.end();
-        if is_out_of_memory(status, &said) {
+    /// Kills a process that can't be reached any more, and returns the reason as an error.
+    fn lost_process(&self, process: &Process) -> SqlError {
+        let (status, stderr) = process.kill();
+        if is_out_of_memory(status, &stderr) {
             return self.out_of_memory();
         }
         let status = status.map_or("without a status".to_owned(), |status| status.to_string());
-        SqlError::Engine(format!("the process of a query has ended ({status}): {said}"))
+        SqlError::Engine(format!("the process of a query has ended ({status}): {stderr}"))
     }
 
     fn out_of_memory(&self) -> SqlError {
-        let limit = limit_of(self.share.bytes());
+        let limit = process_limit(self.share.bytes());
         SqlError::Memory(format!("its process got {limit} bytes, and no more of what queries share"))
     }
 
-    fn listen(&self, process: &mut Process, sink: &mut AnswerSink) -> Result<Completion, SqlError> {
+    /// Answers the requests of the process and passes its answer on, until the query ends.
+    fn exchange(&self, process: &mut Process, sink: &mut AnswerSink) -> Result<Completion, SqlError> {
         let mut decoder = StreamDecoder::new();
         let mut plan = None;
         loop {
-            let Ok(Some(head)) = FrameHeader::read(&mut process.output) else { return Err(self.lost(process)) };
-            let _reserved = self.budget.reserve(head.len.into(), "an answer").map_err(|e| error_of(&e))?;
-            match head.kind {
+            let Ok(Some(header)) = FrameHeader::read(&mut process.output) else {
+                return Err(self.lost_process(process));
+            };
+            let _reservation = self.budget.reserve(header.len.into(), "an answer").map_err(|e| to_sql_error(&e))?;
+            match header.kind {
                 FrameKind::Request => {
-                    let request = head.message(&mut process.output).map_err(|_| self.lost(process))?;
-                    let answer = self.answer(&request);
-                    tell(&mut process.input, FrameKind::Response, &answer).map_err(|_| self.lost(process))?;
+                    let request = header.read_message(&mut process.output).map_err(|_| self.lost_process(process))?;
+                    let response = self.respond(&request);
+                    write_message(&mut process.input, FrameKind::Response, &response)
+                        .map_err(|_| self.lost_process(process))?;
                 }
                 FrameKind::Plan => {
-                    let planned = head.message(&mut process.output).map_err(|_| self.lost(process))?;
-                    plan = Some(plan_of(&planned)?);
+                    let message = header.read_message(&mut process.output).map_err(|_| self.lost_process(process))?;
+                    plan = Some(decode_plan(&message)?);
                 }
                 FrameKind::Rows => {
-                    let bytes = head.rows(&mut process.output).map_err(|_| self.lost(process))?;
+                    let bytes = header.read_content(&mut process.output).map_err(|_| self.lost_process(process))?;
                     if !pass_rows(&mut decoder, bytes, sink)? {
                         return Ok(Completion { is_ready: false, plan: None });
                     }
                 }
                 FrameKind::End => {
-                    let ended: EndMessage = head.message(&mut process.output).map_err(|_| self.lost(process))?;
-                    return match ended.error {
-                        Some(error) => Err(self.error(error, process)),
-                        None => Ok(Completion { is_ready: ended.is_ready, plan }),
+                    let end: EndMessage =
+                        header.read_message(&mut process.output).map_err(|_| self.lost_process(process))?;
+                    return match end.error {
+                        Some(error) => Err(self.query_error(error, process)),
+                        None => Ok(Completion { is_ready: end.is_ready, plan }),
                     };
                 }
-                FrameKind::Query | FrameKind::Response => return Err(broken()),
+                FrameKind::Query | FrameKind::Response => return Err(unfinished_error()),
             }
         }
     }
 
-    /// Returns the error of a query. A panic after the system refused memory is not an error of the engine.
-    fn error(&self, message: ErrorMessage, process: &Process) -> SqlError {
-        match message.error() {
+    /// Returns the error of a query. A panic after the system refused memory is reported as lack of memory.
+    fn query_error(&self, message: ErrorMessage, process: &Process) -> SqlError {
+        match message.into_error() {
             SqlError::Engine(message) => {
-                let said = process.said();
-                if says_no_memory(&message) || says_no_memory(&said) {
+                let stderr = process.stderr();
+                if reports_no_memory(&message) || reports_no_memory(&stderr) {
                     return self.out_of_memory();
                 }
-                SqlError::Engine(if said.is_empty() { message } else { format!("{message}: {said}") })
+                SqlError::Engine(if stderr.is_empty() { message } else { format!("{message}: {stderr}") })
             }
             other => other,
         }
     }
 
     /// Answers a request for tables or memory.
-    fn answer(&self, request: &RequestMessage) -> ResponseMessage {
+    fn respond(&self, request: &RequestMessage) -> ResponseMessage {
         if let Some(bytes) = request.bytes {
             return ResponseMessage { is_granted: self.share.grow(bytes), ..Default::default() };
         }
-        let answered = match &request.table {
+        let response = match &request.table {
             None => self.tables.names().map(|names| ResponseMessage { names, ..Default::default() }),
-            Some(name) => self.tables.rows(name).and_then(|rows| {
-                let path = self.tables.path(name);
-                let rows = rows.map(|rows| rows_message(&rows, path.as_deref())).transpose()?;
-                Ok(ResponseMessage { rows, ..Default::default() })
-            }),
+            Some(name) => self.find_table(name),
         };
-        answered.unwrap_or_else(|e| ResponseMessage { error: Some(ErrorMessage::from_error(&e)), ..Default::default() })
+        response.unwrap_or_else(|e| ResponseMessage { error: Some(ErrorMessage::from_error(&e)), ..Default::default() })
+    }
+
+    fn find_table(&self, name: &str) -> Result<ResponseMessage, SqlError> {
+        let rows = match self.tables.rows(name)? {
+            Some(rows) => Some(rows_message(&rows, self.tables.path(name).as_deref())?),
+            None => None,
+        };
+        Ok(ResponseMessage { rows, ..Default::default() })
     }
 }
 
-fn plan_of(planned: &PlanMessage) -> Result<SqlPlan, SqlError> {
-    let schema = schema_of(&planned.schema).map_err(|e| error_of(&e))?;
-    let parameters = schema_of(&planned.parameters).map_err(|e| error_of(&e))?;
+fn decode_plan(message: &PlanMessage) -> Result<SqlPlan, SqlError> {
+    let schema = decode_schema(&message.schema).map_err(|e| to_sql_error(&e))?;
+    let parameters = decode_schema(&message.parameters).map_err(|e| to_sql_error(&e))?;
     Ok(SqlPlan { schema, parameters })
 }
 
-/// Passes rows on. Returns false if the receiver was dropped.
+/// Decodes a part of the answer's stream and sends its batches to the receiver. Returns false if that was dropped.
 fn pass_rows(decoder: &mut StreamDecoder, mut bytes: Buffer, sink: &mut AnswerSink) -> Result<bool, SqlError> {
-    let AnswerSink::Rows { schema, batches } = sink else { return Err(broken()) };
-    // The first part is the columns.
+    let AnswerSink::Rows { schema, batches } = sink else { return Err(unfinished_error()) };
+    // The first part of the stream is the schema.
     if let Some(schema) = schema.take() {
-        let columns = schema_of(&bytes).map_err(|e| error_of(&e))?;
+        let columns = decode_schema(&bytes).map_err(|e| to_sql_error(&e))?;
         if schema.send(Ok(columns)).is_err() {
             return Ok(false);
         }

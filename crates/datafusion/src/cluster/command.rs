@@ -1,32 +1,33 @@
-//! The cluster as the command asks it.
+//! The functions of the command `arrowwood` that use a cluster.
 
 use std::sync::Arc;
 
 use arrowwood::Dataset;
+use arrowwood_cli::ClusterOptions;
 use arrowwood_serve::WorkerEngine;
 
 use crate::cluster::peers::PeerOptions;
 use crate::cluster::query::Cluster;
 use crate::cluster::worker::{Worker, WorkerOptions};
 
-fn options(of: &arrowwood_cli::ClusterOptions) -> PeerOptions {
-    PeerOptions { token: of.token.clone(), cafile: of.cafile.clone(), insecure: of.insecure }
+fn peer_options(cluster: &ClusterOptions) -> PeerOptions {
+    PeerOptions { token: cluster.token.clone(), cafile: cluster.cafile.clone(), insecure: cluster.insecure }
 }
 
 /// Returns the rows that `arrowwood sql --cluster` prints.
 ///
 /// # Errors
-/// As [`Cluster::sql`], as messages.
-pub(crate) fn ask_cluster(statement: &str, of: &arrowwood_cli::ClusterOptions) -> Result<Dataset, String> {
-    let cluster = Cluster::open(&of.hosts, &options(of)).map_err(|e| e.to_string())?;
+/// Messages of the errors of [`Cluster::open`] and [`Cluster::sql`].
+pub(crate) fn query_cluster(statement: &str, options: &ClusterOptions) -> Result<Dataset, String> {
+    let cluster = Cluster::open(&options.hosts, &peer_options(options)).map_err(|e| e.to_string())?;
     cluster.sql(statement).map_err(|e| e.to_string())
 }
 
 /// Creates the engine of `arrowwood serve --worker`.
 ///
 /// # Errors
-/// As [`Worker::new`], as messages.
-pub(crate) fn worker_of(of: &arrowwood_cli::ClusterOptions, memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
-    let options = WorkerOptions { memory, peers: options(of), ..WorkerOptions::default() };
-    Ok(Arc::new(Worker::new(&of.hosts, &options).map_err(|e| e.to_string())?))
+/// Messages of the errors of [`Worker::new`].
+pub(crate) fn create_worker(options: &ClusterOptions, memory: usize) -> Result<Arc<dyn WorkerEngine>, String> {
+    let worker_options = WorkerOptions { memory, peers: peer_options(options), ..WorkerOptions::default() };
+    Ok(Arc::new(Worker::new(&options.hosts, &worker_options).map_err(|e| e.to_string())?))
 }

@@ -1,33 +1,33 @@
-//! The messages that servers and their callers exchange, apart from the messages of the engine.
+//! The messages between the servers of a cluster and their callers, other than the engine's own.
 
 use datafusion_proto::protobuf;
 use datafusion_proto::protobuf::partitioning::PartitionMethod;
 use prost::Message;
 
-/// The most partitions of a step of a plan.
-pub(crate) const STEP_PARTITIONS: usize = 1 << 14;
+/// The maximum number of partitions of an operator.
+pub(crate) const MAX_PARTITIONS: usize = 1 << 14;
 
-/// The first request of a query: fixes the rows of its tables.
+/// The first request of a query, which fixes the rows of its tables.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct OpenRequest {
     #[prost(string, tag = "1")]
     pub version: String,
-    /// The number of the query, at random.
+    /// A random number that identifies the query.
     #[prost(bytes = "vec", tag = "2")]
     pub query: Vec<u8>,
     #[prost(string, repeated, tag = "3")]
     pub tables: Vec<String>,
 }
 
-/// The tables that there are of those that were asked for.
+/// The requested tables that the server has.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct OpenResponse {
     #[prost(string, tag = "1")]
     pub version: String,
-    /// The process that answers.
+    /// The number that identifies the process of the server.
     #[prost(bytes = "vec", tag = "2")]
     pub process: Vec<u8>,
-    /// The directory that it serves: the same for two processes that serve the same.
+    /// An id of the directory that it serves, which is the same in all processes.
     #[prost(bytes = "vec", tag = "3")]
     pub directory: Vec<u8>,
     #[prost(uint32, tag = "4")]
@@ -36,6 +36,7 @@ pub(crate) struct OpenResponse {
     pub tables: Vec<OpenedTable>,
 }
 
+/// A table whose rows are fixed.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct OpenedTable {
     #[prost(string, tag = "1")]
@@ -46,7 +47,7 @@ pub(crate) struct OpenedTable {
     pub rows: u64,
 }
 
-/// The rows that a task reads of one server's table.
+/// The part of a table that a task reads: rows of one server.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PartMessage {
     #[prost(bytes = "vec", tag = "1")]
@@ -56,7 +57,7 @@ pub(crate) struct PartMessage {
     pub process: Vec<u8>,
     #[prost(string, tag = "3")]
     pub table: String,
-    /// The columns, in order.
+    /// The columns to return, in order.
     #[prost(message, optional, tag = "4")]
     pub schema: Option<protobuf::Schema>,
     #[prost(uint32, tag = "5")]
@@ -72,12 +73,12 @@ pub(crate) struct PartMessage {
 pub(crate) struct FilterMessage {
     #[prost(bytes = "vec", tag = "1")]
     pub expr: Vec<u8>,
-    /// True if it is applied nowhere else.
+    /// True if the caller does not apply it again.
     #[prost(bool, tag = "2")]
     pub is_exact: bool,
 }
 
-/// The engine's request that has a task executed, as far as it says how large that is.
+/// The fields of the engine's request to execute a task that determine the size of its plan.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ExecuteMessage {
     #[prost(uint64, tag = "2")]
@@ -90,14 +91,14 @@ pub(crate) struct ExecuteMessage {
     pub repartition: Option<RepartitionMessage>,
 }
 
-/// To how many partitions rows are sent.
+/// The number of partitions that all rows are sent to.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct BroadcastMessage {
     #[prost(uint64, tag = "1")]
     pub partitions: u64,
 }
 
-/// How rows are spread.
+/// How rows are distributed over partitions.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RepartitionMessage {
     #[prost(bytes = "vec", tag = "1")]
@@ -105,20 +106,23 @@ pub(crate) struct RepartitionMessage {
 }
 
 impl ExecuteMessage {
-    /// Refuses what would take more than any plan of ours does.
+    /// Returns an error for a task with more partitions than any plan of ours has.
     pub fn check(&self) -> Result<(), String> {
-        let spread = self.repartition.as_ref().map(|spread| protobuf::Partitioning::decode(&*spread.partitioning));
-        let spread = spread.transpose().map_err(|e| e.to_string())?.and_then(|spread| spread.partition_method);
-        let count = match spread {
-            None => 0,
-            Some(PartitionMethod::RoundRobin(count) | PartitionMethod::Unknown(count)) => count,
-            Some(PartitionMethod::Hash(hash)) => hash.partition_count,
-            Some(_) => return Err("rows are not spread in this way for others".into()),
-        };
-        let sent = self.broadcast.as_ref().map_or(0, |sent| sent.partitions);
-        let partitions = count.max(sent).max(self.end);
-        if partitions > STEP_PARTITIONS as u64 || self.first > self.end {
-            return Err(format!("a task of {partitions} partitions; at most {STEP_PARTITIONS} are expected"));
+        let mut partitions = self.end;
+        if let Some(broadcast) = &self.broadcast {
+            partitions = partitions.max(broadcast.partitions);
+        }
+        if let Some(repartition) = &self.repartition {
+            let partitioning = protobuf::Partitioning::decode(&*repartition.partitioning).map_err(|e| e.to_string())?;
+            partitions = partitions.max(match partitioning.partition_method {
+                None => 0,
+                Some(PartitionMethod::RoundRobin(count) | PartitionMethod::Unknown(count)) => count,
+                Some(PartitionMethod::Hash(hash)) => hash.partition_count,
+                Some(_) => return Err("rows are not spread in this way for others".into()),
+            });
+        }
+        if partitions > MAX_PARTITIONS as u64 || self.first > self.end {
+            return Err(format!("a task of {partitions} partitions; at most {MAX_PARTITIONS} are expected"));
         }
         Ok(())
     }
@@ -128,21 +132,22 @@ impl ExecuteMessage {
 mod tests {
     use super::*;
 
+    fn round_robin(partitions: u64) -> RepartitionMessage {
+        let partition_method = Some(PartitionMethod::RoundRobin(partitions));
+        RepartitionMessage { partitioning: protobuf::Partitioning { partition_method }.encode_to_vec() }
+    }
+
     #[test]
-    fn tasks_that_are_too_large_are_refused() {
-        let fine = ExecuteMessage { first: 0, end: 8, broadcast: None, repartition: None };
-        assert!(fine.check().is_ok());
-        assert!(ExecuteMessage { end: u64::MAX, ..fine.clone() }.check().is_err());
-        assert!(ExecuteMessage { first: 9, ..fine.clone() }.check().is_err());
+    fn tasks_with_too_many_partitions_are_rejected() {
+        let valid = ExecuteMessage { first: 0, end: 8, broadcast: None, repartition: None };
+        assert!(valid.check().is_ok());
+        assert!(ExecuteMessage { end: u64::MAX, ..valid.clone() }.check().is_err());
+        assert!(ExecuteMessage { first: 9, ..valid.clone() }.check().is_err());
         let broadcast = Some(BroadcastMessage { partitions: 1 << 40 });
-        assert!(ExecuteMessage { broadcast, ..fine.clone() }.check().is_err());
-        let spread = |count| {
-            let partition_method = Some(PartitionMethod::RoundRobin(count));
-            let partitioning = protobuf::Partitioning { partition_method }.encode_to_vec();
-            ExecuteMessage { repartition: Some(RepartitionMessage { partitioning }), ..fine.clone() }
-        };
-        assert!(spread(16).check().is_ok() && spread(1 << 40).check().is_err());
-        let wrong = Some(RepartitionMessage { partitioning: vec![0xff; 9] });
-        assert!(ExecuteMessage { repartition: wrong, ..fine }.check().is_err());
+        assert!(ExecuteMessage { broadcast, ..valid.clone() }.check().is_err());
+        assert!(ExecuteMessage { repartition: Some(round_robin(16)), ..valid.clone() }.check().is_ok());
+        assert!(ExecuteMessage { repartition: Some(round_robin(1 << 40)), ..valid.clone() }.check().is_err());
+        let undecodable = Some(RepartitionMessage { partitioning: vec![0xff; 9] });
+        assert!(ExecuteMessage { repartition: undecodable, ..valid }.check().is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! One query over the tables of several servers: [`Cluster`] asks, [`Worker`] answers.
+//! Queries over the tables of several servers: a [`Cluster`] plans them, and a [`Worker`] on each server runs its part.
 //!
 //! ```text
 //! Cluster ─▶ messages ─▶ Worker ─▶ snapshots     each server fixes the rows of the tables that the query mentions
@@ -21,7 +21,7 @@ mod table;
 mod version;
 mod worker;
 
-pub(crate) use command::{ask_cluster, worker_of};
+pub(crate) use command::{create_worker, query_cluster};
 pub use peers::PeerOptions;
 pub use query::{Cluster, ClusterAnswer};
 pub use worker::{Worker, WorkerOptions};

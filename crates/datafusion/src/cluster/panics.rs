@@ -1,19 +1,21 @@
-//! Panics of this process. The engine's tasks pass rows on to each other; a task that panics would end its rows as if
-//! there were no more. So an answer during which anything panicked is an error.
+//! Counts the panics of this process.
+//!
+//! If a task of the engine panics, the task that receives its rows takes that for the end of the rows. An answer during
+//! which anything panicked is therefore an error.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
-static WATCHED: Once = Once::new();
+static HOOK: Once = Once::new();
 
-/// Counts panics from now on, before the hook that was set before.
+/// Starts to count panics. The panic hook that was set before still runs.
 pub(crate) fn watch() {
-    WATCHED.call_once(|| {
-        let tell = std::panic::take_hook();
+    HOOK.call_once(|| {
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             COUNT.fetch_add(1, Ordering::SeqCst);
-            tell(panic);
+            previous_hook(panic);
         }));
     });
 }

@@ -1,4 +1,4 @@
-//! [`PartExec`]: what one task reads of one server's table, and its way through the network.
+//! [`PartExec`]: the operator that reads one server's rows of a table, and its encoding for the network.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,73 +22,82 @@ use crate::cancel_token::CancelToken;
 use crate::cluster::messages::{FilterMessage, PartMessage};
 use crate::cluster::snapshots::CallerSnapshots;
 use crate::pushdown::Condition;
-use crate::scan::{Scan, ScanRequest};
-use crate::served_plan::{keeps_rows, stopped};
+use crate::scan::{Scan, ScanOptions, ScanRequest};
+use crate::served_plan::{make_cancellable, retains_rows};
 
-/// The most partitions of a part.
-pub(crate) const PART_PARTITIONS: u32 = 64;
+/// The maximum number of partitions of a part.
+pub(crate) const MAX_PART_PARTITIONS: u32 = 64;
 
-/// The rows of one server's table. Only that server has them.
+/// Reads the rows of a table that one server has. Only that server can execute it.
 #[derive(Clone, Debug)]
 pub(crate) struct PartExec {
     message: Arc<PartMessage>,
     schema: SchemaRef,
-    /// Where this is the server that has them.
-    rows: Option<Arc<Scan>>,
+    /// The scan of the rows; `None` on other machines, and for a part without rows.
+    scan: Option<Arc<Scan>>,
     properties: Arc<PlanProperties>,
 }
 
 impl PartExec {
-    /// Creates the part that a caller sends.
-    pub fn to_send(message: PartMessage, schema: SchemaRef) -> PartExec {
-        let properties = properties(&schema, message.partitions as usize);
-        PartExec { message: Arc::new(message), schema, rows: None, properties: Arc::new(properties) }
+    /// Creates a part for sending to its server.
+    pub fn new(message: PartMessage, schema: SchemaRef) -> PartExec {
+        let properties = plan_properties(&schema, message.partitions as usize);
+        PartExec { message: Arc::new(message), schema, scan: None, properties: Arc::new(properties) }
     }
 
-    /// Creates the part that a server reads.
-    fn received(message: PartMessage, asked: &CallerSnapshots, context: &TaskContext) -> Result<PartExec> {
+    /// Creates a part that this server has received, and can execute.
+    fn from_message(message: PartMessage, snapshots: &CallerSnapshots, context: &TaskContext) -> Result<PartExec> {
         let Some(schema) = &message.schema else { return plan_err!("a part names no columns") };
         let schema: SchemaRef = Arc::new(Schema::try_from(schema)?);
-        if !(1..=PART_PARTITIONS).contains(&message.partitions) {
-            return plan_err!("a part has {} partitions; expected 1 to {PART_PARTITIONS}", message.partitions);
+        if !(1..=MAX_PART_PARTITIONS).contains(&message.partitions) {
+            return plan_err!("a part has {} partitions; expected 1 to {MAX_PART_PARTITIONS}", message.partitions);
         }
-        let mut part = PartExec::to_send(message, schema);
+        let mut part = PartExec::new(message, schema);
         // A part without a server has no rows.
         if !part.message.process.is_empty() {
-            part.rows = Some(Arc::new(scan(&part.message, &part.schema, asked, context)?));
+            part.scan = Some(Arc::new(create_scan(&part.message, &part.schema, snapshots, context)?));
         }
         Ok(part)
     }
 }
 
-/// The plan of a task as a server runs it, node for node: parts and joins end after `stop`, and rows count at their
-/// size for operators that keep account.
-pub(crate) fn served(plan: Arc<dyn ExecutionPlan>, stop: &CancelToken) -> Result<Arc<dyn ExecutionPlan>> {
-    let is_counted = keeps_rows(&plan)?;
+/// Prepares the plan of a task for this server, node for node: parts and joins end when `cancel` says so, and rows count
+/// at their own size in the memory of operators.
+pub(crate) fn prepare_for_serving(
+    plan: Arc<dyn ExecutionPlan>,
+    cancel: &CancelToken,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let has_exact_buffers = retains_rows(&plan)?;
+    let options = ScanOptions { cancel: cancel.clone(), has_exact_buffers, is_unsliced: false };
     let plan = plan.transform_up(|node| {
         let Some(part) = node.downcast_ref::<PartExec>() else { return Ok(Transformed::no(node)) };
-        let rows = part.rows.as_ref().map(|rows| Arc::new(rows.served(stop.clone(), is_counted, false)));
-        Ok(Transformed::yes(Arc::new(PartExec { rows, ..part.clone() }) as Arc<dyn ExecutionPlan>))
+        let scan = part.scan.as_ref().map(|scan| Arc::new(scan.with_options(options.clone())));
+        Ok(Transformed::yes(Arc::new(PartExec { scan, ..part.clone() }) as Arc<dyn ExecutionPlan>))
     });
-    stopped(plan.data()?, stop, false)
+    make_cancellable(plan.data()?, cancel, false)
 }
 
-/// Returns the scan that a message requests, of the rows that the query has fixed.
-fn scan(message: &PartMessage, schema: &SchemaRef, asked: &CallerSnapshots, context: &TaskContext) -> Result<Scan> {
-    let snapshot = asked.rows(message)?;
+/// Returns the scan that a message requests, over the rows that the query has fixed.
+fn create_scan(
+    message: &PartMessage,
+    schema: &SchemaRef,
+    snapshots: &CallerSnapshots,
+    context: &TaskContext,
+) -> Result<Scan> {
+    let snapshot = snapshots.rows(message)?;
     let mut columns = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
-        let number = snapshot.schema().index_of(field.name())?;
-        let own = snapshot.schema().field(number).data_type();
-        if own != field.data_type() {
+        let index = snapshot.schema().index_of(field.name())?;
+        let data_type = snapshot.schema().field(index).data_type();
+        if data_type != field.data_type() {
             return plan_err!(
-                "column '{}' of table '{}' is {own}, and {} was asked for",
+                "column '{}' of table '{}' is {data_type}, and {} was asked for",
                 field.name(),
                 message.table,
                 field.data_type()
             );
         }
-        columns.push(number);
+        columns.push(index);
     }
     let mut conditions = Vec::with_capacity(message.filters.len());
     for filter in &message.filters {
@@ -106,17 +115,17 @@ fn scan(message: &PartMessage, schema: &SchemaRef, asked: &CallerSnapshots, cont
         schema: schema.clone(),
         conditions,
         limit: message.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
-        splits: message.partitions as usize,
+        target_splits: message.partitions as usize,
         is_copied: true,
     })
 }
 
-/// `expr` as it is sent.
-pub(crate) fn filter(expr: &Expr, is_exact: bool) -> Result<FilterMessage> {
+/// Encodes a condition.
+pub(crate) fn encode_filter(expr: &Expr, is_exact: bool) -> Result<FilterMessage> {
     Ok(FilterMessage { expr: expr.to_bytes()?.to_vec(), is_exact })
 }
 
-pub(crate) fn properties(schema: &SchemaRef, partitions: usize) -> PlanProperties {
+pub(crate) fn plan_properties(schema: &SchemaRef, partitions: usize) -> PlanProperties {
     PlanProperties::new(
         EquivalenceProperties::new(schema.clone()),
         Partitioning::UnknownPartitioning(partitions),
@@ -127,8 +136,8 @@ pub(crate) fn properties(schema: &SchemaRef, partitions: usize) -> PlanPropertie
 
 impl DisplayAs for PartExec {
     fn fmt_as(&self, form: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.rows {
-            Some(rows) => rows.fmt_as(form, f),
+        match &self.scan {
+            Some(scan) => scan.fmt_as(form, f),
             None if self.message.process.is_empty() => write!(f, "ArrowwoodPart: no rows"),
             None => write!(f, "ArrowwoodPart: {}", self.message.table),
         }
@@ -161,22 +170,22 @@ impl ExecutionPlan for PartExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let is_empty = self.message.process.is_empty();
-        match &self.rows {
+        match &self.scan {
             None if !is_empty => exec_err!("rows of table '{}' can be read by their server alone", self.message.table),
-            Some(rows) if partition < rows.properties().output_partitioning().partition_count() => {
-                rows.execute(partition, context)
+            Some(scan) if partition < scan.properties().output_partitioning().partition_count() => {
+                scan.execute(partition, context)
             }
-            // A table with few rows has fewer partitions.
+            // A scan of few rows has fewer partitions than its part.
             _ => Ok(Box::pin(EmptyRecordBatchStream::new(self.schema.clone()))),
         }
     }
 }
 
-/// Sends parts, and receives the parts of one caller.
+/// Encodes and decodes parts.
 #[derive(Debug)]
 pub(crate) struct PartCodec {
-    /// `None` where nothing is received.
-    pub asked: Option<CallerSnapshots>,
+    /// The rows for the parts of one caller; `None` if no parts are received.
+    pub snapshots: Option<CallerSnapshots>,
 }
 
 impl PhysicalExtensionCodec for PartCodec {
@@ -187,22 +196,22 @@ impl PhysicalExtensionCodec for PartCodec {
         context: &TaskContext,
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(asked) = self.asked.as_ref().filter(|_| inputs.is_empty()) else {
+        let Some(snapshots) = self.snapshots.as_ref().filter(|_| inputs.is_empty()) else {
             return internal_err!("a part is received by a server, and has no inputs");
         };
         let message = PartMessage::decode(bytes).map_err(|e| DataFusionError::Plan(format!("reading a part: {e}")))?;
-        Ok(Arc::new(PartExec::received(message, asked, context)?))
+        Ok(Arc::new(PartExec::from_message(message, snapshots, context)?))
     }
 
     fn try_encode(
         &self,
         node: Arc<dyn ExecutionPlan>,
-        into: &mut Vec<u8>,
+        output: &mut Vec<u8>,
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         match node.downcast_ref::<PartExec>() {
             Some(part) => {
-                into.extend(part.message.encode_to_vec());
+                output.extend(part.message.encode_to_vec());
                 Ok(())
             }
             None => plan_err!("{} can't be sent to another server", node.name()),

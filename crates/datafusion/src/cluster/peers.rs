@@ -1,4 +1,4 @@
-//! [`Peers`]: connections to the servers of a cluster, and to no others.
+//! [`Peers`]: connects to the servers of a cluster, and only to these.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use url::Url;
 
 use crate::cluster::hosts::is_loopback;
 
-/// How long a server may take to connect.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The maximum time to connect to a server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How to ask the servers of a cluster.
+/// Options of the connections to the servers of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct PeerOptions {
-    /// Sent with each request.
+    /// The token that is sent with each request.
     pub token: Option<String>,
-    /// Certificates to trust, in PEM, instead of the certificates of the system.
+    /// A PEM file of certificates to trust instead of the system's.
     pub cafile: Option<PathBuf>,
-    /// True to ask other machines without TLS.
+    /// True to allow connections to other machines without TLS.
     pub insecure: bool,
 }
 
-/// The servers that may be asked.
+/// The servers of a cluster, in the order of its list.
 #[derive(Clone, Debug)]
 pub(crate) struct Peers {
     urls: Arc<[Url]>,
@@ -37,11 +37,13 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
+    /// Creates the peers at `urls`.
+    ///
     /// # Errors
-    /// `InvalidArgument` for another machine without TLS; `Io` where the certificates can't be read.
+    /// `InvalidArgument` for another machine without TLS; `Io` if the certificates can't be read.
     pub fn new(urls: Vec<Url>, options: &PeerOptions) -> arrowwood::Result<Peers> {
-        let open = urls.iter().find(|url| url.scheme() == "http" && !is_loopback(url));
-        if let Some(url) = open.filter(|_| !options.insecure) {
+        let unencrypted = urls.iter().find(|url| url.scheme() == "http" && !is_loopback(url));
+        if let Some(url) = unencrypted.filter(|_| !options.insecure) {
             let message =
                 format!("{url} is another machine, and others can read what it is sent: use https, or --insecure");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -58,14 +60,14 @@ impl Peers {
         &self.urls
     }
 
-    /// A connection of its own: streams that share one could wait for each other.
+    /// Opens a connection to a server. Connections are not shared, as streams on one could wait for each other.
     pub async fn connect(&self, url: &Url) -> Result<Channel> {
         if !self.urls.contains(url) {
             return Err(exec_datafusion_err!("{url} is not among the servers of this cluster"));
         }
         let endpoint = Channel::from_shared(url.to_string()).map_err(|e| connect_error(url, &e))?;
         let mut endpoint = endpoint
-            .connect_timeout(PATIENCE)
+            .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
             .tcp_keepalive(Some(Duration::from_secs(30)))
             .http2_keep_alive_interval(Duration::from_secs(15))
@@ -84,7 +86,7 @@ impl Peers {
     }
 }
 
-/// Returns an error with the innermost cause.
+/// Converts an error, with its innermost cause as the reason.
 fn connect_error(url: &Url, error: &dyn std::error::Error) -> DataFusionError {
     let mut reason = error.to_string();
     let mut source = error.source();
@@ -102,12 +104,12 @@ impl ChannelResolver for Peers {
     }
 }
 
-/// The servers in their order; one that is alone is there twice, so that the engine has something to distribute.
 impl WorkerResolver for Peers {
+    /// Returns the servers in order. A single one is returned twice, as the engine distributes nothing to one.
     fn get_urls(&self) -> Result<Vec<Url>, DataFusionError> {
         Ok(match self.urls.as_ref() {
             [only] => vec![only.clone(), only.clone()],
-            several => several.to_vec(),
+            urls => urls.to_vec(),
         })
     }
 }

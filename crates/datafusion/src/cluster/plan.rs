@@ -1,4 +1,5 @@
-//! How the engine distributes a plan: each part of a table to its server, and nothing that it could get wrong.
+//! Controls how the engine distributes a plan: each part of a table is read on its server, and operators that the engine
+//! could distribute wrongly run on the caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +19,12 @@ use datafusion_distributed::{
     RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
 };
 
-use crate::cluster::messages::STEP_PARTITIONS;
+use crate::cluster::messages::MAX_PARTITIONS;
 use crate::cluster::table::ClusterScan;
 
-/// The steps that may be done on several servers at once, and by a server for a caller. All others are done where the
-/// question is asked, with the rows of all.
-const KNOWN: &[&str] = &[
+/// The operators that may run on several servers at once, and on a server for a caller. All others run on the caller,
+/// over the rows of all servers.
+const DISTRIBUTABLE_OPERATORS: &[&str] = &[
     "AggregateExec",
     "ArrowwoodPart",
     "BoundedWindowAggExec",
@@ -55,49 +56,52 @@ const KNOWN: &[&str] = &[
     "WindowAggExec",
 ];
 
-/// Returns true if a server does this step of a plan for others.
-fn is_known(step: &Arc<dyn ExecutionPlan>) -> bool {
-    let values = step.downcast_ref::<DataSourceExec>().map(|source| source.data_source().is::<MemorySourceConfig>());
-    values.unwrap_or_else(|| KNOWN.contains(&step.name()))
+/// Returns true if a server runs this operator for others.
+fn is_distributable_operator(operator: &Arc<dyn ExecutionPlan>) -> bool {
+    match operator.downcast_ref::<DataSourceExec>() {
+        // Literal rows in the statement; all other sources are files.
+        Some(source) => source.data_source().is::<MemorySourceConfig>(),
+        None => DISTRIBUTABLE_OPERATORS.contains(&operator.name()),
+    }
 }
 
-/// Refuses a plan with a step that isn't known: one that reads files, or writes.
-pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-    plan.apply(|step| {
-        if !is_known(step) {
-            return plan_err!("{} is not done for others", step.name());
+/// Returns an error for a plan with an operator that is not known to be harmless, such as one that reads or writes files.
+pub(crate) fn check_plan(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+    plan.apply(|operator| {
+        if !is_distributable_operator(operator) {
+            return plan_err!("{} is not done for others", operator.name());
         }
-        let partitions = step.output_partitioning().partition_count();
-        if partitions > STEP_PARTITIONS {
-            return plan_err!("{} has {partitions} partitions; at most {STEP_PARTITIONS} are expected", step.name());
+        let partitions = operator.output_partitioning().partition_count();
+        if partitions > MAX_PARTITIONS {
+            return plan_err!("{} has {partitions} partitions; at most {MAX_PARTITIONS} are expected", operator.name());
         }
         Ok(TreeNodeRecursion::Continue)
     })
     .map(|_| ())
 }
 
-/// Returns true if all steps of a plan may be distributed.
+/// Returns true if all operators of a plan may be distributed.
 pub(crate) fn is_distributable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    Ok(!plan.exists(|step| Ok(!is_known(step)))?)
+    Ok(!plan.exists(|operator| Ok(!is_distributable_operator(operator)))?)
 }
 
 /// The state of the planning of one query.
 #[derive(Debug, Default)]
 pub(crate) struct PlanningState {
-    /// True if the rows of all tables are gathered where the question is asked.
+    /// True if the caller gathers the rows of all tables before it does anything else with them.
     pub is_gathered: AtomicBool,
-    /// True if the engine would have read a table elsewhere than on its servers.
+    /// True if the engine tried to read a table elsewhere than on its servers.
     pub is_misplaced: AtomicBool,
 }
 
-/// How many tasks a scan has: one for each server.
-pub(crate) fn desired(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
+/// Returns the number of tasks of a scan: one for each server.
+pub(crate) fn desired_tasks(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
     let scan = event.plan.downcast_ref::<ClusterScan>()?;
     Some(Ok(DesiredTaskCountEventResponse::desired(scan.urls().len())))
 }
 
-/// Makes a scan a part for each task, which is the one of that server.
-pub(crate) fn scale_up(
+/// Replaces a scan by its parts, one for each task.
+pub(crate) fn split_scan(
     planning: &PlanningState,
     event: &ScaleUpLeafNodeEvent<'_>,
 ) -> Option<Result<ScaleUpLeafNodeEventResponse>> {
@@ -111,22 +115,22 @@ pub(crate) fn scale_up(
     Some(parts.map(|leaf| ScaleUpLeafNodeEventResponse::new(Arc::new(leaf))))
 }
 
-/// Sends the tasks of a stage that reads a table to its servers.
-pub(crate) fn route(event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventResponse>> {
+/// Sends the tasks of a stage that reads a table to the table's servers.
+pub(crate) fn route_tasks(event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventResponse>> {
     let mut urls = None;
-    let walked = event.plan.apply(|step| {
-        let scan =
-            step.downcast_ref::<DistributedLeafExec>().and_then(|leaf| leaf.original().downcast_ref::<ClusterScan>());
-        urls = scan.map(ClusterScan::urls);
+    let result = event.plan.apply(|operator| {
+        if let Some(leaf) = operator.downcast_ref::<DistributedLeafExec>() {
+            urls = leaf.original().downcast_ref::<ClusterScan>().map(ClusterScan::urls);
+        }
         Ok(if urls.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
-    match walked {
+    match result {
         Err(e) => Some(Err(e)),
         Ok(_) => urls.map(|urls| Ok(RouteTasksEventResponse::new(urls))),
     }
 }
 
-/// Gathers the rows of each scan before anything else is done with them, where that was asked for.
+/// Inserts an operator above each scan that gathers its rows, if [`PlanningState::is_gathered`].
 #[derive(Debug)]
 pub(crate) struct GatherRule(pub Arc<PlanningState>);
 
@@ -135,11 +139,11 @@ impl PhysicalOptimizerRule for GatherRule {
         if !self.0.is_gathered.load(Ordering::Relaxed) {
             return Ok(plan);
         }
-        let gathered = plan.transform_up(|step| {
-            if step.is::<ClusterScan>() {
-                Ok(Transformed::yes(Arc::new(CoalescePartitionsExec::new(step)) as Arc<dyn ExecutionPlan>))
+        let gathered = plan.transform_up(|operator| {
+            if operator.is::<ClusterScan>() {
+                Ok(Transformed::yes(Arc::new(CoalescePartitionsExec::new(operator)) as Arc<dyn ExecutionPlan>))
             } else {
-                Ok(Transformed::no(step))
+                Ok(Transformed::no(operator))
             }
         });
         gathered.data()
@@ -156,36 +160,44 @@ impl PhysicalOptimizerRule for GatherRule {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::datatypes::Schema;
+    use datafusion::physical_plan::Partitioning;
     use datafusion::physical_plan::empty::EmptyExec;
     use datafusion::physical_plan::repartition::RepartitionExec;
     use datafusion::prelude::{CsvReadOptions, SessionContext};
 
     use super::*;
 
+    async fn physical_plan(context: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+        context.sql(sql).await.unwrap().create_physical_plan().await.unwrap()
+    }
+
+    fn with_partitions(count: usize) -> Arc<dyn ExecutionPlan> {
+        let empty = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
+        Arc::new(RepartitionExec::try_new(empty, Partitioning::RoundRobinBatch(count)).unwrap())
+    }
+
     #[tokio::test]
-    async fn plans_that_reach_files_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("secret.csv");
+    async fn plans_that_access_files_are_rejected() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret.csv");
         std::fs::write(&path, "a\n1\n").unwrap();
         let context = SessionContext::new();
-        let values = context.sql("select column1 from (values (1), (2)) where column1 > 1").await.unwrap();
-        check(&values.create_physical_plan().await.unwrap()).unwrap();
-        let secret = context.read_csv(path.to_str().unwrap(), CsvReadOptions::new()).await.unwrap();
-        let refused = check(&secret.create_physical_plan().await.unwrap()).unwrap_err().to_string();
-        assert!(refused.contains("DataSourceExec"), "{refused}");
-        let copy =
-            context.sql(&format!("copy (select 1) to '{}'", folder.path().join("out.csv").display())).await.unwrap();
-        let refused = check(&copy.create_physical_plan().await.unwrap()).unwrap_err().to_string();
-        assert!(refused.contains("not done for others"), "{refused}");
+        let harmless = "select column1 from (values (1), (2)) where column1 > 1";
+        check_plan(&physical_plan(&context, harmless).await).unwrap();
+
+        let read = context.read_csv(path.to_str().unwrap(), CsvReadOptions::new()).await.unwrap();
+        let error = check_plan(&read.create_physical_plan().await.unwrap()).unwrap_err().to_string();
+        assert!(error.contains("DataSourceExec"), "{error}");
+
+        let copy = format!("copy (select 1) to '{}'", directory.path().join("out.csv").display());
+        let error = check_plan(&physical_plan(&context, &copy).await).unwrap_err().to_string();
+        assert!(error.contains("not done for others"), "{error}");
     }
 
     #[test]
-    fn plans_with_very_many_partitions_are_refused() {
-        let empty = Arc::new(EmptyExec::new(Arc::new(datafusion::arrow::datatypes::Schema::empty())));
-        let spread = |count| {
-            RepartitionExec::try_new(empty.clone(), datafusion::physical_plan::Partitioning::RoundRobinBatch(count))
-        };
-        check(&(Arc::new(spread(8).unwrap()) as Arc<dyn ExecutionPlan>)).unwrap();
-        assert!(check(&(Arc::new(spread(1 << 20).unwrap()) as Arc<dyn ExecutionPlan>)).is_err());
+    fn plans_with_too_many_partitions_are_rejected() {
+        check_plan(&with_partitions(8)).unwrap();
+        assert!(check_plan(&with_partitions(1 << 20)).is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! [`Cluster`]: asks a question of the tables of several servers.
+//! [`Cluster`]: runs queries over the tables of several servers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,15 +9,16 @@ use std::time::Duration;
 use arrowwood::{Dataset, Error, ErrorKind};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::TableReference;
-use datafusion::common::{exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{TableReference, exec_datafusion_err, exec_err, plan_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, display_plan_ascii};
+use datafusion_distributed::{
+    DistributedExt, RouteTasksEvent, ScaleUpLeafNodeEvent, SessionStateBuilderExt, display_plan_ascii,
+};
 use futures::TryStreamExt;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use http_body_util::{BodyExt, Full, Limited};
@@ -27,24 +28,27 @@ use tower::{Service, ServiceExt};
 use url::Url;
 
 use crate::cluster::messages::{OpenRequest, OpenResponse, OpenedTable};
-use crate::cluster::part::{PART_PARTITIONS, PartCodec};
+use crate::cluster::part::{MAX_PART_PARTITIONS, PartCodec};
 use crate::cluster::peers::{PeerOptions, Peers};
 use crate::cluster::plan::{self, GatherRule, PlanningState};
 use crate::cluster::table::{ClusterTable, ServerShare};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, worker};
-use crate::projection_rule::kept_apart;
+use crate::projection_rule;
 
-/// The most bytes of a server's first answer.
-const MOST: usize = 64 << 20;
-/// The most bytes that have come from a server and were not read yet, for each connection.
-const UNDER_WAY: usize = 16 << 20;
-/// How long a server may take for its first answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The maximum bytes of a server's response to an [`OpenRequest`].
+const MAX_OPEN_RESPONSE_BYTES: usize = 64 << 20;
+/// The maximum bytes that were received and not read yet, for each connection.
+const CONNECTION_BUFFER_BYTES: usize = 16 << 20;
+/// The maximum time of a server's response to an [`OpenRequest`].
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The servers whose tables are asked as one.
+/// The minimum number of partitions of a table.
+const MIN_PARTITIONS: u32 = 2;
+
+/// Servers whose tables are queried as one.
 ///
-/// A table of the cluster has the rows of the tables of that name on all servers that have one. Each reads its own.
+/// A table of the cluster has the rows of the tables of that name on all servers. Each server reads its own rows.
 pub struct Cluster {
     peers: Peers,
     token: Option<String>,
@@ -52,22 +56,23 @@ pub struct Cluster {
 
 /// The answer to a query.
 pub struct ClusterAnswer {
-    /// How it was planned, as text.
+    /// The physical plan as text.
     pub plan: String,
-    /// The rows, as they come. They are whole when the stream has ended without an error.
+    /// The rows as they arrive. They are complete if the stream ends without an error.
     pub rows: SendableRecordBatchStream,
-    panics: u64,
+    /// The number of panics before the query.
+    initial_panics: u64,
 }
 
 impl ClusterAnswer {
-    /// All batches.
+    /// Waits for all batches.
     ///
     /// # Errors
-    /// Where a server failed, or could not be reached any more.
+    /// If a server failed, or could not be reached any more.
     pub async fn collect(self) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         let schema = self.rows.schema();
         let batches = self.rows.try_collect::<Vec<_>>().await?;
-        if panics::count() != self.panics {
+        if panics::count() != self.initial_panics {
             return exec_err!("the engine panicked; what it has found may not be whole");
         }
         Ok((schema, batches))
@@ -75,84 +80,85 @@ impl ClusterAnswer {
 }
 
 impl Cluster {
-    /// The servers that `file` lists, one URL a line.
+    /// Creates a cluster of the servers that `file` lists, one URL a line.
     ///
     /// # Errors
-    /// `Io` where the file can't be read; `InvalidArgument` for what isn't a list of servers, or may not be asked.
+    /// `Io` if the file can't be read; `InvalidArgument` if it is not a list of servers, or `options` do not allow
+    /// connections to one of them.
     pub fn open(file: impl AsRef<Path>, options: &PeerOptions) -> arrowwood::Result<Cluster> {
-        Ok(Cluster { peers: Peers::new(hosts::read(file.as_ref())?, options)?, token: options.token.clone() })
+        Ok(Cluster { peers: Peers::new(hosts::read_hosts(file.as_ref())?, options)?, token: options.token.clone() })
     }
 
-    /// The rows that a statement asks for. Blocks.
+    /// Runs a statement and returns its rows. Blocks.
     ///
     /// # Errors
-    /// `InvalidArgument` for a wrong statement; `Io` where a server fails.
+    /// `InvalidArgument` for a wrong statement; `Io` if a server fails.
     pub fn sql(&self, statement: &str) -> arrowwood::Result<Dataset> {
-        let runtime = worker::runtime().map_err(|e| Error::io("starting threads", &e))?;
-        let answered = runtime.block_on(async { self.query(statement).await?.collect().await });
+        let runtime = worker::start_runtime().map_err(|e| Error::io("starting threads", &e))?;
+        let answer = runtime.block_on(async { self.query(statement).await?.collect().await });
         runtime.shutdown_background();
-        let (schema, batches) = answered.map_err(|e| to_error(&e))?;
+        let (schema, batches) = answer.map_err(|e| to_error(&e))?;
         Dataset::from_batches(schema, batches)
     }
 
-    /// Plans a statement, and begins to run it.
+    /// Plans a statement and starts to run it.
     ///
     /// # Errors
-    /// As [`Cluster::sql`].
+    /// Errors of [`Cluster::sql`], as errors of DataFusion.
     pub async fn query(&self, statement: &str) -> Result<ClusterAnswer> {
         panics::watch();
-        let panics = panics::count();
+        let initial_panics = panics::count();
         let planning = Arc::new(PlanningState::default());
-        let context = SessionContext::new_with_state(self.state(&planning, 2)?.build());
+        let context = SessionContext::new_with_state(self.session_builder(&planning, MIN_PARTITIONS)?.build());
         let dialect = context.state().config().options().sql_parser.dialect;
         let parsed = context.state().sql_to_statement(statement, &dialect)?;
-        let mentioned = context.state().resolve_table_references(&parsed)?;
-        let names = mentioned.iter().map(name).collect::<Result<Vec<_>>>()?;
+        let references = context.state().resolve_table_references(&parsed)?;
+        let names = references.iter().map(table_name).collect::<Result<Vec<_>>>()?;
 
         let query = uuid::Uuid::new_v4().as_bytes().to_vec();
-        let opened = if names.is_empty() { Vec::new() } else { self.open_tables(&query, &names).await? };
-        let cores = opened.iter().map(|opened| opened.cores).max().unwrap_or(2);
-        let partitions = cores.clamp(2, PART_PARTITIONS);
-        let context = SessionContext::new_with_state(self.state(&planning, partitions as usize)?.build());
-        for (name, table) in self.tables(&query, &opened, partitions)? {
+        let responses = if names.is_empty() { Vec::new() } else { self.open_tables(&query, &names).await? };
+        let cores = responses.iter().map(|response| response.cores).max().unwrap_or(MIN_PARTITIONS);
+        let partitions = cores.clamp(MIN_PARTITIONS, MAX_PART_PARTITIONS);
+        let context = SessionContext::new_with_state(self.session_builder(&planning, partitions)?.build());
+        for (name, table) in self.create_tables(&query, &responses, partitions)? {
             context.register_table(TableReference::bare(name), Arc::new(table))?;
         }
         let logical = context.state().statement_to_plan(parsed).await?;
-        let reading = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        reading.verify_plan(&logical)?;
-        let plan = distributed(&context, &logical, &planning).await?;
-        let shown = display_plan_ascii(plan.as_ref(), false);
-        let rows = execute_stream(plan, context.task_ctx())?;
-        Ok(ClusterAnswer { plan: shown, rows, panics })
+        let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        read_only.verify_plan(&logical)?;
+        let physical = create_physical_plan(&context, &logical, &planning).await?;
+        let plan = display_plan_ascii(physical.as_ref(), false);
+        let rows = execute_stream(physical, context.task_ctx())?;
+        Ok(ClusterAnswer { plan, rows, initial_panics })
     }
 
-    fn state(&self, planning: &Arc<PlanningState>, partitions: usize) -> Result<SessionStateBuilder> {
-        let mut config = SessionConfig::new().with_target_partitions(partitions);
-        // A filter that is found while a query runs holds for one server only.
+    fn session_builder(&self, planning: &Arc<PlanningState>, partitions: u32) -> Result<SessionStateBuilder> {
+        let mut config = SessionConfig::new().with_target_partitions(partitions as usize);
+        // A filter that is derived from rows of one server does not hold for others.
         config.options_mut().optimizer.enable_dynamic_filter_pushdown = false;
-        let scaling = planning.clone();
+        let scan_planning = planning.clone();
         let mut headers = HeaderMap::new();
         if let Some(authorization) = self.authorization()? {
             headers.insert(AUTHORIZATION, authorization);
         }
         let mut builder = SessionStateBuilder::new().with_default_features();
-        kept_apart(&mut builder);
+        projection_rule::install(&mut builder);
         builder
             .with_config(config)
             .with_physical_optimizer_rule(Arc::new(GatherRule(planning.clone())))
             .with_distributed_worker_resolver(self.peers.clone())
             .with_distributed_channel_resolver(self.peers.clone())
             .with_distributed_planner()
-            .with_distributed_user_codec(PartCodec { asked: None })
-            .with_distributed_desired_task_count_handler(plan::desired)
-            .with_distributed_scale_up_leaf_node_handler(move |event: datafusion_distributed::ScaleUpLeafNodeEvent| {
-                plan::scale_up(&scaling, &event)
+            .with_distributed_user_codec(PartCodec { snapshots: None })
+            .with_distributed_desired_task_count_handler(plan::desired_tasks)
+            .with_distributed_scale_up_leaf_node_handler(move |event: ScaleUpLeafNodeEvent| {
+                plan::split_scan(&scan_planning, &event)
             })
-            .with_distributed_route_tasks_handler(|event: datafusion_distributed::RouteTasksEvent| plan::route(&event))
+            .with_distributed_route_tasks_handler(|event: RouteTasksEvent| plan::route_tasks(&event))
             .with_distributed_passthrough_headers(headers)?
             .with_distributed_metrics_collection(false)?
-            .with_distributed_worker_connection_buffer_budget_bytes(UNDER_WAY)?
-            // A union of two tables is read where both are.
+            .with_distributed_worker_connection_buffer_budget_bytes(CONNECTION_BUFFER_BYTES)?
+            // Both inputs of a union are read on each server.
             .with_distributed_children_isolator_unions(false)
     }
 
@@ -168,113 +174,118 @@ impl Cluster {
     async fn open_tables(&self, query: &[u8], names: &[String]) -> Result<Vec<OpenResponse>> {
         let request = OpenRequest { version: version()?, query: query.to_vec(), tables: names.to_vec() };
         let request = request.encode_to_vec();
-        let asked = self.peers.urls().iter().map(|url| self.open_at(url, &request));
-        let opened = futures::future::try_join_all(asked).await?;
-        for (number, one) in opened.iter().enumerate() {
-            let mut before = opened.iter().zip(self.peers.urls()).take(number);
-            if let Some((_, twice)) = before.find(|(other, _)| other.directory == one.directory) {
-                let url = &self.peers.urls()[number];
-                return plan_err!("{twice} and {url} serve the same directory: each of its rows would be there twice");
+        let requests = self.peers.urls().iter().map(|url| self.open_tables_at(url, &request));
+        let responses = futures::future::try_join_all(requests).await?;
+        let mut servers: Vec<(&Url, &OpenResponse)> = Vec::with_capacity(responses.len());
+        for (url, response) in self.peers.urls().iter().zip(&responses) {
+            if let Some((other, _)) = servers.iter().find(|(_, other)| other.directory == response.directory) {
+                return plan_err!("{other} and {url} serve the same directory: each of its rows would be there twice");
             }
+            servers.push((url, response));
         }
-        Ok(opened)
+        Ok(responses)
     }
 
-    async fn open_at(&self, url: &Url, request: &[u8]) -> Result<OpenResponse> {
-        let response = async {
-            let mut channel: Channel = self.peers.connect(url).await?;
-            let target = url.join(worker::OPEN).map_err(|e| asking_error(url, e))?;
-            let mut asking = http::Request::post(target.as_str());
-            if let Some(authorization) = self.authorization()? {
-                asking = asking.header(AUTHORIZATION, authorization);
-            }
-            let body = tonic::body::Body::new(Full::new(bytes::Bytes::copy_from_slice(request)));
-            let asking = asking.body(body).map_err(|e| asking_error(url, e))?;
-            let ready = channel.ready().await.map_err(|e| asking_error(url, e))?;
-            let answer = ready.call(asking).await.map_err(|e| asking_error(url, e))?;
-            let status = answer.status();
-            let body = Limited::new(answer.into_body(), MOST).collect().await;
-            let body = body.map_err(|e| asking_error(url, e))?.to_bytes();
-            if status == http::StatusCode::NOT_FOUND {
-                return exec_err!("asking {url}: it takes no part in such queries; start it with --worker");
-            }
-            if !status.is_success() {
-                // A proxy may answer with anything.
-                let problem = serde_json::from_slice::<serde_json::Value>(&body).ok();
-                let detail = problem.as_ref().and_then(|problem| problem["detail"].as_str());
-                let detail = detail.or(status.canonical_reason()).unwrap_or("refused").to_owned();
-                return exec_err!("asking {url}: {detail} (HTTP {})", status.as_u16());
-            }
-            OpenResponse::decode(body).map_err(|e| asking_error(url, e))
-        };
-        let Ok(opened) = tokio::time::timeout(PATIENCE, response).await else {
+    /// Fixes the rows of the tables on one server.
+    async fn open_tables_at(&self, url: &Url, request: &[u8]) -> Result<OpenResponse> {
+        let Ok(response) = tokio::time::timeout(OPEN_TIMEOUT, self.send_open_request(url, request)).await else {
             return exec_err!("asking {url}: no answer within a minute");
         };
-        let opened = opened?;
+        let response = response?;
         let version = version()?;
-        if opened.version != version {
+        if response.version != version {
             return exec_err!(
                 "asking {url}: it is of version {}, and this program of {version}: use one program everywhere",
-                opened.version
+                response.version
             );
         }
-        Ok(opened)
+        Ok(response)
     }
 
-    /// The tables of the cluster.
-    fn tables(&self, query: &[u8], opened: &[OpenResponse], partitions: u32) -> Result<BTreeMap<String, ClusterTable>> {
-        let names = opened.iter().flat_map(|opened| &opened.tables).map(|table| table.name.clone());
+    async fn send_open_request(&self, url: &Url, request: &[u8]) -> Result<OpenResponse> {
+        let mut channel: Channel = self.peers.connect(url).await?;
+        let target = url.join(worker::OPEN_PATH).map_err(|e| request_error(url, e))?;
+        let mut builder = http::Request::post(target.as_str());
+        if let Some(authorization) = self.authorization()? {
+            builder = builder.header(AUTHORIZATION, authorization);
+        }
+        let body = tonic::body::Body::new(Full::new(bytes::Bytes::copy_from_slice(request)));
+        let request = builder.body(body).map_err(|e| request_error(url, e))?;
+        let ready = channel.ready().await.map_err(|e| request_error(url, e))?;
+        let response = ready.call(request).await.map_err(|e| request_error(url, e))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_OPEN_RESPONSE_BYTES).collect().await;
+        let body = body.map_err(|e| request_error(url, e))?.to_bytes();
+        if status == http::StatusCode::NOT_FOUND {
+            return exec_err!("asking {url}: it takes no part in such queries; start it with --worker");
+        }
+        if !status.is_success() {
+            // The body of a proxy's error may be anything.
+            let problem = serde_json::from_slice::<serde_json::Value>(&body).ok();
+            let detail = problem.as_ref().and_then(|problem| problem["detail"].as_str());
+            let detail = detail.or(status.canonical_reason()).unwrap_or("refused").to_owned();
+            return exec_err!("asking {url}: {detail} (HTTP {})", status.as_u16());
+        }
+        OpenResponse::decode(body).map_err(|e| request_error(url, e))
+    }
+
+    /// Creates the tables of the cluster, by name.
+    fn create_tables(
+        &self,
+        query: &[u8],
+        responses: &[OpenResponse],
+        partitions: u32,
+    ) -> Result<BTreeMap<String, ClusterTable>> {
         assert!(
-            opened.is_empty() || opened.len() == self.peers.urls().len(),
+            responses.is_empty() || responses.len() == self.peers.urls().len(),
             "either no server was asked, or all were"
         );
+        let names: BTreeSet<&String> =
+            responses.iter().flat_map(|response| &response.tables).map(|table| &table.name).collect();
         let mut tables = BTreeMap::new();
-        for name in names.collect::<std::collections::BTreeSet<_>>() {
+        for name in names {
             let mut schema = None;
             let mut shares = Vec::new();
-            for (url, opened) in self.peers.urls().iter().zip(opened) {
-                let table = opened.tables.iter().find(|table| table.name == name);
-                if let Some(table) = table {
-                    let columns = schema_of(table, url)?;
-                    schema = Some(match schema {
-                        None => columns,
-                        Some(common) => united(&common, &columns, &name, url)?,
-                    });
-                }
-                let (process, rows) = match table {
-                    Some(table) => (opened.process.clone(), table.rows),
-                    None => (Vec::new(), 0),
+            for (url, response) in self.peers.urls().iter().zip(responses) {
+                let Some(table) = response.tables.iter().find(|table| table.name == *name) else {
+                    shares.push(ServerShare { url: url.clone(), process: Vec::new(), rows: 0 });
+                    continue;
                 };
-                shares.push(ServerShare { url: url.clone(), process, rows });
+                let server_schema = decode_schema(table, url)?;
+                schema = Some(match schema {
+                    None => server_schema,
+                    Some(schema) => merge_schemas(&schema, &server_schema, name, url)?,
+                });
+                shares.push(ServerShare { url: url.clone(), process: response.process.clone(), rows: table.rows });
             }
-            // The engine distributes nothing to one server alone.
+            // The engine distributes nothing to a single server.
             if let [only] = shares.as_slice() {
                 shares.push(ServerShare { process: Vec::new(), rows: 0, ..only.clone() });
             }
             let Some(schema) = schema.map(Arc::new) else { continue };
-            let empty = Dataset::from_batches(schema.clone(), Vec::new()).map_err(crate::external)?;
+            let empty = Dataset::from_batches(schema.clone(), Vec::new()).map_err(crate::to_external_error)?;
             let table = ClusterTable {
                 name: name.clone(),
                 schema,
-                sample: empty,
+                empty,
                 query: query.to_vec(),
                 shares: shares.into(),
                 partitions,
             };
-            tables.insert(name, table);
+            tables.insert(name.clone(), table);
         }
         Ok(tables)
     }
 }
 
-/// Plans a query for all servers; or, where the engine would distribute what it can't, gathers the rows first.
-async fn distributed(
+/// Creates a plan for all servers. If the engine would distribute an operator that it must not, creates a plan that
+/// gathers the rows of all tables first.
+async fn create_physical_plan(
     context: &SessionContext,
     logical: &LogicalPlan,
     planning: &PlanningState,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let planned = context.state().create_physical_plan(logical).await;
-    match planned {
+    match context.state().create_physical_plan(logical).await {
         Ok(plan) if plan::is_distributable(&plan)? => return Ok(plan),
         Err(e) if !planning.is_misplaced.load(Ordering::Relaxed) => return Err(e),
         _ => planning.is_gathered.store(true, Ordering::Relaxed),
@@ -282,8 +293,8 @@ async fn distributed(
     context.state().create_physical_plan(logical).await
 }
 
-/// The name of a table that a statement mentions.
-fn name(reference: &TableReference) -> Result<String> {
+/// Returns the name of a table that a statement mentions.
+fn table_name(reference: &TableReference) -> Result<String> {
     match reference {
         TableReference::Bare { table } => Ok(table.to_string()),
         TableReference::Partial { schema, table } if &**schema == "public" => Ok(table.to_string()),
@@ -291,44 +302,45 @@ fn name(reference: &TableReference) -> Result<String> {
     }
 }
 
-fn asking_error(url: &Url, error: impl std::fmt::Display) -> DataFusionError {
+fn request_error(url: &Url, error: impl std::fmt::Display) -> DataFusionError {
     exec_datafusion_err!("asking {url}: {error}")
 }
 
-fn schema_of(table: &OpenedTable, url: &Url) -> Result<Schema> {
+/// Returns the columns of a server's table.
+fn decode_schema(table: &OpenedTable, url: &Url) -> Result<Schema> {
     let schema = table.schema.as_ref().ok_or_else(|| exec_datafusion_err!("asking {url}: a table has no columns"))?;
     let schema = Schema::try_from(schema)?;
-    let fields = schema.fields().clone();
-    // The metadata of a schema may differ from server to server.
-    Ok(Schema::new(fields))
+    // Without metadata, which may differ between servers.
+    Ok(Schema::new(schema.fields().clone()))
 }
 
-/// The columns of both, which have to be the same; null is where it is on either.
-fn united(common: &Schema, own: &Schema, table: &str, url: &Url) -> Result<Schema> {
-    if let Some(more) = own.fields().iter().find(|field| common.field_with_name(field.name()).is_err()) {
-        let name = more.name();
+/// Returns the common schema of a table, after the servers before have `schema` and the server at `url` has `other`. Both
+/// must have the same columns; a column is nullable if it is on one server.
+fn merge_schemas(schema: &Schema, other: &Schema, table: &str, url: &Url) -> Result<Schema> {
+    if let Some(surplus) = other.fields().iter().find(|field| schema.field_with_name(field.name()).is_err()) {
+        let name = surplus.name();
         return plan_err!("table '{table}' of {url} has a column '{name}', which that of another server has not");
     }
-    let mut fields: Vec<Field> = Vec::with_capacity(common.fields().len());
-    for field in common.fields() {
+    let mut fields: Vec<Field> = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
         let name = field.name();
-        let Ok(other) = own.field_with_name(name) else {
+        let Ok(other_field) = other.field_with_name(name) else {
             return plan_err!("table '{table}' of {url} has no column '{name}', which that of another server has");
         };
-        if other.data_type() != field.data_type() {
+        if other_field.data_type() != field.data_type() {
             return plan_err!(
                 "column '{name}' of table '{table}' is {} on {url}, and {} on another server",
-                other.data_type(),
+                other_field.data_type(),
                 field.data_type()
             );
         }
-        let nullable = field.is_nullable() || other.is_nullable();
-        fields.push(field.as_ref().clone().with_nullable(nullable));
+        let is_nullable = field.is_nullable() || other_field.is_nullable();
+        fields.push(field.as_ref().clone().with_nullable(is_nullable));
     }
     Ok(Schema::new(fields))
 }
 
-/// An error of the engine as ours.
+/// Converts an error of the engine to an error of Arrowwood.
 fn to_error(error: &DataFusionError) -> Error {
     let kind = match error.find_root() {
         DataFusionError::SQL(..) | DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {

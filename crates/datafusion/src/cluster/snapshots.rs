@@ -1,35 +1,35 @@
-//! The rows that queries have fixed on this server: each query sees one commit of a table, whatever it asks when.
+//! The rows that queries have fixed on this server. All tasks of a query read the same commit of a table.
 
-use arrowwood::mapping::MutexExt;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arrowwood::Dataset;
+use arrowwood::mapping::MutexExt;
 use datafusion::common::exec_err;
 use datafusion::error::Result;
 
 use crate::cluster::messages::PartMessage;
 
-/// How long after a query began its tasks may come.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// The most queries whose tasks may still come.
-const MOST: usize = 1_024;
+/// How long the tasks of a query may arrive after it started.
+const MAX_AGE: Duration = Duration::from_secs(120);
+/// The maximum number of queries whose tasks may still arrive. One caller may have half as many.
+const MAX_QUERIES: usize = 1_024;
 
-/// A query of a caller.
-type CallerQuery = (String, Vec<u8>);
+/// A caller, and the number of its query.
+type QueryKey = (String, Vec<u8>);
 
 struct QuerySnapshot {
-    since: Instant,
+    start: Instant,
     tables: HashMap<String, Arc<Dataset>>,
 }
 
-/// The rows of all queries.
+/// The fixed rows of all queries.
 pub(crate) struct Snapshots {
-    /// This process, at random.
+    /// A random number that identifies this process.
     pub process: Vec<u8>,
-    queries: Mutex<HashMap<CallerQuery, QuerySnapshot>>,
+    queries: Mutex<HashMap<QueryKey, QuerySnapshot>>,
 }
 
 impl Snapshots {
@@ -38,37 +38,37 @@ impl Snapshots {
         Snapshots { process, queries: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<CallerQuery, QuerySnapshot>> {
-        // A panic would leave other queries, which are whole.
+    fn lock(&self) -> MutexGuard<'_, HashMap<QueryKey, QuerySnapshot>> {
+        // A panic while it was locked leaves other queries intact.
         self.queries.lock_ignoring_poison()
     }
 
     /// Fixes the rows of a query.
     ///
     /// # Errors
-    /// Where too many queries have begun, or half as many of this caller, or the query has.
+    /// If too many queries have started, or too many of this caller, or this query has before.
     pub fn fix(&self, caller: &str, query: &[u8], tables: HashMap<String, Arc<Dataset>>) -> Result<()> {
         let mut queries = self.lock();
-        queries.retain(|_, fixed| fixed.since.elapsed() < PATIENCE);
-        if queries.len() >= MOST {
-            return exec_err!("{MOST} queries have begun on this server within two minutes; ask again later");
+        queries.retain(|_, query| query.start.elapsed() < MAX_AGE);
+        if queries.len() >= MAX_QUERIES {
+            return exec_err!("{MAX_QUERIES} queries have begun on this server within two minutes; ask again later");
         }
-        let own = queries.keys().filter(|(known, _)| !caller.is_empty() && known == caller).count();
-        if own >= MOST / 2 {
+        let count = queries.keys().filter(|(other, _)| !caller.is_empty() && other == caller).count();
+        if count >= MAX_QUERIES / 2 {
             return exec_err!(
-                "{own} queries of this token have begun on this server within two minutes; ask again later"
+                "{count} queries of this token have begun on this server within two minutes; ask again later"
             );
         }
         let key = (caller.to_owned(), query.to_vec());
         if queries.contains_key(&key) {
             return exec_err!("the query has begun before");
         }
-        queries.insert(key, QuerySnapshot { since: Instant::now(), tables });
+        queries.insert(key, QuerySnapshot { start: Instant::now(), tables });
         Ok(())
     }
 }
 
-/// The rows that a caller may read.
+/// The fixed rows that one caller may read.
 #[derive(Clone)]
 pub(crate) struct CallerSnapshots {
     pub snapshots: Arc<Snapshots>,
@@ -77,12 +77,12 @@ pub(crate) struct CallerSnapshots {
 
 impl fmt::Debug for CallerSnapshots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asked").field("caller", &self.caller).finish_non_exhaustive()
+        f.debug_struct("CallerSnapshots").field("caller", &self.caller).finish_non_exhaustive()
     }
 }
 
 impl CallerSnapshots {
-    /// The rows that a part is of.
+    /// Returns the rows of the table that a part reads.
     pub fn rows(&self, part: &PartMessage) -> Result<Arc<Dataset>> {
         if part.process != self.snapshots.process {
             return exec_err!(
@@ -91,8 +91,8 @@ impl CallerSnapshots {
             );
         }
         let queries = self.snapshots.lock();
-        let known = queries.get(&(self.caller.clone(), part.query.clone()));
-        match known.and_then(|fixed| fixed.tables.get(&part.table)) {
+        let query = queries.get(&(self.caller.clone(), part.query.clone()));
+        match query.and_then(|query| query.tables.get(&part.table)) {
             Some(rows) => Ok(rows.clone()),
             None => exec_err!("the query has not begun on this server, or too long ago: ask again"),
         }
@@ -103,13 +103,20 @@ impl CallerSnapshots {
 mod tests {
     use super::*;
 
+    fn fix(snapshots: &Snapshots, caller: &str, number: usize) -> Result<()> {
+        snapshots.fix(caller, &number.to_le_bytes(), HashMap::new())
+    }
+
     #[test]
     fn a_caller_leaves_room_for_others() {
         let snapshots = Snapshots::new();
-        let fix = |caller: &str, number: usize| snapshots.fix(caller, &number.to_le_bytes(), HashMap::new());
-        (0..MOST / 2).for_each(|number| fix("61", number).unwrap());
-        assert!(fix("61", MOST).unwrap_err().to_string().contains("of this token"));
-        (0..MOST / 2).for_each(|number| fix("62", number).unwrap());
-        assert!(fix("63", 0).unwrap_err().to_string().contains("on this server"));
+        for number in 0..MAX_QUERIES / 2 {
+            fix(&snapshots, "61", number).unwrap();
+        }
+        assert!(fix(&snapshots, "61", MAX_QUERIES).unwrap_err().to_string().contains("of this token"));
+        for number in 0..MAX_QUERIES / 2 {
+            fix(&snapshots, "62", number).unwrap();
+        }
+        assert!(fix(&snapshots, "63", 0).unwrap_err().to_string().contains("on this server"));
     }
 }

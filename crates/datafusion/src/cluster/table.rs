@@ -1,4 +1,4 @@
-//! [`ClusterTable`]: the rows of one table on all servers, as DataFusion plans queries by.
+//! [`ClusterTable`]: the rows of a table on all servers, as a table of DataFusion.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,36 +21,38 @@ use crate::cluster::messages::{FilterMessage, PartMessage};
 use crate::cluster::part::{self, PartExec};
 use crate::pushdown::Condition;
 
-/// A server, and what it has of a table.
+/// The part of a table that one server has.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerShare {
     pub url: Url,
-    /// Empty where it has none.
+    /// The process that has fixed the rows; empty if the server does not have the table.
     pub process: Vec<u8>,
     pub rows: u64,
 }
 
-/// A table of several servers.
+/// A table whose rows are on several servers.
 pub(crate) struct ClusterTable {
     pub name: String,
     pub schema: SchemaRef,
-    /// No rows of these columns, which conditions are tried on.
-    pub sample: Dataset,
+    /// A dataset without rows, which conditions are bound to.
+    pub empty: Dataset,
+    /// The random number of the query.
     pub query: Vec<u8>,
-    /// The shares of all servers, in order.
+    /// The shares of all servers, in the order of the list of servers.
     pub shares: Arc<[ServerShare]>,
     pub partitions: u32,
 }
 
 impl ClusterTable {
-    /// All rows. A server may say anything.
-    fn rows(&self) -> usize {
+    /// Returns the number of all rows. Saturates, as a server may report any number.
+    fn count_rows(&self) -> usize {
         let rows = self.shares.iter().map(|share| share.rows).fold(0, u64::saturating_add);
         usize::try_from(rows).unwrap_or(usize::MAX)
     }
 
+    /// Returns true if servers apply `filter` exactly, and `None` if they can't apply it.
     fn is_exact(&self, filter: &Expr) -> Option<bool> {
-        Condition::bind(filter, &self.sample).map(|condition| condition.is_exact)
+        Condition::bind(filter, &self.empty).map(|condition| condition.is_exact)
     }
 }
 
@@ -84,7 +86,7 @@ impl TableProvider for ClusterTable {
 
     fn statistics(&self) -> Option<Statistics> {
         let mut statistics = Statistics::new_unknown(&self.schema);
-        statistics.num_rows = Precision::Exact(self.rows());
+        statistics.num_rows = Precision::Exact(self.count_rows());
         Some(statistics)
     }
 
@@ -99,22 +101,22 @@ impl TableProvider for ClusterTable {
             Some(columns) => Arc::new(self.schema.project(columns)?),
             None => self.schema.clone(),
         };
-        let mut sent = Vec::new();
+        let mut messages = Vec::new();
         for filter in filters {
             if let Some(is_exact) = self.is_exact(filter) {
-                sent.push(part::filter(filter, is_exact)?);
+                messages.push(part::encode_filter(filter, is_exact)?);
             }
         }
         let mut statistics = Statistics::new_unknown(&schema);
-        let rows = self.rows();
-        let is_whole = filters.is_empty() && limit.is_none();
-        statistics.num_rows = if is_whole { Precision::Exact(rows) } else { Precision::Inexact(rows) };
+        let rows = self.count_rows();
+        let is_complete = filters.is_empty() && limit.is_none();
+        statistics.num_rows = if is_complete { Precision::Exact(rows) } else { Precision::Inexact(rows) };
         Ok(Arc::new(ClusterScan {
             table: self.name.clone(),
             query: self.query.clone(),
-            properties: Arc::new(part::properties(&schema, self.partitions as usize)),
+            properties: Arc::new(part::plan_properties(&schema, self.partitions as usize)),
             schema,
-            filters: sent.into(),
+            filters: messages.into(),
             limit: limit.map(|limit| limit as u64),
             shares: self.shares.clone(),
             partitions: self.partitions,
@@ -123,7 +125,7 @@ impl TableProvider for ClusterTable {
     }
 }
 
-/// The rows that one query reads of a table, on all servers: a leaf that becomes a [`PartExec`] for each of them.
+/// Scans a table on all servers. The engine replaces it by a [`PartExec`] for each of them.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterScan {
     table: String,
@@ -138,12 +140,12 @@ pub(crate) struct ClusterScan {
 }
 
 impl ClusterScan {
-    /// The servers, in the order of the parts.
+    /// Returns the servers, in the order of [`parts`](ClusterScan::parts).
     pub fn urls(&self) -> Vec<Url> {
         self.shares.iter().map(|share| share.url.clone()).collect()
     }
 
-    /// A part for each server.
+    /// Returns a part for each server.
     pub fn parts(&self) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
         let schema = datafusion_proto::protobuf::Schema::try_from(self.schema.as_ref())?;
         let mut parts = Vec::with_capacity(self.shares.len());
@@ -157,7 +159,7 @@ impl ClusterScan {
                 filters: self.filters.to_vec(),
                 limit: self.limit,
             };
-            parts.push(Arc::new(PartExec::to_send(message, self.schema.clone())) as Arc<dyn ExecutionPlan>);
+            parts.push(Arc::new(PartExec::new(message, self.schema.clone())) as Arc<dyn ExecutionPlan>);
         }
         Ok(parts)
     }
@@ -169,7 +171,10 @@ impl DisplayAs for ClusterScan {
         let servers = self.shares.iter().filter(|share| !share.process.is_empty()).count();
         write!(f, "ClusterScan: {} of {servers} servers, projection=[{}]", self.table, names.join(", "))?;
         write!(f, ", conditions={}", self.filters.len())?;
-        self.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
+        if let Some(limit) = self.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        Ok(())
     }
 }
 
@@ -216,12 +221,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_of_servers_that_lie_do_not_overflow() {
+    fn row_counts_saturate() {
         let schema: SchemaRef = Arc::new(Schema::empty());
         let share = ServerShare { url: Url::parse("http://127.0.0.1:1").unwrap(), process: vec![1], rows: u64::MAX };
         let table = ClusterTable {
             name: "t".into(),
-            sample: Dataset::from_batches(schema.clone(), Vec::new()).unwrap(),
+            empty: Dataset::from_batches(schema.clone(), Vec::new()).unwrap(),
             schema,
             query: Vec::new(),
             shares: vec![share.clone(), share].into(),

@@ -1,8 +1,9 @@
-//! [`Worker`]: runs the tasks of a cluster's queries on a server.
+//! [`Worker`]: the service on a server that runs tasks of a cluster's queries.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 use arrowwood_serve::{WorkerBody, WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};
 use bytes::Bytes;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::common::internal_err;
+use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
@@ -38,39 +40,43 @@ use crate::cluster::peers::{PeerOptions, Peers};
 use crate::cluster::snapshots::{CallerSnapshots, Snapshots};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, part, plan};
-use crate::planners::bound;
+use crate::planners::install_bounded_functions;
 use crate::result_budget::ResultBudget;
 
-/// The request that fixes the rows of a query.
-pub(crate) const OPEN: &str = "/arrowwood.Cluster/Open";
-/// The service of the engine's own requests, and the request that has a task executed.
-const ENGINE: &str = "worker.WorkerService";
-const EXECUTE: &str = "/worker.WorkerService/ExecuteTask";
+/// The path of the request that fixes the rows of a query.
+pub(crate) const OPEN_PATH: &str = "/arrowwood.Cluster/Open";
+/// The path of the engine's request to execute a task.
+const EXECUTE_PATH: &str = "/worker.WorkerService/ExecuteTask";
+/// The service of the engine's own requests.
+const ENGINE_SERVICE: &str = "worker.WorkerService";
 
-/// Who asks, as the server has found it.
-const CALLER: HeaderName = HeaderName::from_static("arrowwood-caller");
-/// The milliseconds that a query may take.
-const TIMEOUT: HeaderName = HeaderName::from_static("arrowwood-query-timeout");
-/// The most bytes of a small request, and of a plan.
-const SMALL: usize = 1 << 20;
-const PLAN: usize = 16 << 20;
-/// The most tables of a query.
-const TABLES: usize = 256;
-/// The most bytes that are sent to others and not taken yet, for each connection.
-const UNDER_WAY: usize = 32 << 20;
-/// The stack of a thread: plans are trees.
-const STACK: usize = 16 << 20;
+/// The caller, as the server has authenticated it.
+const CALLER_HEADER: HeaderName = HeaderName::from_static("arrowwood-caller");
+/// The timeout of the query in milliseconds.
+const TIMEOUT_HEADER: HeaderName = HeaderName::from_static("arrowwood-query-timeout");
+/// The maximum bytes of a request without a plan.
+const MAX_REQUEST_BYTES: usize = 1 << 20;
+/// The maximum bytes of a request with a plan.
+const MAX_PLAN_BYTES: usize = 16 << 20;
+/// The bytes of the number that identifies a query.
+const QUERY_NUMBER_BYTES: usize = 16;
+/// The maximum number of tables of a query.
+const MAX_TABLES: usize = 256;
+/// The maximum bytes that are queued for sending, for each connection.
+const CONNECTION_BUFFER_BYTES: usize = 32 << 20;
+/// The stack size of a thread. Plans are processed by recursion.
+const STACK_BYTES: usize = 16 << 20;
 
 type EngineService = BoxCloneSyncService<Request<tonic::body::Body>, Response<tonic::body::Body>, Infallible>;
 
-/// The memory and files that a worker may take, and how it asks other servers.
+/// The memory and disk space of a worker, and its connections to other servers.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// Bytes of all queries together.
+    /// The maximum bytes of memory of all queries together.
     pub memory: usize,
-    /// Bytes of files that queries write to a temporary directory, beyond that.
+    /// The maximum bytes of temporary files of all queries together.
     pub spilled: u64,
-    /// How it asks the other servers. Callers' own tokens are sent, this one's is not used.
+    /// Options of the connections to other servers. The token is not used: a worker sends the tokens of its callers.
     pub peers: PeerOptions,
 }
 
@@ -80,41 +86,41 @@ impl Default for WorkerOptions {
     }
 }
 
-/// Answers the calls of a cluster, of callers that the server has let in.
+/// Answers the requests of a cluster. The server authenticates the callers before.
 pub struct Worker {
-    // `None` when it is dropped.
+    /// `None` while the worker is dropped.
     runtime: Option<Runtime>,
     snapshots: Arc<Snapshots>,
-    calls: EngineService,
+    engine: EngineService,
 }
 
-/// Threads for plans.
-pub(crate) fn runtime() -> io::Result<Runtime> {
-    Builder::new_multi_thread().thread_name("arrowwood-sql").thread_stack_size(STACK).enable_all().build()
+/// Starts threads that have enough stack for plans.
+pub(crate) fn start_runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread().thread_name("arrowwood-sql").thread_stack_size(STACK_BYTES).enable_all().build()
 }
 
 impl Worker {
-    /// A worker that asks no other servers than those that the file `peers` lists.
+    /// Creates a worker that connects only to the servers that the file `peers` lists.
     ///
     /// # Errors
-    /// As [`Cluster::open`](crate::Cluster::open); `Io` where threads can't be had.
+    /// Errors of [`Cluster::open`](crate::Cluster::open); `Io` if threads can't be started.
     pub fn new(peers: impl AsRef<Path>, options: &WorkerOptions) -> arrowwood::Result<Worker> {
         panics::watch();
-        let peers = Peers::new(hosts::read(peers.as_ref())?, &options.peers)?;
-        let runtime = runtime().map_err(|e| arrowwood::Error::io("starting threads", &e))?;
+        let peers = Peers::new(hosts::read_hosts(peers.as_ref())?, &options.peers)?;
+        let runtime = start_runtime().map_err(|e| arrowwood::Error::io("starting threads", &e))?;
         let snapshots = Arc::new(Snapshots::new());
-        let env = environment(options)
+        let environment = create_environment(options)
             .map_err(|e| arrowwood::Error::new(arrowwood::ErrorKind::Internal, format!("preparing the engine: {e}")))?;
         let query_snapshots = snapshots.clone();
         let budget = Arc::new(ResultBudget::default());
         budget.set_query_memory(options.memory);
         let engine = datafusion_distributed::Worker::from_session_builder(move |context: WorkerQueryContext| {
-            let built = session(context, &query_snapshots, &peers, &budget);
-            async move { built }
+            let session = create_session(context, &query_snapshots, &peers, &budget);
+            async move { session }
         });
-        let engine = engine.with_runtime_env(Arc::new(env));
-        let service = engine.into_worker_server().max_decoding_message_size(PLAN);
-        Ok(Worker { runtime: Some(runtime), snapshots, calls: BoxCloneSyncService::new(service) })
+        let engine = engine.with_runtime_env(Arc::new(environment));
+        let service = engine.into_worker_server().max_decoding_message_size(MAX_PLAN_BYTES);
+        Ok(Worker { runtime: Some(runtime), snapshots, engine: BoxCloneSyncService::new(service) })
     }
 }
 
@@ -127,13 +133,14 @@ impl Drop for Worker {
 }
 
 /// Creates the environment that all queries share.
-fn environment(options: &WorkerOptions) -> Result<RuntimeEnv> {
-    let few = std::num::NonZeroUsize::MIN;
-    let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory), few);
+fn create_environment(options: &WorkerOptions) -> Result<RuntimeEnv> {
+    // An error names one operator, the largest.
+    let named_consumers = NonZeroUsize::MIN;
+    let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory), named_consumers);
     let disk = DiskManagerBuilder::default()
         .with_mode(DiskManagerMode::OsTmpDirectory)
         .with_max_temp_directory_size(options.spilled);
-    // A plan that names files finds none.
+    // Without a store for files, a plan can't read any.
     let stores = DefaultObjectStoreRegistry::new();
     if let Ok(files) = Url::parse("file:///") {
         stores.deregister_store(&files)?;
@@ -142,135 +149,141 @@ fn environment(options: &WorkerOptions) -> Result<RuntimeEnv> {
     builder.with_object_store_registry(Arc::new(stores)).build()
 }
 
-/// The session in which a task of a caller runs.
-fn session(
+/// Creates the session of a caller's task.
+fn create_session(
     context: WorkerQueryContext,
     snapshots: &Arc<Snapshots>,
     peers: &Peers,
     budget: &Arc<ResultBudget>,
 ) -> Result<SessionState> {
     let WorkerQueryContext { mut builder, headers } = context;
-    bound(&mut builder, budget);
-    let caller = headers.get(CALLER).and_then(|caller| caller.to_str().ok());
-    let caller = caller.ok_or_else(|| DataFusionError::Internal("a call names no caller".into()))?.to_owned();
-    let time = headers.get(TIMEOUT).and_then(|time| time.to_str().ok()?.parse().ok());
-    let time = time.ok_or_else(|| DataFusionError::Internal("a call has no time".into()))?;
-    let stop = CancelToken::after(Duration::from_millis(time));
-    let mut forwarded = HeaderMap::new();
+    install_bounded_functions(&mut builder, budget);
+    let Some(caller) = headers.get(CALLER_HEADER).and_then(|caller| caller.to_str().ok()) else {
+        return internal_err!("a call names no caller");
+    };
+    let timeout = headers.get(TIMEOUT_HEADER).and_then(|timeout| timeout.to_str().ok()?.parse().ok());
+    let Some(timeout) = timeout else { return internal_err!("a call has no time") };
+    let cancel = CancelToken::after(Duration::from_millis(timeout));
+    let mut forwarded_headers = HeaderMap::new();
     if let Some(authorization) = headers.get(AUTHORIZATION) {
-        forwarded.insert(AUTHORIZATION, authorization.clone());
+        forwarded_headers.insert(AUTHORIZATION, authorization.clone());
     }
-    // A caller may have set any size.
+    // Undo the caller's choice of a batch size, which may be too large.
     let config = builder.config().get_or_insert_default();
     config.options_mut().execution.batch_size = datafusion::config::ExecutionOptions::default().batch_size;
     let state = builder
         .with_distributed_user_codec(PartCodec {
-            asked: Some(CallerSnapshots { snapshots: snapshots.clone(), caller }),
+            snapshots: Some(CallerSnapshots { snapshots: snapshots.clone(), caller: caller.to_owned() }),
         })
         .with_distributed_channel_resolver(peers.clone())
-        .with_distributed_worker_connection_buffer_budget_bytes(UNDER_WAY)?
-        .with_distributed_passthrough_headers(forwarded)?
+        .with_distributed_worker_connection_buffer_budget_bytes(CONNECTION_BUFFER_BYTES)?
+        .with_distributed_passthrough_headers(forwarded_headers)?
         .with_distributed_worker_plan_rewrite_handler(move |event: WorkerPlanRewriteEvent| {
-            plan::check(&event.plan)?;
-            Ok(WorkerPlanRewriteEventResponse::new(part::served(event.plan, &stop)?))
+            plan::check_plan(&event.plan)?;
+            Ok(WorkerPlanRewriteEventResponse::new(part::prepare_for_serving(event.plan, &cancel)?))
         });
     Ok(state.build())
 }
 
 impl WorkerEngine for Worker {
     fn handles(&self, service: &str) -> bool {
-        service == ENGINE || OPEN.split('/').nth(1) == Some(service)
+        service == ENGINE_SERVICE || OPEN_PATH.split('/').nth(1) == Some(service)
     }
 
     fn call(&self, request: WorkerRequest, caller: WorkerCaller) -> WorkerFuture {
         let Some(runtime) = &self.runtime else {
-            return Box::pin(async { refused(StatusCode::SERVICE_UNAVAILABLE, "") });
+            return Box::pin(async { error_response(StatusCode::SERVICE_UNAVAILABLE, "") });
         };
-        let panics = panics::count();
+        let initial_panics = panics::count();
         let snapshots = self.snapshots.clone();
-        let calls = self.calls.clone();
-        // Its tasks run on the threads of the engine, and this one waits.
-        let done = runtime.spawn(async move {
-            if request.uri().path() == OPEN {
+        let engine = self.engine.clone();
+        // Run on the threads of the engine, which have larger stacks than the server's.
+        let task = runtime.spawn(async move {
+            if request.uri().path() == OPEN_PATH {
                 return open(request, &caller, &snapshots).await;
             }
-            match bounded(request).await {
-                Ok(request) => engine(request, &caller, calls, panics).await,
-                Err(problem) => refused(StatusCode::BAD_REQUEST, &problem),
+            match check_request(request).await {
+                Ok(request) => call_engine(request, &caller, engine, initial_panics).await,
+                Err(problem) => error_response(StatusCode::BAD_REQUEST, &problem),
             }
         });
         Box::pin(async move {
-            match done.await {
+            match task.await {
                 Ok(response) => response,
-                Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "the engine panicked"),
+                Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the engine panicked"),
             }
         })
     }
 }
 
-fn whole(body: impl Into<Bytes>) -> WorkerBody {
-    Full::new(body.into()).map_err(|never: Infallible| -> io::Error { match never {} }).boxed_unsync()
+fn full_body(bytes: impl Into<Bytes>) -> WorkerBody {
+    Full::new(bytes.into()).map_err(|never: Infallible| -> io::Error { match never {} }).boxed_unsync()
 }
 
-fn refused(status: StatusCode, detail: &str) -> Response<WorkerBody> {
+fn error_response(status: StatusCode, detail: &str) -> Response<WorkerBody> {
     let problem = serde_json::json!({ "detail": detail, "code": "cluster" }).to_string();
-    let mut response = Response::new(whole(problem));
+    let mut response = Response::new(full_body(problem));
     *response.status_mut() = status;
     response
 }
 
 // ---- the rows of a query ----
 
+/// Answers the request that fixes the rows of a query.
 async fn open(request: WorkerRequest, caller: &WorkerCaller, snapshots: &Arc<Snapshots>) -> Response<WorkerBody> {
-    let body = match Limited::new(request.into_body(), SMALL).collect().await {
+    let body = match Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await {
         Ok(body) => body.to_bytes(),
-        Err(e) => return refused(StatusCode::BAD_REQUEST, &e.to_string()),
+        Err(e) => return error_response(StatusCode::BAD_REQUEST, &e.to_string()),
     };
-    let own = match version() {
+    let version = match version() {
         Ok(version) => version,
-        Err(e) => return refused(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
+        Err(e) => return error_response(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
     };
-    let asked = match OpenRequest::decode(body) {
-        Ok(asked) if asked.version == own => asked,
-        Ok(asked) => {
-            let problem = format!("this server is of version {own}, and was asked by one of {}", asked.version);
-            return refused(StatusCode::BAD_REQUEST, &problem);
-        }
-        Err(e) => return refused(StatusCode::BAD_REQUEST, &format!("reading the request: {e}")),
+    let request = match OpenRequest::decode(body) {
+        Ok(request) => request,
+        Err(e) => return error_response(StatusCode::BAD_REQUEST, &format!("reading the request: {e}")),
     };
-    if asked.query.len() != 16 || asked.tables.len() > TABLES {
-        return refused(StatusCode::BAD_REQUEST, "a query has a number of 16 bytes, and at most 256 tables");
+    if request.version != version {
+        let problem = format!("this server is of version {version}, and was asked by one of {}", request.version);
+        return error_response(StatusCode::BAD_REQUEST, &problem);
+    }
+    if request.query.len() != QUERY_NUMBER_BYTES || request.tables.len() > MAX_TABLES {
+        let problem = "a query has a number of 16 bytes, and at most 256 tables";
+        return error_response(StatusCode::BAD_REQUEST, problem);
     }
     let caller = caller.clone();
     let snapshots = snapshots.clone();
-    let opened = tokio::task::spawn_blocking(move || opened(&asked, &caller, &snapshots)).await;
+    let opened = tokio::task::spawn_blocking(move || open_tables(&request, &caller, &snapshots)).await;
     match opened {
-        Ok(Ok(opened)) => Response::new(whole(opened.encode_to_vec())),
-        Ok(Err((status, problem))) => refused(status, &problem),
-        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "the engine panicked"),
+        Ok(Ok(response)) => Response::new(full_body(response.encode_to_vec())),
+        Ok(Err((status, problem))) => error_response(status, &problem),
+        Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the engine panicked"),
     }
 }
 
+/// The status of an error response, and its message.
 type Rejection = (StatusCode, String);
 
 fn internal<E: std::fmt::Display>(error: E) -> Rejection {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-fn opened(asked: &OpenRequest, caller: &WorkerCaller, snapshots: &Snapshots) -> Result<OpenResponse, Rejection> {
+/// Fixes the rows of the requested tables that the caller may read. Blocks.
+fn open_tables(request: &OpenRequest, caller: &WorkerCaller, snapshots: &Snapshots) -> Result<OpenResponse, Rejection> {
     let mut tables = Vec::new();
-    let mut fixed = HashMap::new();
-    for name in &asked.tables {
+    let mut rows_by_name = HashMap::new();
+    for name in &request.tables {
         let Some(rows) = caller.rows(name)? else { continue };
         let schema = datafusion_proto::protobuf::Schema::try_from(rows.schema().as_ref()).map_err(internal)?;
         let count = rows.len().map_err(internal)?;
         tables.push(OpenedTable { name: name.clone(), schema: Some(schema), rows: count });
-        fixed.insert(name.clone(), Arc::new(rows));
+        rows_by_name.insert(name.clone(), Arc::new(rows));
     }
-    snapshots.fix(&caller.key(), &asked.query, fixed).map_err(|e| (StatusCode::SERVICE_UNAVAILABLE, e.to_string()))?;
+    let fixed = snapshots.fix(&caller.key(), &request.query, rows_by_name);
+    fixed.map_err(|e| (StatusCode::SERVICE_UNAVAILABLE, e.to_string()))?;
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     Ok(OpenResponse {
-        version: asked.version.clone(),
+        version: request.version.clone(),
         process: snapshots.process.clone(),
         directory: caller.directory(),
         cores: u32::try_from(cores).unwrap_or(u32::MAX),
@@ -278,51 +291,62 @@ fn opened(asked: &OpenRequest, caller: &WorkerCaller, snapshots: &Snapshots) -> 
     })
 }
 
-// ---- the engine's calls ----
+// ---- requests to the engine ----
 
-/// The request, if what it has the engine make is not too large.
-async fn bounded(request: WorkerRequest) -> Result<Request<tonic::body::Body>, String> {
-    if request.uri().path() != EXECUTE {
+/// Returns the request for the engine, unless it would execute a task with too many partitions.
+async fn check_request(request: WorkerRequest) -> Result<Request<tonic::body::Body>, String> {
+    if request.uri().path() != EXECUTE_PATH {
         return Ok(request.map(tonic::body::Body::new));
     }
     let (parts, body) = request.into_parts();
-    let body = Limited::new(body, SMALL).collect().await.map_err(|e| e.to_string())?.to_bytes();
-    // A flag and a length come before the message.
+    let body = Limited::new(body, MAX_REQUEST_BYTES).collect().await.map_err(|e| e.to_string())?.to_bytes();
+    // A gRPC message has a prefix of five bytes: a flag, which is 0 unless it is compressed, and its length.
     let message = body.get(5..).filter(|_| body.first() == Some(&0)).ok_or("a message in full is expected")?;
-    let asked = ExecuteMessage::decode(message).map_err(|e| e.to_string())?;
-    asked.check()?;
+    ExecuteMessage::decode(message).map_err(|e| e.to_string())?.check()?;
     Ok(Request::from_parts(parts, tonic::body::Body::new(Full::new(body))))
 }
 
-async fn engine(
+/// Has the engine answer a request of a caller.
+async fn call_engine(
     mut request: Request<tonic::body::Body>,
     caller: &WorkerCaller,
-    mut calls: EngineService,
-    panics: u64,
+    mut engine: EngineService,
+    initial_panics: u64,
 ) -> Response<WorkerBody> {
     let Ok(key) = caller.key().parse() else {
-        return refused(StatusCode::INTERNAL_SERVER_ERROR, "a name with odd bytes");
+        return error_response(StatusCode::INTERNAL_SERVER_ERROR, "a name with odd bytes");
     };
-    request.headers_mut().insert(CALLER, key);
-    let time = u64::try_from(caller.query_timeout().as_millis()).unwrap_or(u64::MAX);
-    request.headers_mut().insert(TIMEOUT, time.into());
-    let response = match calls.ready().await {
-        Ok(ready) => ready.call(request).await,
+    request.headers_mut().insert(CALLER_HEADER, key);
+    let timeout_millis = u64::try_from(caller.query_timeout().as_millis()).unwrap_or(u64::MAX);
+    request.headers_mut().insert(TIMEOUT_HEADER, timeout_millis.into());
+    let response = match engine.ready().await {
+        Ok(engine) => engine.call(request).await,
         Err(never) => match never {},
     };
     let Ok(response) = response;
-    let latest = Box::pin(tokio::time::sleep(caller.query_timeout()));
-    let asking = caller.clone();
-    let is_valid = Box::new(move || asking.is_valid());
-    response.map(|body| CheckedBody { body, panics, latest, is_valid }.boxed_unsync())
+    let timeout = Box::pin(tokio::time::sleep(caller.query_timeout()));
+    let caller = caller.clone();
+    let is_caller_valid = Box::new(move || caller.is_valid());
+    response.map(|body| CheckedBody { body, initial_panics, timeout, is_caller_valid }.boxed_unsync())
 }
 
-/// The body of an engine's answer: an error if it takes too long, or the engine has panicked meanwhile.
+/// The body of the engine's response. It fails after the timeout, after a panic, and when the token of the caller is
+/// revoked.
 struct CheckedBody {
     body: tonic::body::Body,
-    panics: u64,
-    latest: Pin<Box<Sleep>>,
-    is_valid: Box<dyn Fn() -> bool + Send>,
+    /// The number of panics before the request.
+    initial_panics: u64,
+    timeout: Pin<Box<Sleep>>,
+    is_caller_valid: Box<dyn Fn() -> bool + Send>,
+}
+
+impl CheckedBody {
+    fn check_panics(&self) -> io::Result<()> {
+        if panics::count() != self.initial_panics {
+            return Err(io::Error::other("the engine panicked"));
+        }
+        Ok(())
+    }
 }
 
 impl Body for CheckedBody {
@@ -331,27 +355,27 @@ impl Body for CheckedBody {
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = self.get_mut();
-        if this.latest.as_mut().poll(context).is_ready() {
+        if this.timeout.as_mut().poll(context).is_ready() {
             return Poll::Ready(Some(Err(io::Error::other("the query took longer than it may (--query-timeout)"))));
         }
-        if panics::count() != this.panics {
-            return Poll::Ready(Some(Err(io::Error::other("the engine panicked"))));
+        if let Err(e) = this.check_panics() {
+            return Poll::Ready(Some(Err(e)));
         }
         let frame = Pin::new(&mut this.body).poll_frame(context);
-        match frame {
-            // The rows of this frame may not be all.
-            Poll::Ready(_) if panics::count() != this.panics => {
-                Poll::Ready(Some(Err(io::Error::other("the engine panicked"))))
+        if frame.is_ready() {
+            // After a panic, this frame may lack rows, or be the end though there are more.
+            if let Err(e) = this.check_panics() {
+                return Poll::Ready(Some(Err(e)));
             }
-            Poll::Ready(_) if !(this.is_valid)() => {
-                Poll::Ready(Some(Err(io::Error::other("the token is not valid any more"))))
+            if !(this.is_caller_valid)() {
+                return Poll::Ready(Some(Err(io::Error::other("the token is not valid any more"))));
             }
-            other => other.map_err(io::Error::other),
         }
+        frame.map_err(io::Error::other)
     }
 
     fn is_end_stream(&self) -> bool {
-        // The end may still turn out to be none.
+        // `poll_frame` may still replace the end by an error.
         false
     }
 
@@ -364,22 +388,31 @@ impl Body for CheckedBody {
 mod tests {
     use super::*;
 
-    fn watched(seconds: u64, is_valid: bool) -> CheckedBody {
-        let latest = Box::pin(tokio::time::sleep(Duration::from_secs(seconds)));
-        let body = tonic::body::Body::new(Full::new(Bytes::from_static(b"rows")));
-        CheckedBody { body, panics: panics::count(), latest, is_valid: Box::new(move || is_valid) }
+    /// Returns a body with the content "rows".
+    fn checked_body(timeout: Duration, is_caller_valid: bool) -> CheckedBody {
+        CheckedBody {
+            body: tonic::body::Body::new(Full::new(Bytes::from_static(b"rows"))),
+            initial_panics: panics::count(),
+            timeout: Box::pin(tokio::time::sleep(timeout)),
+            is_caller_valid: Box::new(move || is_caller_valid),
+        }
     }
 
+    // One test, as panics of other tests in this process would count.
     #[tokio::test]
-    async fn an_answer_is_none_after_a_panic_or_too_long_or_without_a_token() {
+    async fn body_fails_after_timeout_panic_or_revoked_token() {
+        const LONG: Duration = Duration::from_secs(60);
         panics::watch();
-        assert_eq!(watched(60, true).collect().await.unwrap().to_bytes(), "rows");
-        assert!(watched(60, false).collect().await.is_err());
-        let late = watched(0, true);
+        assert_eq!(checked_body(LONG, true).collect().await.unwrap().to_bytes(), "rows");
+
+        assert!(checked_body(LONG, false).collect().await.is_err());
+
+        let late = checked_body(Duration::ZERO, true);
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(late.collect().await.is_err());
-        let begun = watched(60, true);
+
+        let started = checked_body(LONG, true);
         assert!(std::thread::spawn(|| panic!("as a task of the engine would")).join().is_err());
-        assert!(begun.collect().await.is_err());
+        assert!(started.collect().await.is_err());
     }
 }
