@@ -1,8 +1,8 @@
-//! What DataFusion takes over our files and tables, beside its own readers of the same rows in Arrow files and in Parquet:
-//! `make bench-sql`, or `cargo run --release --features parquet --example figures -- FOLDER [--quick] [PART...]`.
+//! Measures DataFusion over files and tables of Arrowwood, against DataFusion's own readers of Arrow files and Parquet.
 //!
-//! The folder takes 4 GB. Parts are `group`, `few` and `hits`, which needs the feature. Answers of all sides are compared in
-//! each round, and rounds go in turns.
+//! Run it by `make bench-sql`, or by `cargo run --release --features parquet --example figures -- FOLDER [--quick]
+//! [PART...]`. The folder takes 4 GB. Parts are `group`, `few` and `hits`, which needs the feature. The two sides run in
+//! turns, and their answers are compared in each round.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -22,14 +22,13 @@ use datafusion::prelude::*;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const SYMBOLS: [&str; 5] = ["AAPL", "AMZN", "GOOG", "IBM", "MSFT"];
-/// Rows of a batch.
-const BATCH: i64 = 1 << 16;
+const BATCH_ROWS: i64 = 1 << 16;
 
-fn ticks(start: i64, rows: i64) -> Outcome<RecordBatch> {
+fn tick_rows(start: i64, rows: i64) -> Outcome<RecordBatch> {
     let each = || start..start + rows;
     let keys = Int8Array::from_iter_values(each().map(|n| (n * 7919 % 5) as i8));
     let symbols = DictionaryArray::<Int8Type>::try_new(keys, Arc::new(StringArray::from(SYMBOLS.to_vec())))?;
-    // Prices are halves, which are added exactly in whatever order.
+    // Prices are multiples of a half, so that sums are exact in any order.
     Ok(RecordBatch::try_from_iter([
         ("ts", Arc::new(Int64Array::from_iter_values(each())) as ArrayRef),
         ("symbol", Arc::new(symbols)),
@@ -37,53 +36,74 @@ fn ticks(start: i64, rows: i64) -> Outcome<RecordBatch> {
     ])?)
 }
 
-/// A file of `rows` rows.
-fn file(path: &Path, rows: i64) -> Outcome<()> {
-    if !path.exists() {
-        let batches = (0..rows).step_by(BATCH as usize).map(|start| ticks(start, BATCH.min(rows - start)));
-        let batches = batches.collect::<Outcome<Vec<_>>>()?;
-        write(&Dataset::try_from(batches)?, path, &WriteOptions::default())?;
+/// Writes a file of `rows` rows unless it exists.
+fn write_file(path: &Path, rows: i64) -> Outcome<()> {
+    if path.exists() {
+        return Ok(());
     }
+    let mut batches = Vec::new();
+    for start in (0..rows).step_by(BATCH_ROWS as usize) {
+        batches.push(tick_rows(start, BATCH_ROWS.min(rows - start))?);
+    }
+    write(&Dataset::try_from(batches)?, path, &WriteOptions::default())?;
     Ok(())
 }
 
-/// A table of `rows` rows, sorted by `ts`.
-fn table(path: &Path, rows: i64) -> Outcome<()> {
+/// Writes a table of `rows` rows, sorted by `ts`, unless it exists.
+fn write_table(path: &Path, rows: i64) -> Outcome<()> {
     if path.exists() {
         return Ok(());
     }
     let options = WriterOptions { sorted_by: Some("ts".into()), sync: SyncPolicy::Never, ..WriterOptions::default() };
-    let mut writer = Writer::open(path, Some(ticks(0, 1)?.schema()), &options)?;
-    for start in (0..rows).step_by(BATCH as usize) {
-        writer.append(&ticks(start, BATCH.min(rows - start))?)?;
+    let mut writer = Writer::open(path, Some(tick_rows(0, 1)?.schema()), &options)?;
+    for start in (0..rows).step_by(BATCH_ROWS as usize) {
+        writer.append(&tick_rows(start, BATCH_ROWS.min(rows - start))?)?;
     }
     writer.commit()?;
     writer.close()?;
     Ok(())
 }
 
-/// The answer of a query, with the seconds that it took and its planning.
-async fn asked(context: &SessionContext, sql: &str) -> Outcome<(f64, String)> {
-    let begun = Instant::now();
-    let batches = context.sql(sql).await?.collect().await?;
-    let taken = begun.elapsed().as_secs_f64();
-    Ok((taken, pretty_format_batches(&batches)?.to_string()))
+/// One side of a comparison: a context with a table, and the statement over it.
+struct Side<'a> {
+    context: &'a SessionContext,
+    sql: &'a str,
 }
 
-/// The medians of the seconds that two sides take in turns, after a round that does not count; and their answer.
-async fn in_turns(sides: [(&SessionContext, &str); 2], rounds: usize) -> Outcome<([f64; 2], String)> {
-    let mut taken = [Vec::new(), Vec::new()];
+impl Side<'_> {
+    /// Plans and runs the statement. Returns the seconds that this takes, and the answer as text.
+    async fn run(&self) -> Outcome<(f64, String)> {
+        let start = Instant::now();
+        let batches = self.context.sql(self.sql).await?.collect().await?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((seconds, pretty_format_batches(&batches)?.to_string()))
+    }
+}
+
+/// The result of a comparison of Arrowwood with DataFusion's own reader.
+struct Comparison {
+    ours_seconds: f64,
+    theirs_seconds: f64,
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only `hits` writes it to a file"))]
+    answer: String,
+}
+
+/// Runs two sides in turns, after a round that does not count. Returns the medians of their times.
+async fn compare(ours: Side<'_>, theirs: Side<'_>, rounds: usize) -> Outcome<Comparison> {
+    let mut ours_times = Vec::new();
+    let mut theirs_times = Vec::new();
     let mut answer = String::new();
     for round in 0..=rounds {
-        let [ours, own] = [asked(sides[0].0, sides[0].1).await?, asked(sides[1].0, sides[1].1).await?];
-        assert_eq!(ours.1, own.1, "{}", sides[0].1);
+        let (ours_seconds, ours_answer) = ours.run().await?;
+        let (theirs_seconds, theirs_answer) = theirs.run().await?;
+        assert_eq!(ours_answer, theirs_answer, "{}", ours.sql);
         if round > 0 {
-            taken[0].push(ours.0);
-            taken[1].push(own.0);
+            ours_times.push(ours_seconds);
+            theirs_times.push(theirs_seconds);
         }
-        answer = ours.1;
+        answer = ours_answer;
     }
-    Ok((taken.map(median), answer))
+    Ok(Comparison { ours_seconds: median(ours_times), theirs_seconds: median(theirs_times), answer })
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {
@@ -91,19 +111,20 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// Has the system forget what it holds of the files of a folder.
-fn forget(folder: &Path) -> Outcome<()> {
+/// Removes the files of a folder from the page cache.
+fn drop_from_cache(folder: &Path) -> Outcome<()> {
     for entry in fs::read_dir(folder)? {
         let file = File::open(entry?.path())?;
         file.sync_all()?;
-        // SAFETY: takes the number of an open file, and numbers.
+        // SAFETY: the call takes the descriptor of an open file, and numbers. It accesses no memory.
         unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
     }
     Ok(())
 }
 
-/// How many bytes of the files of a folder the system holds in memory. An open table knows those that it has mapped itself.
-fn resident(folder: &Path) -> Outcome<usize> {
+/// Returns the bytes of the files of a folder that are in the page cache. An open table would report only the files that it
+/// has mapped.
+fn cached_bytes(folder: &Path) -> Outcome<usize> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {
         sum += Mapping::open(entry?.path(), Mode::Read)?.resident()?;
@@ -111,57 +132,73 @@ fn resident(folder: &Path) -> Outcome<usize> {
     Ok(sum)
 }
 
-async fn filter_and_group(folder: &Path, share: i64) -> Outcome<()> {
-    let rows = 5_600_000 / share;
+async fn filter_and_group(folder: &Path, divisor: i64) -> Outcome<()> {
+    let rows = 5_600_000 / divisor;
     let path = folder.join(format!("ticks-{rows}.arrow"));
-    file(&path, rows)?;
+    write_file(&path, rows)?;
+    let path_text = path.to_str().ok_or("the path is not UTF-8")?;
     let context = SessionContext::new();
     context.register_table("ours", Arc::new(Table::open(&path)?))?;
-    context.register_arrow("own", path.to_str().unwrap_or_default(), ArrowReadOptions::default()).await?;
-    for what in ["symbol, avg(price) as mean", "symbol, count(*) as n"] {
-        let sql = |table: &str| format!("select {what} from {table} where price > 100 group by symbol order by symbol");
-        let ([ours, own], _) = in_turns([(&context, &sql("ours")), (&context, &sql("own"))], 15).await?;
-        println!("{rows} rows, {what}: ours {:.1} ms, DataFusion's {:.1} ms, {:.2}", ours * 1e3, own * 1e3, ours / own);
+    context.register_arrow("theirs", path_text, ArrowReadOptions::default()).await?;
+    for columns in ["symbol, avg(price) as mean", "symbol, count(*) as n"] {
+        let condition = "where price > 100 group by symbol order by symbol";
+        let ours = Side { context: &context, sql: &format!("select {columns} from ours {condition}") };
+        let theirs = Side { context: &context, sql: &format!("select {columns} from theirs {condition}") };
+        let Comparison { ours_seconds, theirs_seconds, .. } = compare(ours, theirs, 15).await?;
+        println!(
+            "{rows} rows, {columns}: ours {:.1} ms, DataFusion's {:.1} ms, {:.2}",
+            ours_seconds * 1e3,
+            theirs_seconds * 1e3,
+            ours_seconds / theirs_seconds
+        );
     }
     Ok(())
 }
 
-async fn one_in_a_thousand(folder: &Path, share: i64) -> Outcome<()> {
-    let rows = 56_000_000 / share;
+/// Queries a thousandth of a sorted table.
+async fn one_in_a_thousand(folder: &Path, divisor: i64) -> Outcome<()> {
+    let rows = 56_000_000 / divisor;
     let path: PathBuf = folder.join(format!("ticks-{rows}"));
-    table(&path, rows)?;
+    write_table(&path, rows)?;
     let location = format!("{}/", path.display());
     let context = SessionContext::new();
     context.register_table("ours", Arc::new(Table::open(&path)?))?;
-    context.register_arrow("own", &location, ArrowReadOptions::default()).await?;
-    let from = rows / 3;
-    let to = from + rows / 1000;
-    let sql = |table: &str| {
-        format!(
-            "select symbol, avg(price) as mean from {table} where ts >= {from} and ts < {to} group by symbol order by symbol"
-        )
-    };
-    let ([ours, own], _) = in_turns([(&context, &sql("ours")), (&context, &sql("own"))], 7).await?;
-    println!("0.1 % of {rows} rows: ours {:.2} ms, DataFusion's {:.1} ms, 1/{:.0}", ours * 1e3, own * 1e3, own / ours);
+    context.register_arrow("theirs", &location, ArrowReadOptions::default()).await?;
+    let start = rows / 3;
+    let end = start + rows / 1000;
+    let condition = format!("where ts >= {start} and ts < {end} group by symbol order by symbol");
+    let ours_sql = format!("select symbol, avg(price) as mean from ours {condition}");
+    let theirs_sql = format!("select symbol, avg(price) as mean from theirs {condition}");
+    let ours = Side { context: &context, sql: &ours_sql };
+    let theirs = Side { context: &context, sql: &theirs_sql };
+    let Comparison { ours_seconds, theirs_seconds, .. } = compare(ours, theirs, 7).await?;
+    println!(
+        "0.1 % of {rows} rows: ours {:.2} ms, DataFusion's {:.1} ms, 1/{:.0}",
+        ours_seconds * 1e3,
+        theirs_seconds * 1e3,
+        theirs_seconds / ours_seconds
+    );
+
     drop(context);
-    forget(&path)?;
+    drop_from_cache(&path)?;
     let context = SessionContext::new();
     context.register_table("ours", Arc::new(Table::open(&path)?))?;
-    let before = resident(&path)?;
-    context.sql(&sql("ours")).await?.collect().await?;
-    let read = resident(&path)?.saturating_sub(before);
-    let all = arrowwood::open(&path)?.nbytes()?;
+    let cached_before = cached_bytes(&path)?;
+    context.sql(&ours_sql).await?.collect().await?;
+    // The system may have removed other pages meanwhile.
+    let read_bytes = cached_bytes(&path)?.saturating_sub(cached_before);
+    let table_bytes = arrowwood::open(&path)?.nbytes()?;
     println!(
         "  bytes read: {:.2} MB of {:.0} MB, {:.2} %",
-        read as f64 / 1e6,
-        all as f64 / 1e6,
-        100.0 * read as f64 / all as f64
+        read_bytes as f64 / 1e6,
+        table_bytes as f64 / 1e6,
+        100.0 * read_bytes as f64 / table_bytes as f64
     );
     Ok(())
 }
 
-/// Ten questions like ClickBench's over 10 M rows of a web site's log, sorted by time: of a table of ours, and of Parquet that
-/// DataFusion has written. The answers are left for `bench/hits.py`, which compares those of DuckDB with them.
+/// Ten queries like ClickBench's over 10 M rows of a web site's log, sorted by time: over a table, and over Parquet that
+/// DataFusion has written. The answers are written to files for `bench/hits.py`, which compares them with DuckDB's.
 #[cfg(feature = "parquet")]
 mod hits {
     use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -170,7 +207,7 @@ mod hits {
 
     const QUERIES: &str = include_str!("hits.sql");
 
-    /// A number that looks like chance.
+    /// Returns a pseudo-random number for `n`, by SplitMix64.
     fn mixed(n: i64) -> u64 {
         let mut x = (n as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -178,86 +215,97 @@ mod hits {
         x ^ (x >> 31)
     }
 
-    /// Few of the small numbers below `most`, and many of the smallest.
-    fn skewed(n: i64, most: u64) -> u64 {
-        let x = mixed(n) % most;
-        x * x / most * x / most
+    /// Returns a pseudo-random number below `end`: small ones much more often than large ones.
+    fn skewed(n: i64, end: u64) -> u64 {
+        let x = mixed(n) % end;
+        x * x / end * x / end
     }
 
-    fn rows(start: i64, rows: i64) -> Outcome<RecordBatch> {
+    /// Returns a time within July 2013, in microseconds.
+    fn time(n: i64) -> i64 {
+        1_372_636_800_000_000 + n * 267_840
+    }
+
+    fn url(n: i64) -> String {
+        let site = skewed(n ^ 11, 5_000);
+        let host = if site % 400 == 7 { "google" } else { "site" };
+        format!("http://{host}{site}.example/{}/page-{}.html", mixed(site as i64) % 100, skewed(n ^ 13, 20_000))
+    }
+
+    /// Returns a search phrase, which is empty in most rows.
+    fn phrase(n: i64) -> String {
+        if mixed(n ^ 17) % 8 > 0 { String::new() } else { format!("words to look for {}", skewed(n ^ 19, 200_000)) }
+    }
+
+    fn visitor(n: i64) -> i64 {
+        (mixed(skewed(n ^ 7, 1_500_000) as i64) >> 1) as i64
+    }
+
+    /// Returns the number of a campaign, or 0 in most rows.
+    fn campaign(n: i64) -> i16 {
+        if mixed(n ^ 23) % 100 > 0 { 0 } else { (mixed(n) % 60) as i16 }
+    }
+
+    fn hit_rows(start: i64, rows: i64) -> Outcome<RecordBatch> {
         let each = || start..start + rows;
-        // 1 July 2013, and 31 days of it.
-        let time = |n: i64| 1_372_636_800_000_000 + n * 267_840;
-        let url = |n: i64| {
-            let site = skewed(n ^ 11, 5_000);
-            let host = if site % 400 == 7 { "google" } else { "site" };
-            format!("http://{host}{site}.example/{}/page-{}.html", mixed(site as i64) % 100, skewed(n ^ 13, 20_000))
-        };
-        let phrase = |n: i64| {
-            if mixed(n ^ 17) % 8 > 0 { String::new() } else { format!("words to look for {}", skewed(n ^ 19, 200_000)) }
-        };
-        let times = TimestampMicrosecondArray::from_iter_values(each().map(time));
+        let widths = each().map(|n| 320 + (mixed(n ^ 29) % 16) as i16 * 100);
         Ok(RecordBatch::try_from_iter([
-            ("time", Arc::new(times) as ArrayRef),
+            ("time", Arc::new(TimestampMicrosecondArray::from_iter_values(each().map(time))) as ArrayRef),
             ("counter", Arc::new(Int32Array::from_iter_values(each().map(|n| skewed(n ^ 3, 6_000) as i32)))),
             ("region", Arc::new(Int32Array::from_iter_values(each().map(|n| skewed(n ^ 5, 5_000) as i32)))),
-            (
-                "visitor",
-                Arc::new(Int64Array::from_iter_values(
-                    each().map(|n| (mixed(skewed(n ^ 7, 1_500_000) as i64) >> 1) as i64),
-                )),
-            ),
+            ("visitor", Arc::new(Int64Array::from_iter_values(each().map(visitor)))),
             ("url", Arc::new(StringArray::from_iter_values(each().map(url)))),
             ("phrase", Arc::new(StringArray::from_iter_values(each().map(phrase)))),
-            (
-                "adv",
-                Arc::new(Int16Array::from_iter_values(
-                    each().map(|n| if mixed(n ^ 23) % 100 > 0 { 0 } else { (mixed(n) % 60) as i16 }),
-                )),
-            ),
-            ("width", Arc::new(Int16Array::from_iter_values(each().map(|n| 320 + (mixed(n ^ 29) % 16) as i16 * 100)))),
+            ("adv", Arc::new(Int16Array::from_iter_values(each().map(campaign)))),
+            ("width", Arc::new(Int16Array::from_iter_values(widths))),
         ])?)
     }
 
-    fn make(path: &Path, all: i64) -> Outcome<()> {
+    /// Writes a table of `count` rows unless it exists.
+    fn write_hits(path: &Path, count: i64) -> Outcome<()> {
         if path.exists() {
             return Ok(());
         }
-        let schema = rows(0, 1)?.schema();
+        let schema = hit_rows(0, 1)?.schema();
         assert_eq!(*schema.field(0).data_type(), DataType::Timestamp(TimeUnit::Microsecond, None));
         let options =
             WriterOptions { sorted_by: Some("time".into()), sync: SyncPolicy::Never, ..WriterOptions::default() };
         let mut writer = Writer::open(path, Some(schema), &options)?;
-        for start in (0..all).step_by(BATCH as usize) {
-            writer.append(&rows(start, BATCH.min(all - start))?)?;
+        for start in (0..count).step_by(BATCH_ROWS as usize) {
+            writer.append(&hit_rows(start, BATCH_ROWS.min(count - start))?)?;
         }
         writer.commit()?;
         writer.close()?;
         Ok(())
     }
 
-    pub async fn ask(folder: &Path, share: i64) -> Outcome<()> {
-        let folder = folder.join(format!("hits-{share}"));
+    pub async fn run(folder: &Path, divisor: i64) -> Outcome<()> {
+        let folder = folder.join(format!("hits-{divisor}"));
         fs::create_dir_all(&folder)?;
         let path = folder.join("hits");
-        make(&path, 10_000_000 / share)?;
+        write_hits(&path, 10_000_000 / divisor)?;
         let parquet = folder.join("hits.parquet");
-        let parquet_path = parquet.to_str().unwrap_or_default();
-        let [ours, own] = [SessionContext::new(), SessionContext::new()];
+        let parquet_path = parquet.to_str().ok_or("the path is not UTF-8")?;
+        let ours = SessionContext::new();
         ours.register_table("hits", Arc::new(Table::open(&path)?))?;
         if !parquet.exists() {
             ours.sql(&format!("copy hits to '{parquet_path}' stored as parquet")).await?.collect().await?;
         }
-        own.register_parquet("hits", parquet_path, ParquetReadOptions::default()).await?;
-        let mut totals = [0.0, 0.0];
+        let theirs = SessionContext::new();
+        theirs.register_parquet("hits", parquet_path, ParquetReadOptions::default()).await?;
+        let mut ours_total = 0.0;
+        let mut theirs_total = 0.0;
         println!("| question | ours ms | Parquet ms |\n|---|---:|---:|");
         for (number, sql) in (1..).zip(QUERIES.lines()) {
-            let (taken, answer) = in_turns([(&ours, sql), (&own, sql)], 5).await?;
+            let ours = Side { context: &ours, sql };
+            let theirs = Side { context: &theirs, sql };
+            let Comparison { ours_seconds, theirs_seconds, answer } = compare(ours, theirs, 5).await?;
             fs::write(folder.join(format!("hits-{number}.txt")), answer)?;
-            println!("| {number} | {:.1} | {:.1} |", taken[0] * 1e3, taken[1] * 1e3);
-            totals = [totals[0] + taken[0], totals[1] + taken[1]];
+            println!("| {number} | {:.1} | {:.1} |", ours_seconds * 1e3, theirs_seconds * 1e3);
+            ours_total += ours_seconds;
+            theirs_total += theirs_seconds;
         }
-        println!("| all | {:.1} | {:.1} |", totals[0] * 1e3, totals[1] * 1e3);
+        println!("| all | {:.1} | {:.1} |", ours_total * 1e3, theirs_total * 1e3);
         Ok(())
     }
 }
@@ -265,21 +313,21 @@ mod hits {
 #[tokio::main]
 async fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let share = if arguments.iter().any(|argument| argument == "--quick") { 20 } else { 1 };
-    let mut named = arguments.iter().filter(|argument| !argument.starts_with("--"));
-    let folder = Path::new(named.next().map_or("target/figures", String::as_str));
-    let parts: Vec<_> = named.collect();
-    let has = |part: &str| parts.is_empty() || parts.iter().any(|named| *named == part);
+    // A quick run has a fraction of the rows.
+    let divisor = if arguments.iter().any(|argument| argument == "--quick") { 20 } else { 1 };
+    let mut positional = arguments.iter().filter(|argument| !argument.starts_with("--"));
+    let folder = Path::new(positional.next().map_or("target/figures", String::as_str));
+    let parts: Vec<&str> = positional.map(String::as_str).collect();
     fs::create_dir_all(folder)?;
-    if has("group") {
-        filter_and_group(folder, share).await?;
+    if parts.is_empty() || parts.contains(&"group") {
+        filter_and_group(folder, divisor).await?;
     }
-    if has("few") {
-        one_in_a_thousand(folder, share).await?;
+    if parts.is_empty() || parts.contains(&"few") {
+        one_in_a_thousand(folder, divisor).await?;
     }
     #[cfg(feature = "parquet")]
-    if has("hits") {
-        hits::ask(folder, share).await?;
+    if parts.is_empty() || parts.contains(&"hits") {
+        hits::run(folder, divisor).await?;
     }
     Ok(())
 }

@@ -1,27 +1,28 @@
-//! Queries over several servers, each a process with rows of its own, beside the same over all rows in one memory.
+//! Tests queries over several servers, which are processes with their own rows, against the same rows in one memory.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
 
 use arrowwood::WriterOptions;
 use arrowwood_datafusion::{Cluster, ClusterAnswer, PeerOptions};
 use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema};
-use datafusion::arrow::util::pretty::pretty_format_batches;
-use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use tempfile::TempDir;
 
-use crate::support;
+use crate::support::*;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood-datafusion");
 const SYMBOLS: &[&str] = &["AAPL", "IBM", "MSFT", "ORCL", "SAP", "TSM", "INTC"];
 
-/// Random numbers that are the same at each run.
+/// A generator of random numbers that are the same in each run.
 struct Rng(u64);
 
 impl Rng {
@@ -33,67 +34,74 @@ impl Rng {
     }
 }
 
-/// Rows of `ticks` that no other `host` has.
-pub fn ticks(host: u64, rows: usize) -> RecordBatch {
-    let mut chance = Rng(host * 7_919 + 17);
+/// Returns rows of the table `ticks`, which differ between hosts.
+pub fn tick_rows(host: u64, rows: usize) -> RecordBatch {
+    let mut random = Rng(host * 7_919 + 17);
     let ts: Vec<i64> = (0..rows as i64).map(|row| row * 3 + host as i64).collect();
     let mut symbols = Vec::new();
     let mut prices = Vec::new();
     let mut notes = Vec::new();
     for _ in 0..rows {
-        let symbol = SYMBOLS[(chance.next() % SYMBOLS.len() as u64) as usize];
+        let symbol = SYMBOLS[(random.next() % SYMBOLS.len() as u64) as usize];
         symbols.push(symbol);
-        prices.push((!chance.next().is_multiple_of(5)).then(|| (chance.next() % 1_000) as i64 - 200));
-        notes.push((!chance.next().is_multiple_of(3)).then(|| format!("note {}", chance.next() % 50)));
+        prices.push((!random.next().is_multiple_of(5)).then(|| (random.next() % 1_000) as i64 - 200));
+        notes.push((!random.next().is_multiple_of(3)).then(|| format!("note {}", random.next() % 50)));
     }
     let symbols: DictionaryArray<Int32Type> = symbols.into_iter().collect();
-    let columns: Vec<(&str, ArrayRef)> = vec![
+    let columns: [(&str, ArrayRef); 4] = [
         ("ts", Arc::new(Int64Array::from(ts))),
         ("symbol", Arc::new(symbols)),
         ("price", Arc::new(Int64Array::from(prices))),
         ("note", Arc::new(StringArray::from(notes))),
     ];
-    let fields: Vec<Field> =
-        columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), *name != "ts")).collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, column)| column).collect())
-        .unwrap()
+    let columns = columns.into_iter().map(|(name, column)| (name, column, name != "ts"));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// A few rows about symbols.
-pub fn names(symbols: &[&str]) -> RecordBatch {
+/// Returns rows of the table `names`: symbols and their sectors.
+pub fn symbol_rows(symbols: &[&str]) -> RecordBatch {
     let sectors: Vec<Option<&str>> = symbols.iter().map(|name| (*name != "SAP").then_some(&name[..1])).collect();
-    let text = |values: StringArray| Arc::new(values) as ArrayRef;
-    let columns = vec![text(StringArray::from(symbols.to_vec())), text(StringArray::from(sectors))];
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(StringArray::from(symbols.to_vec())), Arc::new(StringArray::from(sectors))];
     let fields = vec![Field::new("symbol", DataType::Utf8, false), Field::new("sector", DataType::Utf8, true)];
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
-/// A process that serves.
+pub fn sorted_by_ts() -> WriterOptions {
+    WriterOptions { sorted_by: Some("ts".into()), dictionary: vec!["symbol".into()], ..WriterOptions::default() }
+}
+
+/// A server process, which is killed on drop.
 struct Server {
     process: Child,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have been killed before.
+        // Fails if a test has killed it before.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 impl Server {
-    fn start(directory: &Path, port: u16, words: &[&str]) -> Server {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_arrowwood-datafusion"));
-        command.arg("serve").arg(directory).args(["--listen", &format!("127.0.0.1:{port}")]).args(words);
+    fn start(directory: &Path, port: u16, arguments: &[&str]) -> Server {
+        let mut command = Command::new(PROGRAM);
+        command.arg("serve").arg(directory).args(["--listen", &format!("127.0.0.1:{port}")]).args(arguments);
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("://127.0.0.1:"), "{line}");
         Server { process }
     }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
 }
 
-/// Servers and the rows of all of them.
+/// The servers of a cluster, their directories, and the rows of all of them.
 pub struct Hosts {
     directory: TempDir,
     servers: Vec<Server>,
@@ -102,17 +110,21 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Directories for `count` servers, which don't run yet.
+    /// Creates directories for `count` servers, which do not run yet.
     pub fn new(count: usize) -> Hosts {
         let directory = tempfile::tempdir().unwrap();
+        // Bound at the same time, so that ports differ.
         let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let ports: Vec<u16> = listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
         let lines: Vec<_> = ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect();
         std::fs::write(directory.path().join("hosts.txt"), format!("# the cluster\n{}\n", lines.join("\n"))).unwrap();
-        (0..count).for_each(|host| std::fs::create_dir(directory.path().join(host.to_string())).unwrap());
+        for host in 0..count {
+            std::fs::create_dir(directory.path().join(host.to_string())).unwrap();
+        }
         Hosts { directory, servers: Vec::new(), ports, tables: Vec::new() }
     }
 
+    /// Returns the path of the list of servers.
     fn list(&self) -> PathBuf {
         self.directory.path().join("hosts.txt")
     }
@@ -121,33 +133,38 @@ impl Hosts {
         self.directory.path().join(host.to_string())
     }
 
-    /// Gives a server a table.
+    /// Writes a table in the directory of a host.
     fn write(&mut self, host: usize, name: &str, rows: &RecordBatch, options: WriterOptions) {
-        self.write_all(host, name, std::slice::from_ref(rows), options);
+        self.write_batches(host, name, std::slice::from_ref(rows), options);
     }
 
-    pub fn write_all(&mut self, host: usize, name: &str, rows: &[RecordBatch], options: WriterOptions) {
-        support::write_table(rows, &self.host_directory(host).join(name), options);
-        match self.tables.iter_mut().find(|(known, _)| known == name) {
+    pub fn write_batches(&mut self, host: usize, name: &str, rows: &[RecordBatch], options: WriterOptions) {
+        write_table(rows, &self.host_directory(host).join(name), options);
+        match self.tables.iter_mut().find(|(table, _)| table == name) {
             Some((_, batches)) => batches.extend_from_slice(rows),
             None => self.tables.push((name.into(), rows.to_vec())),
         }
     }
 
-    pub fn start(mut self, words: &[&str]) -> Hosts {
-        let list = self.list();
-        let words = [&["--worker", list.to_str().unwrap()], words].concat();
-        for (host, &port) in self.ports.iter().enumerate() {
-            self.servers.push(Server::start(&self.host_directory(host), port, &words));
+    pub fn start(mut self, arguments: &[&str]) -> Hosts {
+        for host in 0..self.ports.len() {
+            let server = self.start_server(host, arguments);
+            self.servers.push(server);
         }
         self
+    }
+
+    fn start_server(&self, host: usize, arguments: &[&str]) -> Server {
+        let list = self.list();
+        let arguments = [&["--worker", list.to_str().unwrap()], arguments].concat();
+        Server::start(&self.host_directory(host), self.ports[host], &arguments)
     }
 
     fn cluster(&self) -> Cluster {
         Cluster::open(self.list(), &PeerOptions::default()).unwrap()
     }
 
-    /// Has the list say that servers have TLS, with a certificate that is made for them.
+    /// Makes a certificate, and lists the servers with URLs for TLS.
     fn with_certificate(self) -> Hosts {
         let cert = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
         std::fs::write(self.directory.path().join("cert.pem"), cert.cert.pem()).unwrap();
@@ -157,55 +174,54 @@ impl Hosts {
         self
     }
 
-    pub async fn ask(&self, sql: &str) -> Result<Vec<RecordBatch>> {
+    pub async fn run_sql(&self, sql: &str) -> Result<Vec<RecordBatch>> {
         Ok(self.cluster().query(sql).await?.collect().await?.1)
     }
 
-    /// All rows in one memory.
-    pub fn one(&self) -> SessionContext {
-        let context = support::context(1);
+    /// Runs a statement with other options, and returns its rows as lines.
+    async fn run_sql_with(&self, options: &PeerOptions, sql: &str) -> Result<Vec<String>> {
+        let (_, batches) = Cluster::open(self.list(), options).unwrap().query(sql).await?.collect().await?;
+        Ok(format_rows(&batches))
+    }
+
+    /// Returns a context with the rows of all servers in one memory.
+    pub fn memory_context(&self) -> SessionContext {
+        let context = new_context(1);
         for (name, batches) in &self.tables {
-            let table = MemTable::try_new(batches[0].schema(), vec![batches.clone()]).unwrap();
-            context.register_table(name.as_str(), Arc::new(table)).unwrap();
+            register_memory(&context, name, batches);
         }
         context
     }
 
-    /// Compares the answers of the cluster and of one memory; in any order unless the statement orders them.
-    async fn check(&self, sql: &str) -> String {
+    /// Compares the answers of the cluster and of one memory, in any order unless the statement defines it. Returns the
+    /// plan of the cluster.
+    async fn assert_same_answer(&self, sql: &str) -> String {
         let answer = self.cluster().query(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
         let plan = answer.plan.clone();
-        let (_, found) = answer.collect().await.unwrap_or_else(|e| panic!("{sql}: {e}\n{plan}"));
-        let mut found = lines(&found);
-        let mut expected = lines(&support::ask(&self.one(), sql).await.unwrap());
-        if !sql.rsplit(')').next().unwrap().contains("order by") {
-            found.sort_unstable();
+        let (_, batches) = answer.collect().await.unwrap_or_else(|e| panic!("{sql}: {e}\n{plan}"));
+        let mut actual = format_rows(&batches);
+        let mut expected = sql_lines(&self.memory_context(), sql).await;
+        // The outermost `order by` follows the last parenthesis.
+        let is_ordered = sql.rsplit(')').next().unwrap().contains("order by");
+        if !is_ordered {
+            actual.sort_unstable();
             expected.sort_unstable();
         }
-        assert!(!expected.is_empty(), "{sql}: a question without an answer tests nothing");
-        assert_eq!(found, expected, "{sql}\n{plan}");
+        assert!(!expected.is_empty(), "{sql}: a query without rows tests nothing");
+        assert_eq!(actual, expected, "{sql}\n{plan}");
         plan
     }
 }
 
-pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
-    let shown = pretty_format_batches(batches).unwrap().to_string();
-    shown.lines().filter(|line| line.starts_with('|')).skip(1).map(str::to_owned).collect()
-}
-
-pub fn sorted() -> WriterOptions {
-    WriterOptions { sorted_by: Some("ts".into()), dictionary: vec!["symbol".into()], ..WriterOptions::default() }
-}
-
-/// Three servers: all have `ticks`, two have `names`, one has `only`.
-fn three() -> Hosts {
+/// Returns three hosts: all have `ticks`, two have `names`, one has `only`.
+fn three_hosts() -> Hosts {
     let mut hosts = Hosts::new(3);
     for (host, rows) in [(0, 40_000), (1, 70_001), (2, 5)] {
-        hosts.write(host, "ticks", &ticks(host as u64, rows), sorted());
+        hosts.write(host, "ticks", &tick_rows(host as u64, rows), sorted_by_ts());
     }
-    hosts.write(0, "names", &names(&SYMBOLS[..3]), WriterOptions::default());
-    hosts.write(2, "names", &names(&SYMBOLS[2..6]), WriterOptions::default());
-    hosts.write(1, "only", &ticks(9, 300), sorted());
+    hosts.write(0, "names", &symbol_rows(&SYMBOLS[..3]), WriterOptions::default());
+    hosts.write(2, "names", &symbol_rows(&SYMBOLS[2..6]), WriterOptions::default());
+    hosts.write(1, "only", &tick_rows(9, 300), sorted_by_ts());
     hosts
 }
 
@@ -253,125 +269,121 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_servers_answer_as_one_would() {
-    let hosts = three().start(&[]);
+async fn three_servers_answer_as_one_memory() {
+    let hosts = three_hosts().start(&[]);
     for sql in QUERIES {
-        hosts.check(sql).await;
+        hosts.assert_same_answer(sql).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn eight_servers_answer_as_one_would() {
+async fn eight_servers_answer_as_one_memory() {
     let mut hosts = Hosts::new(8);
     for host in 0..8 {
-        hosts.write(host, "ticks", &ticks(host as u64, 4_000 + 1_111 * host), sorted());
+        hosts.write(host, "ticks", &tick_rows(host as u64, 4_000 + 1_111 * host), sorted_by_ts());
         if host % 3 == 0 {
-            hosts.write(host, "names", &names(&SYMBOLS[host / 3 * 2..host / 3 * 2 + 2]), WriterOptions::default());
+            let first = host / 3 * 2;
+            hosts.write(host, "names", &symbol_rows(&SYMBOLS[first..first + 2]), WriterOptions::default());
         }
     }
-    hosts.write(5, "only", &ticks(9, 300), sorted());
+    hosts.write(5, "only", &tick_rows(9, 300), sorted_by_ts());
     let hosts = hosts.start(&[]);
     for sql in QUERIES {
-        hosts.check(sql).await;
+        hosts.assert_same_answer(sql).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_server_is_a_cluster_too() {
+async fn one_server_is_a_cluster() {
     let mut hosts = Hosts::new(1);
-    hosts.write(0, "ticks", &ticks(1, 20_000), sorted());
-    hosts.write(0, "names", &names(SYMBOLS), WriterOptions::default());
+    hosts.write(0, "ticks", &tick_rows(1, 20_000), sorted_by_ts());
+    hosts.write(0, "names", &symbol_rows(SYMBOLS), WriterOptions::default());
     let hosts = hosts.start(&[]);
+    // Leaves out statements over `only`, which it does not have, and those that look for symbols without a name.
     for sql in QUERIES.iter().filter(|sql| !sql.contains("only") && !sql.contains("not ")) {
-        hosts.check(sql).await;
+        hosts.assert_same_answer(sql).await;
     }
 }
 
-/// What stands in the picture of a plan.
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_are_grouped_where_they_are_and_tables_joined_by_the_engine() {
-    let hosts = three().start(&[]);
-    let plan = hosts.check("select symbol, count(*) from ticks group by symbol").await;
+async fn plans_group_and_join_on_the_servers() {
+    let hosts = three_hosts().start(&[]);
+    let plan = hosts.assert_same_answer("select symbol, count(*) from ticks group by symbol").await;
     assert!(plan.contains("mode=Partial") && plan.contains("mode=FinalPartitioned"), "{plan}");
     assert!(plan.contains("NetworkShuffleExec") && plan.contains("tasks=3"), "{plan}");
-    let plan = hosts.check("select t.ts from ticks t join names n on t.symbol = n.symbol where t.ts < 30").await;
+    let join = "select t.ts from ticks t join names n on t.symbol = n.symbol where t.ts < 30";
+    let plan = hosts.assert_same_answer(join).await;
     assert!(plan.contains("NetworkBroadcastExec") || plan.contains("NetworkShuffleExec"), "{plan}");
 }
 
+fn random_column(random: &mut Rng) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values((0..2_000_000).map(|_| random.next() as i64)))
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_dies_is_an_error() {
+async fn server_that_dies_during_an_answer_is_an_error() {
     let mut hosts = Hosts::new(3);
     for host in 0..3 {
-        let mut chance = Rng(host as u64 + 5);
-        let mut column =
-            || Arc::new(Int64Array::from_iter_values((0..2_000_000).map(|_| chance.next() as i64))) as ArrayRef;
-        let rows = RecordBatch::try_from_iter([("a", column()), ("b", column())]).unwrap();
+        let mut random = Rng(host as u64 + 5);
+        let columns = [("a", random_column(&mut random)), ("b", random_column(&mut random))];
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
         hosts.write(host, "noise", &rows, WriterOptions::default());
     }
     let mut hosts = hosts.start(&[]);
-    // Grouping ends with the last row alone, and rows as they come with each server's.
+    // The first statement receives rows of each server, the second one the groups after all rows.
     for (victim, sql) in [(2, "select * from noise"), (1, "select a, count(b) from noise group by a")] {
         let ClusterAnswer { rows: mut stream, .. } = hosts.cluster().query(sql).await.unwrap();
         let first = stream.next().await.unwrap();
         assert!(first.is_ok(), "{sql}: {first:?}");
-        hosts.servers[victim].process.kill().unwrap();
-        hosts.servers[victim].process.wait().unwrap();
-        let mut outcome = Ok(());
+        hosts.servers[victim].kill();
+        let mut has_failed = false;
         while let Some(batch) = stream.next().await {
-            outcome = outcome.and(batch.map(|_| ()));
+            has_failed |= batch.is_err();
         }
-        assert!(outcome.is_err(), "{sql}: a server died, and the answer ended as if it were whole");
-        let e = hosts.ask(sql).await.unwrap_err().to_string();
-        assert!(e.contains(&format!("http://127.0.0.1:{}", hosts.ports[victim])), "{e}");
-        let list = hosts.list();
-        let again =
-            Server::start(&hosts.host_directory(victim), hosts.ports[victim], &["--worker", list.to_str().unwrap()]);
-        hosts.servers[victim] = again;
-        assert_eq!(
-            hosts.ask("select a from noise").await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(),
-            6_000_000
-        );
+        assert!(has_failed, "{sql}: a server died, and the answer ended without an error");
+        let error = hosts.run_sql(sql).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("http://127.0.0.1:{}", hosts.ports[victim])), "{error}");
+        hosts.servers[victim] = hosts.start_server(victim, &[]);
+        assert_eq!(count_rows(&hosts.run_sql("select a from noise").await.unwrap()), 6_000_000);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_at_any_moment_leaves_no_wrong_answer() {
-    let mut hosts = three().start(&[]);
+async fn killed_servers_cause_no_wrong_answers() {
+    let mut hosts = three_hosts().start(&[]);
     let sql = "select a.symbol, count(*), sum(b.price) from ticks a join ticks b on a.ts = b.ts group by a.symbol";
-    let expected = support::sorted_lines(&hosts.one(), sql).await;
-    let mut chance = Rng(99);
+    let expected = sorted_sql_lines(&hosts.memory_context(), sql).await;
+    let mut random = Rng(99);
     let mut errors = 0;
     for round in 0..12 {
         let victim = round % 3;
-        let wait = std::time::Duration::from_millis(chance.next() % 300);
+        let delay = Duration::from_millis(random.next() % 300);
         let cluster = hosts.cluster();
-        let asked = tokio::spawn(async move { cluster.query(sql).await?.collect().await });
-        tokio::time::sleep(wait).await;
+        let query = tokio::spawn(async move { cluster.query(sql).await?.collect().await });
+        tokio::time::sleep(delay).await;
         hosts.servers[victim].process.kill().unwrap();
-        match asked.await.unwrap() {
+        match query.await.unwrap() {
             Err(_) => errors += 1,
-            Ok((_, found)) => {
-                let mut found = lines(&found);
-                found.sort_unstable();
-                assert_eq!(found, expected, "after {wait:?}");
+            Ok((_, batches)) => {
+                let mut actual = format_rows(&batches);
+                actual.sort_unstable();
+                assert_eq!(actual, expected, "after {delay:?}");
             }
         }
-        let list = hosts.list();
-        let words = ["--worker", list.to_str().unwrap()];
         hosts.servers[victim].process.wait().unwrap();
-        hosts.servers[victim] = Server::start(&hosts.host_directory(victim), hosts.ports[victim], &words);
+        hosts.servers[victim] = hosts.start_server(victim, &[]);
     }
     assert!(errors > 0, "no server was killed in time");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_cluster_is_told() {
+async fn wrong_statements_and_clusters_are_reported() {
     let mut hosts = Hosts::new(2);
-    hosts.write(0, "ticks", &ticks(0, 100), sorted());
+    hosts.write(0, "ticks", &tick_rows(0, 100), sorted_by_ts());
     let other = RecordBatch::try_from_iter([("ts", Arc::new(StringArray::from(vec!["now"])) as ArrayRef)]).unwrap();
     hosts.write(1, "ticks", &other, WriterOptions::default());
     let hosts = hosts.start(&[]);
-    for (sql, told) in [
+    for (sql, expected) in [
         ("select * from ticks", "Int64"),
         ("select * from nothing", "nothing"),
         ("select * from 'ticks", "sql"),
@@ -382,123 +394,136 @@ async fn what_is_wrong_with_a_cluster_is_told() {
         ("set datafusion.execution.batch_size = 1", "Statement"),
         ("select * from a.b.c", "a.b.c"),
     ] {
-        let e = hosts.ask(sql).await.map(|_| ()).unwrap_err().to_string().to_lowercase();
-        assert!(e.contains(&told.to_lowercase()), "{sql}: {e}");
+        let error = hosts.run_sql(sql).await.unwrap_err().to_string().to_lowercase();
+        assert!(error.contains(&expected.to_lowercase()), "{sql}: {error}");
     }
-    // One directory that is served twice.
-    let twice = Hosts::new(2);
-    let list = twice.list();
-    let words = ["--worker", list.to_str().unwrap()];
-    let _servers: Vec<_> =
-        twice.ports.iter().map(|&port| Server::start(&hosts.host_directory(0), port, &words)).collect();
-    let e = twice.ask("select * from ticks").await.unwrap_err().to_string();
-    assert!(e.contains("same directory"), "{e}");
-    // A server that is no worker.
-    let plain = Hosts::new(1);
-    let _server = Server::start(&hosts.host_directory(0), plain.ports[0], &[]);
-    let e = plain.ask("select * from ticks").await.unwrap_err().to_string();
-    assert!(e.contains("--worker"), "{e}");
+
+    // Two servers of the same directory.
+    let duplicates = Hosts::new(2);
+    let list = duplicates.list();
+    let arguments = ["--worker", list.to_str().unwrap()];
+    let directory = hosts.host_directory(0);
+    let _servers: Vec<_> = duplicates.ports.iter().map(|&port| Server::start(&directory, port, &arguments)).collect();
+    let error = duplicates.run_sql("select * from ticks").await.unwrap_err().to_string();
+    assert!(error.contains("same directory"), "{error}");
+
+    // A server that is not a worker.
+    let not_worker = Hosts::new(1);
+    let _server = Server::start(&directory, not_worker.ports[0], &[]);
+    let error = not_worker.run_sql("select * from ticks").await.unwrap_err().to_string();
+    assert!(error.contains("--worker"), "{error}");
+}
+
+fn read_rights(table: &str) -> arrowwood_serve::Rights {
+    arrowwood_serve::Rights { read: vec![table.into()], write: Vec::new() }
+}
+
+fn with_token(token: Option<&str>) -> PeerOptions {
+    PeerOptions { token: token.map(str::to_owned), ..PeerOptions::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_are_those_of_the_servers() {
-    let hosts = three();
+async fn tokens_limit_the_tables_of_a_query() {
+    let hosts = three_hosts();
     let file = hosts.directory.path().join("tokens");
-    let rights = |read: &str| arrowwood_serve::Rights { read: vec![read.into()], write: Vec::new() };
-    let all = arrowwood_serve::add_token(&file, "all", rights("*")).unwrap();
-    let few = arrowwood_serve::add_token(&file, "few", rights("names")).unwrap();
+    let all_tables = arrowwood_serve::add_token(&file, "all", read_rights("*")).unwrap();
+    let names_only = arrowwood_serve::add_token(&file, "few", read_rights("names")).unwrap();
     let hosts = hosts.start(&["--token-file", file.to_str().unwrap()]);
-    let ask = async |token: Option<&str>, sql: &str| {
-        let options = PeerOptions { token: token.map(str::to_owned), ..PeerOptions::default() };
-        let cluster = Cluster::open(hosts.list(), &options).unwrap();
-        Ok::<_, datafusion::error::DataFusionError>(lines(&cluster.query(sql).await?.collect().await?.1))
-    };
     let join = "select count(*) from ticks join names on ticks.symbol = names.symbol";
-    let expected = lines(&support::ask(&hosts.one(), join).await.unwrap());
-    assert_eq!(ask(Some(&all), join).await.unwrap(), expected);
+    let expected = sql_lines(&hosts.memory_context(), join).await;
+    assert_eq!(hosts.run_sql_with(&with_token(Some(&all_tables)), join).await.unwrap(), expected);
     assert_eq!(
-        ask(Some(&few), "select count(distinct symbol) from names").await.unwrap(),
+        hosts.run_sql_with(&with_token(Some(&names_only)), "select count(distinct symbol) from names").await.unwrap(),
         ["| 6                            |"]
     );
-    for (token, told) in [(None, "401"), (Some("wrong"), "401"), (Some(few.as_str()), "403")] {
-        let e = ask(token, join).await.unwrap_err().to_string();
-        assert!(e.contains(told), "{e}");
+    for (token, expected) in [(None, "401"), (Some("wrong"), "401"), (Some(names_only.as_str()), "403")] {
+        let error = hosts.run_sql_with(&with_token(token), join).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_ask_each_other_by_tls() {
-    let hosts = three().with_certificate();
-    let at = |name: &str| hosts.directory.path().join(name).to_str().unwrap().to_owned();
-    let (cert, key, file) = (at("cert.pem"), at("key.pem"), at("tokens"));
-    let rights = arrowwood_serve::Rights { read: vec!["*".into()], write: Vec::new() };
-    let token = Some(arrowwood_serve::add_token(&file, "all", rights).unwrap());
-    let words = ["--tls-cert", &cert, "--tls-key", &key, "--token-file", &file, "--worker-cafile", &cert];
-    let hosts = hosts.start(&words);
+async fn servers_connect_to_each_other_with_tls() {
+    let hosts = three_hosts().with_certificate();
+    let cert = hosts.directory.path().join("cert.pem").to_str().unwrap().to_owned();
+    let key = hosts.directory.path().join("key.pem").to_str().unwrap().to_owned();
+    let tokens = hosts.directory.path().join("tokens").to_str().unwrap().to_owned();
+    let token = Some(arrowwood_serve::add_token(&tokens, "all", read_rights("*")).unwrap());
+    let hosts =
+        hosts.start(&["--tls-cert", &cert, "--tls-key", &key, "--token-file", &tokens, "--worker-cafile", &cert]);
     let sql =
         "select sector, count(*) from ticks join names on ticks.symbol = names.symbol group by sector order by sector";
-    let ask = async |cafile: Option<&String>| {
-        let options = PeerOptions { token: token.clone(), cafile: cafile.map(PathBuf::from), insecure: false };
-        let answer = Cluster::open(hosts.list(), &options).unwrap().query(sql).await?;
-        Ok::<_, datafusion::error::DataFusionError>(lines(&answer.collect().await?.1))
-    };
-    assert_eq!(ask(Some(&cert)).await.unwrap(), lines(&support::ask(&hosts.one(), sql).await.unwrap()));
-    let e = ask(None).await.unwrap_err().to_string();
-    assert!(e.contains("connecting to https://localhost"), "{e}");
+    let trusting = PeerOptions { token, cafile: Some(PathBuf::from(&cert)), insecure: false };
+    let expected = sql_lines(&hosts.memory_context(), sql).await;
+    assert_eq!(hosts.run_sql_with(&trusting, sql).await.unwrap(), expected);
+    let distrusting = PeerOptions { cafile: None, ..trusting };
+    let error = hosts.run_sql_with(&distrusting, sql).await.unwrap_err().to_string();
+    assert!(error.contains("connecting to https://localhost"), "{error}");
+}
+
+const LIVE_COMMIT_ROWS: i64 = 7;
+
+/// Returns the rows of one commit: consecutive numbers from `start` on.
+fn live_rows(start: i64) -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(start..start + LIVE_COMMIT_ROWS));
+    RecordBatch::try_from_iter([("n", numbers)]).unwrap()
+}
+
+/// Commits rows until the other end of `stop` is dropped. Returns the number of rows.
+fn keep_committing(path: &Path, stop: &Receiver<()>) -> i64 {
+    let mut writer = arrowwood::Writer::open(path, None, &WriterOptions::default()).unwrap();
+    let mut rows = LIVE_COMMIT_ROWS;
+    while stop.try_recv() == Err(TryRecvError::Empty) {
+        writer.append(&live_rows(rows)).unwrap();
+        writer.commit().unwrap();
+        rows += LIVE_COMMIT_ROWS;
+    }
+    writer.close().unwrap();
+    rows
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_sees_one_commit_of_each_server() {
-    let mut hosts = three();
+async fn a_query_reads_one_commit_of_each_server() {
+    let mut hosts = three_hosts();
     let path = hosts.host_directory(0).join("live");
-    let batch = |from: i64| {
-        RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from_iter_values(from..from + 7)) as ArrayRef)]).unwrap()
-    };
-    hosts.write(0, "live", &batch(0), WriterOptions::default());
-    hosts.write(2, "live", &batch(0), WriterOptions::default());
+    hosts.write(0, "live", &live_rows(0), WriterOptions::default());
+    hosts.write(2, "live", &live_rows(0), WriterOptions::default());
     let hosts = hosts.start(&[]);
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let writing = std::thread::spawn(move || {
-        let mut writer = arrowwood::Writer::open(&path, None, &WriterOptions::default()).unwrap();
-        let mut from = 7;
-        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-            writer.append(&batch(from)).unwrap();
-            writer.commit().unwrap();
-            from += 7;
-        }
-        writer.close().unwrap();
-        from
-    });
+    let (stop_sender, stop) = channel::<()>();
+    let writer_thread = std::thread::spawn(move || keep_committing(&path, &stop));
+    // The numbers of rows by several mentions. The second server has 7 rows that do not grow.
     let sql = "select (select count(n) from live), (select max(n) from live) + 1 + 7, b.c, (select count(*) from live) \
                from (select count(*) as c from live a where a.n % 7 >= 0) b";
-    let mut seen = 0;
+    let mut last_count = 0;
     for _ in 0..20 {
-        let found = hosts.ask(sql).await.unwrap();
-        let row: Vec<i64> = found[0]
+        let batches = hosts.run_sql(sql).await.unwrap();
+        let counts: Vec<i64> = batches[0]
             .columns()
             .iter()
             .map(|column| column.as_any().downcast_ref::<Int64Array>().unwrap().value(0))
             .collect();
-        assert!(row.iter().all(|number| *number == row[0]), "{row:?}");
-        assert!(row[0] % 7 == 0 && row[0] >= seen, "{row:?} after {seen}");
-        seen = row[0];
+        let count = counts[0];
+        assert!(counts.iter().all(|other| *other == count), "{counts:?}");
+        assert!(count % LIVE_COMMIT_ROWS == 0 && count >= last_count, "{counts:?} after {last_count}");
+        last_count = count;
     }
-    drop(stop);
-    let rows = writing.join().unwrap();
-    assert!(seen > 14 && seen <= rows + 7, "{seen} of {rows}");
+    drop(stop_sender);
+    let rows = writer_thread.join().unwrap();
+    assert!(last_count > 14 && last_count <= rows + 7, "{last_count} of {rows}");
+}
+
+fn run_command(list: &Path, arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(["sql", "--cluster"]).arg(list).args(arguments).output().unwrap()
 }
 
 #[test]
-fn the_command_prints_the_answer() {
-    let hosts = three().start(&[]);
-    let command = |words: &[&str]| {
-        let program = env!("CARGO_BIN_EXE_arrowwood-datafusion");
-        Command::new(program).args(["sql", "--cluster"]).arg(hosts.list()).args(words).output().unwrap()
-    };
-    let done = command(&["select count(*) as rows, count(distinct symbol) as symbols from ticks", "--csv"]);
-    let told = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(String::from_utf8_lossy(&done.stdout), "rows,symbols\n110006,7\n", "{told}");
-    let done = command(&["select * from nowhere"]);
-    assert_eq!(done.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&done.stderr).starts_with("arrowwood: "));
+fn command_prints_the_answer() {
+    let hosts = three_hosts().start(&[]);
+    let sql = "select count(*) as rows, count(distinct symbol) as symbols from ticks";
+    let output = run_command(&hosts.list(), &[sql, "--csv"]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "rows,symbols\n110006,7\n", "{stderr}");
+    let output = run_command(&hosts.list(), &["select * from nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("arrowwood: "));
 }

@@ -1,6 +1,7 @@
-//! Conditions select the same rows as DataFusion's own operators over the same rows in memory: of each type, with nulls,
-//! NaN, zeros of both signs and values at the ends of blocks and types.
+//! Tests that conditions select the same rows as DataFusion's operators do in memory, for each type, with nulls, NaN, zeros
+//! of both signs, and values at the limits of blocks and types.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrowwood::{Value, WriterOptions, partition_writer};
@@ -13,23 +14,25 @@ use datafusion::prelude::*;
 
 use crate::support::*;
 
-/// Rows of many types. `ts` never decreases.
-fn batch(start: i64, rows: i64) -> RecordBatch {
-    let each = || start..start + rows;
-    let some = |n: i64, every: i64| n % every != 1;
-    let words = [
-        "",
-        "a",
-        "ab",
-        "abc",
-        "b",
-        "ü",
-        "the same long beginning of a text, one",
-        "the same long beginning of a text, two",
-        "50%",
-    ];
-    let word = |n: i64| words[(n * 7 % 9) as usize];
-    let float = |n: i64| match n % 11 {
+const WORDS: [&str; 9] = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "b",
+    "ü",
+    "the same long beginning of a text, one",
+    "the same long beginning of a text, two",
+    "50%",
+];
+
+fn word(n: i64) -> &'static str {
+    WORDS[(n * 7 % 9) as usize]
+}
+
+/// Returns a float, which is a special value for every second `n`.
+fn float(n: i64) -> f64 {
+    match n % 11 {
         0 => f64::NAN,
         1 => -f64::NAN,
         2 => 0.0,
@@ -37,33 +40,46 @@ fn batch(start: i64, rows: i64) -> RecordBatch {
         4 => f64::INFINITY,
         5 => f64::NEG_INFINITY,
         _ => (n % 100) as f64 / 4.0 - 10.0,
-    };
-    let decimals = each().map(|n| some(n, 5).then_some(i128::from(n % 1000) - 500));
+    }
+}
+
+/// Returns false for one in `every` rows, which is null.
+fn is_valid(n: i64, every: i64) -> bool {
+    n % every != 1
+}
+
+/// Returns rows of many types, sorted by `ts` and numbered by `id`.
+fn sample_rows(start: i64, rows: i64) -> RecordBatch {
+    let each = || start..start + rows;
+    let decimals = each().map(|n| is_valid(n, 5).then_some(i128::from(n % 1000) - 500));
     let columns: Vec<(&str, ArrayRef)> = vec![
         (
             "ts",
             Arc::new(TimestampMicrosecondArray::from_iter_values(each().map(|n| n / 3)).with_timezone("Europe/Paris")),
         ),
-        ("n", Arc::new(Int32Array::from_iter(each().map(|n| some(n, 4).then_some((n % 97) as i32 - 40))))),
+        ("n", Arc::new(Int32Array::from_iter(each().map(|n| is_valid(n, 4).then_some((n % 97) as i32 - 40))))),
         ("u", Arc::new(UInt64Array::from_iter_values(each().map(|n| if n % 50 == 0 { u64::MAX } else { n as u64 })))),
-        ("x", Arc::new(Float64Array::from_iter(each().map(|n| some(n, 13).then(|| float(n)))))),
-        ("y", Arc::new(Float32Array::from_iter(each().map(|n| some(n, 17).then(|| float(n + 5) as f32))))),
-        ("flag", Arc::new(BooleanArray::from_iter(each().map(|n| some(n, 3).then_some(n % 2 == 0))))),
-        ("text", Arc::new(StringArray::from_iter(each().map(|n| some(n, 6).then(|| word(n)))))),
-        ("seen", Arc::new(StringViewArray::from_iter(each().map(|n| some(n, 7).then(|| word(n + 1)))))),
-        ("key", Arc::new(each().map(|n| some(n, 8).then(|| word(n / 100))).collect::<DictionaryArray<Int32Type>>())),
-        ("day", Arc::new(Date32Array::from_iter(each().map(|n| some(n, 9).then_some((n / 50) as i32))))),
+        ("x", Arc::new(Float64Array::from_iter(each().map(|n| is_valid(n, 13).then(|| float(n)))))),
+        ("y", Arc::new(Float32Array::from_iter(each().map(|n| is_valid(n, 17).then(|| float(n + 5) as f32))))),
+        ("flag", Arc::new(BooleanArray::from_iter(each().map(|n| is_valid(n, 3).then_some(n % 2 == 0))))),
+        ("text", Arc::new(StringArray::from_iter(each().map(|n| is_valid(n, 6).then(|| word(n)))))),
+        ("seen", Arc::new(StringViewArray::from_iter(each().map(|n| is_valid(n, 7).then(|| word(n + 1)))))),
+        (
+            "key",
+            Arc::new(each().map(|n| is_valid(n, 8).then(|| word(n / 100))).collect::<DictionaryArray<Int32Type>>()),
+        ),
+        ("day", Arc::new(Date32Array::from_iter(each().map(|n| is_valid(n, 9).then_some((n / 50) as i32))))),
         ("price", Arc::new(Decimal128Array::from_iter(decimals).with_precision_and_scale(15, 2).unwrap())),
-        ("wall", Arc::new(TimestampMillisecondArray::from_iter(each().map(|n| some(n, 4).then_some(n * 1000))))),
-        ("bytes", Arc::new(BinaryArray::from_iter(each().map(|n| some(n, 5).then(|| word(n + 2).as_bytes()))))),
+        ("wall", Arc::new(TimestampMillisecondArray::from_iter(each().map(|n| is_valid(n, 4).then_some(n * 1000))))),
+        ("bytes", Arc::new(BinaryArray::from_iter(each().map(|n| is_valid(n, 5).then(|| word(n + 2).as_bytes()))))),
         ("id", Arc::new(Int64Array::from_iter_values(each()))),
     ];
     let nullable = columns.into_iter().map(|(name, array)| (name, array, name != "ts" && name != "id"));
     RecordBatch::try_from_iter_with_nullable(nullable).unwrap()
 }
 
-fn batches() -> Vec<RecordBatch> {
-    vec![batch(0, 12_000), batch(12_000, 1), batch(12_001, 9_000)]
+fn sample_batches() -> Vec<RecordBatch> {
+    vec![sample_rows(0, 12_000), sample_rows(12_000, 1), sample_rows(12_001, 9_000)]
 }
 
 const CONDITIONS: &[&str] = &[
@@ -197,107 +213,122 @@ const CONDITIONS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn conditions_select_the_rows_that_datafusion_selects() {
-    let folder = tempfile::tempdir().unwrap();
-    let [file, table, late] = ["rows.arrow", "table", "indexed"].map(|name| folder.path().join(name));
-    write_file(&batches(), &file);
-    let index: Vec<String> = ["n", "u", "x", "y", "flag", "text", "seen", "key", "day", "price", "wall", "bytes", "id"]
-        .map(str::to_owned)
-        .to_vec();
-    let sorted = WriterOptions { sorted_by: Some("ts".into()), segment_rows: Some(5_000), ..WriterOptions::default() };
-    write_table(&batches(), &table, sorted);
-    let indexed = WriterOptions { index: Some(index), zone_rows: Some(512), ..WriterOptions::default() };
-    write_table(&batches(), &late, indexed);
-    let memory = in_memory(&batches());
-    let others = [over(&file), over(&table), over(&late)];
-    let copied = context(2);
-    register(&copied, "t", Table::open(&table).unwrap().copied());
-    let what = "count(*), sum(id), sum(id * id % 1009), count(n), sum(n), count(x), max(key), min(seen), sum(price)";
+async fn conditions_select_the_same_rows_as_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let [file, sorted, indexed] = ["rows.arrow", "sorted", "indexed"].map(|name| directory.path().join(name));
+    write_file(&sample_batches(), &file);
+    let options = WriterOptions { sorted_by: Some("ts".into()), segment_rows: Some(5_000), ..WriterOptions::default() };
+    write_table(&sample_batches(), &sorted, options);
+    let index = ["n", "u", "x", "y", "flag", "text", "seen", "key", "day", "price", "wall", "bytes", "id"];
+    let options = WriterOptions {
+        index: Some(index.map(str::to_owned).to_vec()),
+        zone_rows: Some(512),
+        ..WriterOptions::default()
+    };
+    write_table(&sample_batches(), &indexed, options);
+    let memory = memory_context(&sample_batches());
+    let copied = new_context(2);
+    register(&copied, "t", Table::open(&sorted).unwrap().copied());
+    let contexts = [file_context(&file), file_context(&sorted), file_context(&indexed), copied];
+    let aggregates =
+        "count(*), sum(id), sum(id * id % 1009), count(n), sum(n), count(x), max(key), min(seen), sum(price)";
     for condition in CONDITIONS {
-        let sql = format!("select {what} from t where {condition}");
-        let wanted = lines(&memory, &sql).await;
-        for context in others.iter().chain([&copied]) {
-            assert_eq!(lines(context, &sql).await, wanted, "{sql}\n{}", plan(context, &sql).await);
+        let sql = format!("select {aggregates} from t where {condition}");
+        let expected = sql_lines(&memory, &sql).await;
+        for context in &contexts {
+            assert_eq!(sql_lines(context, &sql).await, expected, "{sql}\n{}", sql_plan(context, &sql).await);
         }
     }
 }
 
 #[tokio::test]
-async fn whole_rows_and_parts_are_those_of_memory() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("table");
-    write_table(&batches(), &path, WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() });
-    let memory = in_memory(&batches());
+async fn projections_and_limits_return_the_same_rows_as_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("table");
+    write_table(&sample_batches(), &path, WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() });
+    let memory = memory_context(&sample_batches());
     for sql in
         ["select * from t", "select * from t where n = 5", "select id from t where flag", "select count(*) from t"]
     {
-        assert_eq!(sorted_lines(&over(&path), sql).await, sorted_lines(&memory, sql).await, "{sql}");
+        assert_eq!(sorted_sql_lines(&file_context(&path), sql).await, sorted_sql_lines(&memory, sql).await, "{sql}");
     }
     for (sql, rows) in [
         ("select id from t limit 7", 7),
         ("select id from t where n = 5 limit 9", 9),
         ("select id from t where x > 5 limit 9", 9),
     ] {
-        assert_eq!(lines(&over(&path), sql).await.len(), rows, "{sql}");
+        assert_eq!(sql_lines(&file_context(&path), sql).await.len(), rows, "{sql}");
     }
-    let paged = "select id from t where n = 5 order by id limit 4 offset 3";
-    assert_eq!(lines(&over(&path), paged).await, lines(&memory, paged).await);
+    let page = "select id from t where n = 5 order by id limit 4 offset 3";
+    assert_eq!(sql_lines(&file_context(&path), page).await, sql_lines(&memory, page).await);
 }
 
-/// What is said of each condition, on a table sorted by `ts`.
 #[test]
-fn what_is_said_of_conditions_is_true() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("table");
-    write_table(&batches(), &path, WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() });
+fn pushdown_of_each_condition_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("table");
+    write_table(&sample_batches(), &path, WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() });
     let table = Table::open(&path).unwrap();
-    let flat = |name: &str| col(name);
     let conditions = [
-        (flat("n").gt(lit(5i32)), Exact),
-        (flat("n").gt(lit(5i64)), Unsupported),
-        (flat("n").is_null(), Exact),
-        (flat("n").gt(lit(5i32)).and(flat("x").gt(lit(5.0))), Inexact),
-        (flat("n").gt(lit(5i32)).or(flat("x").gt(lit(5.0))), Inexact),
-        (flat("n").gt(lit(5i32)).or(flat("x").eq(flat("y"))), Unsupported),
-        (flat("n").gt(lit(5i32)).and(flat("x").eq(flat("y"))), Inexact),
-        (!(flat("n").gt(lit(5i32)).and(flat("x").eq(flat("y")))), Unsupported),
-        (flat("x").gt(lit(5.0)), Inexact),
-        (flat("x").not_eq(lit(5.0)), Unsupported),
-        (flat("x").eq(lit(f64::NAN)), Unsupported),
-        (flat("text").like(lit("ab%")), Exact),
-        (flat("text").like(lit("a%b_c")), Inexact),
-        (flat("text").like(lit("%a_")), Unsupported),
-        (flat("text").eq(lit("a")), Exact),
-        (flat("text").eq(flat("seen")), Unsupported),
-        (flat("flag"), Exact),
-        (flat("missing").gt(lit(5i32)), Unsupported),
+        (col("n").gt(lit(5i32)), Exact),
+        (col("n").gt(lit(5i64)), Unsupported),
+        (col("n").is_null(), Exact),
+        (col("n").gt(lit(5i32)).and(col("x").gt(lit(5.0))), Inexact),
+        (col("n").gt(lit(5i32)).or(col("x").gt(lit(5.0))), Inexact),
+        (col("n").gt(lit(5i32)).or(col("x").eq(col("y"))), Unsupported),
+        (col("n").gt(lit(5i32)).and(col("x").eq(col("y"))), Inexact),
+        (!(col("n").gt(lit(5i32)).and(col("x").eq(col("y")))), Unsupported),
+        (col("x").gt(lit(5.0)), Inexact),
+        (col("x").not_eq(lit(5.0)), Unsupported),
+        (col("x").eq(lit(f64::NAN)), Unsupported),
+        (col("text").like(lit("ab%")), Exact),
+        (col("text").like(lit("a%b_c")), Inexact),
+        (col("text").like(lit("%a_")), Unsupported),
+        (col("text").eq(lit("a")), Exact),
+        (col("text").eq(col("seen")), Unsupported),
+        (col("flag"), Exact),
+        (col("missing").gt(lit(5i32)), Unsupported),
     ];
-    for (condition, wanted) in conditions {
-        assert_eq!(table.supports_filters_pushdown(&[&condition]).unwrap(), [wanted], "{condition}");
+    for (condition, expected) in conditions {
+        assert_eq!(table.supports_filters_pushdown(&[&condition]).unwrap(), [expected], "{condition}");
     }
+}
+
+/// Writes rows as a partition.
+fn write_partition(path: &Path, keys: &[(&str, Value)], rows: &RecordBatch, options: &WriterOptions) {
+    let mut writer = partition_writer(path, keys, Some(rows.schema()), options).unwrap();
+    writer.append(rows).unwrap();
+    writer.commit().unwrap();
+}
+
+/// Returns rows with the columns of their partition, as a dataset of partitions has them.
+fn with_keys(rows: &RecordBatch, host: &str, rack: i64) -> RecordBatch {
+    let hosts: ArrayRef = Arc::new(StringArray::from(vec![host; rows.num_rows()]));
+    let racks: ArrayRef = Arc::new(Int64Array::from(vec![rack; rows.num_rows()]));
+    let mut columns: Vec<(String, ArrayRef, bool)> = Vec::new();
+    for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
+        columns.push((field.name().clone(), column.clone(), true));
+    }
+    columns.push(("host".into(), hosts, true));
+    columns.push(("rack".into(), racks, true));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
 #[tokio::test]
-async fn partitions_that_a_condition_excludes_are_left_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("hosts");
-    let mut all = Vec::new();
-    for (number, host) in ["a", "b", "c d", "e"].into_iter().enumerate() {
-        let options = WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() };
-        let rows = batch(10_000 * number as i64, 10_000);
-        let keys = [("host", Value::Str(host)), ("rack", Value::Int(number as i64 / 2))];
-        let mut writer = partition_writer(&path, &keys, Some(rows.schema()), &options).unwrap();
-        writer.append(&rows).unwrap();
-        writer.commit().unwrap();
-        let hosts: ArrayRef = Arc::new(StringArray::from(vec![host; 10_000]));
-        let racks: ArrayRef = Arc::new(Int64Array::from(vec![number as i64 / 2; 10_000]));
-        let columns = rows.schema_ref().fields().iter().map(|field| field.name().clone()).zip(rows.columns().to_vec());
-        let columns = columns.chain([("host".into(), hosts), ("rack".into(), racks)]);
-        all.push(RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap());
+async fn conditions_skip_partitions() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hosts");
+    let options = WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() };
+    let mut batches = Vec::new();
+    for (number, host) in (0..).zip(["a", "b", "c d", "e"]) {
+        let rows = sample_rows(10_000 * number, 10_000);
+        let rack = number / 2;
+        write_partition(&path, &[("host", Value::Str(host)), ("rack", Value::Int(rack))], &rows, &options);
+        batches.push(with_keys(&rows, host, rack));
     }
-    let context = over(&path);
-    let memory = in_memory(&all);
-    for (condition, left) in [
+    let context = file_context(&path);
+    let memory = memory_context(&batches);
+    for (condition, scanned_rows) in [
         ("host = 'a'", 10_000),
         ("host > 'b'", 20_000),
         ("host in ('a', 'e') and rack = 1", 10_000),
@@ -312,47 +343,38 @@ async fn partitions_that_a_condition_excludes_are_left_out() {
         ("host = 'b' and n = 7", 10_000),
     ] {
         let sql = format!("select host, count(*), sum(id) from t where {condition} group by host");
-        assert_eq!(sorted_lines(&context, &sql).await, sorted_lines(&memory, &sql).await, "{sql}");
-        let plan = plan(&context, &format!("select id from t where {condition}")).await;
+        assert_eq!(sorted_sql_lines(&context, &sql).await, sorted_sql_lines(&memory, &sql).await, "{sql}");
+        let plan = sql_plan(&context, &format!("select id from t where {condition}")).await;
         assert!(
-            plan.contains(&format!("rows={left} of 40000")) || left == 0 && plan.contains("Empty"),
+            plan.contains(&format!("rows={scanned_rows} of 40000")) || scanned_rows == 0 && plan.contains("Empty"),
             "{condition}: {plan}"
         );
         assert_eq!(plan.contains("where="), condition.contains("n ="), "{condition}: {plan}");
         assert!(!plan.contains("FilterExec"), "{condition}: {plan}");
     }
-    // A partition that comes later is in the next query.
-    let rows = batch(40_000, 5);
+    // The next query reads a partition that was added.
     let keys = [("host", Value::Str("f")), ("rack", Value::Int(7))];
-    let mut writer = partition_writer(&path, &keys, Some(rows.schema()), &WriterOptions::default()).unwrap();
-    writer.append(&rows).unwrap();
-    writer.commit().unwrap();
-    assert_eq!(number(&context, "select count(*) from t where rack = 7").await, 5);
+    write_partition(&path, &keys, &sample_rows(40_000, 5), &WriterOptions::default());
+    assert_eq!(sql_number(&context, "select count(*) from t where rack = 7").await, 5);
 }
 
-/// A column may have the name that another had when the partitions were opened.
+/// A column may have the name that a column of the partitions had before it was renamed.
 #[tokio::test]
 async fn conditions_on_renamed_columns_of_partitions_are_applied() {
-    let folder = tempfile::tempdir().unwrap();
-    for (number, host) in [7, 8].into_iter().enumerate() {
-        let rows = batch(100 * number as i64, 100);
+    let directory = tempfile::tempdir().unwrap();
+    for (start, host) in [(0, 7), (100, 8)] {
         let keys = [("host", Value::Int(host))];
-        let mut writer =
-            partition_writer(folder.path(), &keys, Some(rows.schema()), &WriterOptions::default()).unwrap();
-        writer.append(&rows).unwrap();
-        writer.commit().unwrap();
+        write_partition(directory.path(), &keys, &sample_rows(start, 100), &WriterOptions::default());
     }
-    let rows = arrowwood::open(folder.path()).unwrap().select(&["id", "host"]).unwrap();
+    let rows = arrowwood::open(directory.path()).unwrap().select(&["id", "host"]).unwrap();
     for names in [["id", "host"], ["host", "id"]] {
-        let context = context(2);
+        let context = new_context(2);
         register(&context, "t", Table::new(rows.with_names(&names).unwrap()).unwrap());
-        for (shown, count) in [(names[0], 1), (names[1], 100)] {
-            assert_eq!(
-                number(&context, &format!("select count(*) from t where {shown} = 7")).await,
-                count,
-                "{names:?}"
-            );
-            assert_eq!(number(&context, &format!("select count({}) from t where {shown} = 7", names[1])).await, count);
+        for (name, expected) in [(names[0], 1), (names[1], 100)] {
+            for counted in ["*", names[1]] {
+                let sql = format!("select count({counted}) from t where {name} = 7");
+                assert_eq!(sql_number(&context, &sql).await, expected, "{names:?}: {sql}");
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Queries at full speed while a writer commits, merges segments and drops rows; rows that come later.
+//! Tests queries while a writer commits, merges segments and drops rows, and streams of rows that are committed later.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use futures::StreamExt;
 
 use crate::support::*;
 
-const COMMIT: i64 = 1000;
+const COMMIT_ROWS: i64 = 1000;
 
-fn numbers(start: i64) -> RecordBatch {
-    let each = || start..start + COMMIT;
+/// Returns the rows of one commit: consecutive numbers from `start` on.
+fn commit_rows(start: i64) -> RecordBatch {
+    let each = || start..start + COMMIT_ROWS;
     RecordBatch::try_from_iter([
         ("n", Arc::new(Int64Array::from_iter_values(each())) as ArrayRef),
         ("half", Arc::new(Float64Array::from_iter_values(each().map(|n| n as f64 / 2.0)))),
@@ -26,23 +27,23 @@ fn numbers(start: i64) -> RecordBatch {
     .unwrap()
 }
 
-fn writer(path: &Path) -> Writer {
+fn open_writer(path: &Path) -> Writer {
     let options = WriterOptions {
         sorted_by: Some("n".into()),
         segment_rows: Some(20_000),
         sync: SyncPolicy::Never,
         ..WriterOptions::default()
     };
-    Writer::open(path, Some(numbers(0).schema()), &options).unwrap()
+    Writer::open(path, Some(commit_rows(0).schema()), &options).unwrap()
 }
 
-/// Commits until `is_done`; merges and drops in between.
-fn write(mut writer: Writer, is_done: &AtomicBool, committed: &AtomicI64) {
+/// Commits rows until `is_done`. Merges segments and drops old rows from time to time.
+fn keep_committing(mut writer: Writer, is_done: &AtomicBool, committed: &AtomicI64) {
     let mut rows = committed.load(Ordering::SeqCst);
     while !is_done.load(Ordering::SeqCst) {
-        writer.append(&numbers(rows)).unwrap();
+        writer.append(&commit_rows(rows)).unwrap();
         writer.commit().unwrap();
-        rows += COMMIT;
+        rows += COMMIT_ROWS;
         committed.store(rows, Ordering::SeqCst);
         if rows % 30_000 == 0 {
             writer.compact(|_, _| ()).unwrap();
@@ -54,102 +55,116 @@ fn write(mut writer: Writer, is_done: &AtomicBool, committed: &AtomicI64) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_answer_is_of_one_commit() {
-    let folder = tempfile::tempdir().unwrap();
-    let is_done = Arc::new(AtomicBool::new(false));
-    let committed = Arc::new(AtomicI64::new(COMMIT));
-    let mut first = writer(folder.path());
-    first.append(&numbers(0)).unwrap();
-    first.commit().unwrap();
-    let writing = thread::spawn({
-        let (is_done, committed) = (is_done.clone(), committed.clone());
-        move || write(first, &is_done, &committed)
-    });
-    let seconds = std::env::var("ARROWWOOD_LIVE_SECONDS").map_or(3.0, |text| text.parse().unwrap());
-    let context = over(folder.path());
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
-    let mut last = 0;
-    let mut answers = 0;
-    // On a machine that is busy, until rows were merged and dropped.
-    while Instant::now() < end || last < 150_000 {
-        let before = committed.load(Ordering::SeqCst);
-        let sql =
-            "select count(*), min(n), max(n), sum(n), sum(half), max(cast(text as bigint)) from t where half >= 0";
-        let Some(found) = unless_dropped(ask(&context, sql).await) else { continue };
-        let after = committed.load(Ordering::SeqCst) + COMMIT;
-        let number = |column: usize| found[0].column(column).as_any().downcast_ref::<Int64Array>().unwrap().value(0);
-        let (count, least, most) = (number(0), number(1), number(2));
-        assert_eq!(count, most - least + 1);
-        assert_eq!(number(3), (least + most) * count / 2);
-        let halves = found[0].column(4).as_any().downcast_ref::<Float64Array>().unwrap().value(0);
-        assert_eq!(halves, number(3) as f64 / 2.0);
-        assert_eq!(number(5), most);
-        assert!((most + 1) % COMMIT == 0 && before <= most + 1 && most < after, "{before} {most} {after}");
-        assert!(most >= last);
-        last = most;
-        // Two mentions in one query are of one commit, by statistics and by rows.
-        let twice = "select (select count(*) from t) - (select count(n) from t where half >= 0), \
-             (select max(n) from t) - (select sum(1) + min(n) - 1 from t where half >= 0)";
-        let Some(found) = unless_dropped(ask(&context, twice).await) else { continue };
-        let zero = |column: &ArrayRef| column.as_any().downcast_ref::<Int64Array>().unwrap().value(0) == 0;
-        assert!(found[0].columns().iter().all(zero), "{found:?}");
-        answers += 1;
-    }
-    is_done.store(true, Ordering::SeqCst);
-    writing.join().unwrap();
-    assert!(answers > 0);
+fn int_value(batch: &RecordBatch, column: usize) -> i64 {
+    batch.column(column).as_any().downcast_ref::<Int64Array>().unwrap().value(0)
 }
 
-/// An answer; `None` where rows were dropped before the query had read them, which is an error that says so.
-fn unless_dropped(answer: datafusion::error::Result<Vec<RecordBatch>>) -> Option<Vec<RecordBatch>> {
+fn float_value(batch: &RecordBatch, column: usize) -> f64 {
+    batch.column(column).as_any().downcast_ref::<Float64Array>().unwrap().value(0)
+}
+
+/// Returns the only batch of an answer; `None` if rows were dropped before the query had read them, which is a proper
+/// error.
+fn unless_dropped(answer: datafusion::error::Result<Vec<RecordBatch>>) -> Option<RecordBatch> {
     match answer {
-        Ok(found) => Some(found),
+        Ok(batches) => Some(batches[0].clone()),
         Err(e) if e.to_string().contains("was removed (drop_before)") => None,
         Err(e) => panic!("{e}"),
     }
 }
 
+/// Aggregates of consecutive numbers, which have to agree with each other.
+const AGGREGATES: &str =
+    "select count(*), min(n), max(n), sum(n), sum(half), max(cast(text as bigint)) from t where half >= 0";
+/// Differences that are zero if all mentions of the table read the same commit, in statistics and in rows.
+const DIFFERENCES: &str = "select (select count(*) from t) - (select count(n) from t where half >= 0), \
+     (select max(n) from t) - (select sum(1) + min(n) - 1 from t where half >= 0)";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_that_come_later_are_followed() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut writer = writer(folder.path());
-    writer.append(&numbers(0)).unwrap();
+async fn each_query_reads_one_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let committed = Arc::new(AtomicI64::new(COMMIT_ROWS));
+    let mut writer = open_writer(directory.path());
+    writer.append(&commit_rows(0)).unwrap();
     writer.commit().unwrap();
-    // Filters gather a batch before they pass rows on.
+    let writer_thread = thread::spawn({
+        let is_done = is_done.clone();
+        let committed = committed.clone();
+        move || keep_committing(writer, &is_done, &committed)
+    });
+    let seconds = std::env::var("ARROWWOOD_LIVE_SECONDS").map_or(3.0, |text| text.parse().unwrap());
+    let context = file_context(directory.path());
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let mut last_max = 0;
+    let mut answers = 0;
+    // A busy machine takes longer until rows are merged and dropped.
+    while Instant::now() < end || last_max < 150_000 {
+        let committed_before = committed.load(Ordering::SeqCst);
+        let Some(row) = unless_dropped(run_sql(&context, AGGREGATES).await) else { continue };
+        // The writer may have committed once more without having stored the count.
+        let committed_after = committed.load(Ordering::SeqCst) + COMMIT_ROWS;
+        let count = int_value(&row, 0);
+        let min = int_value(&row, 1);
+        let max = int_value(&row, 2);
+        let sum = int_value(&row, 3);
+        assert_eq!(count, max - min + 1);
+        assert_eq!(sum, (min + max) * count / 2);
+        assert_eq!(float_value(&row, 4), sum as f64 / 2.0);
+        assert_eq!(int_value(&row, 5), max);
+        assert_eq!((max + 1) % COMMIT_ROWS, 0);
+        assert!(committed_before <= max + 1 && max < committed_after, "{committed_before} {max} {committed_after}");
+        assert!(max >= last_max);
+        last_max = max;
+        let Some(row) = unless_dropped(run_sql(&context, DIFFERENCES).await) else { continue };
+        assert!((0..row.num_columns()).all(|column| int_value(&row, column) == 0), "{row:?}");
+        answers += 1;
+    }
+    is_done.store(true, Ordering::SeqCst);
+    writer_thread.join().unwrap();
+    assert!(answers > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn followed_table_returns_rows_as_they_are_committed() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = open_writer(directory.path());
+    writer.append(&commit_rows(0)).unwrap();
+    writer.commit().unwrap();
+    // Small batches, as filters gather a batch before they pass rows on.
     let config = SessionConfig::new().with_target_partitions(2).with_batch_size(10);
     let context = SessionContext::new_with_config(config);
-    let ticks = open(folder.path()).unwrap();
+    let ticks = open(directory.path()).unwrap();
     context.register_table("new", Arc::new(follow(&ticks, None).unwrap())).unwrap();
     context.register_table("whole", Arc::new(follow(&ticks, Some(0)).unwrap())).unwrap();
     register(&context, "names", Table::new(ticks).unwrap());
-    let later = context.sql("select n, half from new where n % 100 = 7").await.unwrap();
-    let mut later = later.execute_stream().await.unwrap();
-    let few = context.sql("select text from whole where n > 990 limit 1012").await.unwrap();
-    // The stream is asked first, and has rows only after they are committed.
-    let next = tokio::spawn(async move {
-        let mut found = Vec::new();
-        while found.len() < 20 {
-            let batch = later.next().await.unwrap().unwrap();
-            found.extend_from_slice(batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap().values());
+    let new_rows = context.sql("select n, half from new where n % 100 = 7").await.unwrap();
+    let mut new_rows = new_rows.execute_stream().await.unwrap();
+    let limited = context.sql("select text from whole where n > 990 limit 1012").await.unwrap();
+    // Waits for the stream before the rows are committed.
+    let reader = tokio::spawn(async move {
+        let mut numbers = Vec::new();
+        while numbers.len() < 20 {
+            let batch = new_rows.next().await.unwrap().unwrap();
+            numbers.extend_from_slice(batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap().values());
         }
-        found
+        numbers
     });
-    let wait = Duration::from_millis(300);
-    tokio::time::sleep(wait).await;
-    assert!(!next.is_finished());
-    for start in [COMMIT, 2 * COMMIT] {
-        writer.append(&numbers(start)).unwrap();
+    let pause = Duration::from_millis(300);
+    tokio::time::sleep(pause).await;
+    assert!(!reader.is_finished());
+    for start in [COMMIT_ROWS, 2 * COMMIT_ROWS] {
+        writer.append(&commit_rows(start)).unwrap();
         writer.commit().unwrap();
-        tokio::time::sleep(wait).await;
+        tokio::time::sleep(pause).await;
     }
-    let wanted: Vec<i64> = (COMMIT..3 * COMMIT).filter(|n| n % 100 == 7).collect();
-    assert_eq!(next.await.unwrap(), wanted);
-    // A limit ends it.
-    let found = few.collect().await.unwrap();
-    assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1012);
-    // What would have to wait for the end of all rows is refused, not waited for.
+    let expected: Vec<i64> = (COMMIT_ROWS..3 * COMMIT_ROWS).filter(|n| n % 100 == 7).collect();
+    assert_eq!(reader.await.unwrap(), expected);
+    // A limit ends the stream.
+    assert_eq!(count_rows(&limited.collect().await.unwrap()), 1012);
+    // A query that would have to wait for the end of the stream is rejected.
     let endless = context.sql("select half, count(*) from new group by half order by half").await.unwrap();
     assert!(endless.create_physical_plan().await.is_err());
-    assert!(follow(&open(folder.path()).unwrap().head(5).unwrap(), None).is_err());
+    // A part of a table can't be followed.
+    assert!(follow(&open(directory.path()).unwrap().head(5).unwrap(), None).is_err());
 }

@@ -1,4 +1,4 @@
-//! Queries over files and tables, beside those over the same rows in DataFusion's memory.
+//! Tests that queries over files and tables return the same as queries over the same rows in DataFusion's memory.
 
 mod cluster;
 mod cluster_tpch;

@@ -1,15 +1,13 @@
-//! TPC-H's 22 queries over files and tables: the answers of DataFusion over the same rows in its own memory, and those of DuckDB on
-//! record.
+//! Tests TPC-H's 22 queries over files and tables, against the same rows in DataFusion's memory and recorded answers of
+//! DuckDB.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use arrowwood::WriterOptions;
 use arrowwood_datafusion::Table;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use tpchgen::generators::*;
 use tpchgen::q_and_a::queries::query;
@@ -17,11 +15,11 @@ use tpchgen_arrow::*;
 
 use crate::support::*;
 
-/// The part of the benchmark's first scale that is asked.
+/// The scale factor of the benchmark.
 const SCALE: f64 = 0.01;
 
-/// The values for which the queries have places, in the order of their numbers: those by which the benchmark is validated.
-const VALUES: [&[&str]; 22] = [
+/// The values of each query's parameters, as the benchmark defines them for validation.
+const PARAMETERS: [&[&str]; 22] = [
     &["90"],
     &["15", "BRASS", "EUROPE"],
     &["BUILDING", "1995-03-15"],
@@ -46,10 +44,11 @@ const VALUES: [&[&str]; 22] = [
     &["13", "31", "23", "29", "30", "18", "17"],
 ];
 
-pub type Rows = BTreeMap<&'static str, Vec<RecordBatch>>;
+/// The batches of each table, by name.
+pub type Tables = BTreeMap<&'static str, Vec<RecordBatch>>;
 
-/// All tables.
-pub fn rows() -> Rows {
+/// Generates all tables.
+pub fn tables() -> Tables {
     BTreeMap::from([
         ("nation", NationArrow::new(NationGenerator::default()).collect()),
         ("region", RegionArrow::new(RegionGenerator::default()).collect()),
@@ -62,46 +61,48 @@ pub fn rows() -> Rows {
     ])
 }
 
-/// The statements of a query with its values.
+/// Returns the statements of a query with the values of its parameters.
 pub fn statements(number: usize) -> Vec<String> {
-    // The number of digits of an interval is a word that neither engine knows, and `s` a number of the stream of queries.
+    // Neither engine accepts the number of digits of an interval. `:s` is a number of the stream of queries.
     let mut text = query(number as i32).unwrap().replace(" (3)", "").replace(":s", "0");
-    // The last first: `:10` begins as `:1` does.
-    for (place, value) in VALUES[number - 1].iter().enumerate().rev() {
-        text = text.replace(&format!(":{}", place + 1), value);
+    // Last first, as `:10` begins with `:1`.
+    for (index, value) in PARAMETERS[number - 1].iter().enumerate().rev() {
+        text = text.replace(&format!(":{}", index + 1), value);
     }
     let statements = text.split(';').map(str::trim).filter(|statement| !statement.is_empty());
     statements.map(str::to_owned).collect()
 }
 
-/// The lines of a query's answer.
-async fn answer(context: &SessionContext, number: usize) -> Vec<String> {
-    let mut found = Vec::new();
+/// Runs a query and returns its answer as lines.
+async fn answer_lines(context: &SessionContext, number: usize) -> Vec<String> {
+    let mut answer = Vec::new();
     for statement in statements(number) {
-        let shown = lines(context, &statement).await;
-        if !shown.is_empty() {
-            found = shown;
+        // Statements that create or drop a view return nothing.
+        let lines = sql_lines(context, &statement).await;
+        if !lines.is_empty() {
+            answer = lines;
         }
     }
-    found
+    answer
 }
 
-fn files(rows: &Rows, folder: &Path) -> SessionContext {
-    let context = context(2);
-    for (name, batches) in rows {
-        let path = folder.join(format!("{name}.arrow"));
+/// Writes each table as a file.
+fn files_context(tables: &Tables, directory: &Path) -> SessionContext {
+    let context = new_context(2);
+    for (name, batches) in tables {
+        let path = directory.join(format!("{name}.arrow"));
         write_file(batches, &path);
         register(&context, name, Table::open(path).unwrap());
     }
     context
 }
 
-/// The same as tables that grow, sorted where rows are in order, with zones.
-fn tables(rows: &Rows, folder: &Path) -> SessionContext {
-    let context = context(3);
-    for (name, batches) in rows {
-        let path = folder.join(name);
-        let sorted = match *name {
+/// Writes each table as a growing table that is sorted by its key, with zones.
+fn tables_context(tables: &Tables, directory: &Path) -> SessionContext {
+    let context = new_context(3);
+    for (name, batches) in tables {
+        let path = directory.join(name);
+        let key = match *name {
             "lineitem" => "l_orderkey",
             "orders" => "o_orderkey",
             "customer" => "c_custkey",
@@ -111,13 +112,16 @@ fn tables(rows: &Rows, folder: &Path) -> SessionContext {
             "nation" => "n_nationkey",
             _ => "r_regionkey",
         };
-        let is_indexed =
-            |name: &&String| name.ends_with("date") || name.ends_with("quantity") || name.ends_with("size");
-        let schema = batches[0].schema();
-        let indexed = schema.fields().iter().map(|field| field.name()).filter(is_indexed).cloned().collect();
+        let mut indexed_columns = Vec::new();
+        for field in batches[0].schema().fields() {
+            let column = field.name();
+            if column.ends_with("date") || column.ends_with("quantity") || column.ends_with("size") {
+                indexed_columns.push(column.clone());
+            }
+        }
         let options = WriterOptions {
-            sorted_by: Some(sorted.into()),
-            index: Some(indexed),
+            sorted_by: Some(key.into()),
+            index: Some(indexed_columns),
             zone_rows: Some(512),
             segment_rows: Some(25_000),
             ..WriterOptions::default()
@@ -128,69 +132,88 @@ fn tables(rows: &Rows, folder: &Path) -> SessionContext {
     context
 }
 
-fn memory(rows: &Rows) -> SessionContext {
-    let context = context(2);
-    for (name, batches) in rows {
-        let table = MemTable::try_new(batches[0].schema(), vec![batches.clone()]).unwrap();
-        context.register_table(*name, Arc::new(table)).unwrap();
+fn tables_in_memory(tables: &Tables) -> SessionContext {
+    let context = new_context(2);
+    for (name, batches) in tables {
+        register_memory(&context, name, batches);
     }
     context
 }
 
-/// Cells that are the same text, or numbers that agree but for a last rounding.
-fn agree(ours: &str, theirs: &str) -> bool {
+/// Returns true if two cells have the same text, or numbers that differ only by rounding.
+fn is_same_cell(ours: &str, theirs: &str) -> bool {
     match (ours.parse::<f64>(), theirs.parse::<f64>()) {
         (Ok(a), Ok(b)) => (a - b).abs() <= 1e-6 * a.abs().max(1.0),
         _ => ours == theirs,
     }
 }
 
-fn cells(line: &str) -> Vec<String> {
+fn is_same_row(ours: &[String], theirs: &[String]) -> bool {
+    ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| is_same_cell(ours, theirs))
+}
+
+fn split_cells(line: &str) -> Vec<String> {
     line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// How many rows DuckDB's answer to each query has, and the first of them, each as a line of ours.
-fn on_record() -> Vec<(usize, Vec<String>)> {
+/// An answer of DuckDB to one query.
+struct RecordedAnswer {
+    row_count: usize,
+    /// The first rows, in the form of [`format_rows`].
+    first_rows: Vec<String>,
+}
+
+/// Reads the answers of DuckDB, in the order of the queries.
+fn read_recorded_answers() -> Vec<RecordedAnswer> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/datafusion/tpch.txt");
-    let mut answers: Vec<(usize, Vec<String>)> = Vec::new();
+    let mut answers: Vec<RecordedAnswer> = Vec::new();
     for line in fs::read_to_string(path).unwrap().lines() {
         match line.strip_prefix("query ") {
-            Some(head) => answers.push((head.rsplit(' ').next().unwrap().parse().unwrap(), Vec::new())),
-            None => answers.last_mut().unwrap().1.push(line.to_owned()),
+            Some(header) => {
+                let row_count = header.rsplit(' ').next().unwrap().parse().unwrap();
+                answers.push(RecordedAnswer { row_count, first_rows: Vec::new() });
+            }
+            None => answers.last_mut().unwrap().first_rows.push(line.to_owned()),
         }
     }
     answers
 }
 
+/// Exports the files and queries for `tests/tpch_duckdb.py`, which records the answers of DuckDB.
+fn export(tables: &Tables, files: &Path, target: &Path) {
+    for name in tables.keys() {
+        let file = format!("{name}.arrow");
+        fs::copy(files.join(&file), target.join(&file)).unwrap();
+    }
+    let queries: Vec<_> = (1..=22).map(|number| statements(number).join(";\n")).collect();
+    fs::write(target.join("queries.sql"), queries.join("\n====\n")).unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_22_queries_have_the_answers_of_memory_and_of_duckdb() {
-    let folder = tempfile::tempdir().unwrap();
-    let rows = rows();
-    let [memory, files, tables] = [memory(&rows), files(&rows, folder.path()), tables(&rows, folder.path())];
-    if let Ok(kept) = std::env::var("ARROWWOOD_TPCH_FOLDER") {
-        // For `tests/tpch_duckdb.py`, which writes the record.
-        for name in rows.keys() {
-            fs::copy(folder.path().join(format!("{name}.arrow")), Path::new(&kept).join(format!("{name}.arrow")))
-                .unwrap();
-        }
-        let all: Vec<_> = (1..=22).map(|number| statements(number).join(";\n")).collect();
-        fs::write(Path::new(&kept).join("queries.sql"), all.join("\n====\n")).unwrap();
+async fn tpch_matches_memory_and_duckdb() {
+    let directory = tempfile::tempdir().unwrap();
+    let tables = tables();
+    let memory = tables_in_memory(&tables);
+    let on_files = files_context(&tables, directory.path());
+    let on_tables = tables_context(&tables, directory.path());
+    if let Ok(target) = std::env::var("ARROWWOOD_TPCH_FOLDER") {
+        export(&tables, directory.path(), Path::new(&target));
         return;
     }
-    let recorded = on_record();
-    let mut lines = 0;
+    let recorded = read_recorded_answers();
+    let mut line_count = 0;
     for number in 1..=22 {
-        let wanted = answer(&memory, number).await;
-        lines += wanted.len();
-        assert_eq!(answer(&files, number).await, wanted, "query {number} over files");
-        assert_eq!(answer(&tables, number).await, wanted, "query {number} over tables");
-        let (count, theirs) = &recorded[number - 1];
-        assert_eq!(wanted.len(), *count, "query {number}: rows of DuckDB");
-        for (ours, theirs) in wanted.iter().zip(theirs) {
-            let (ours, theirs) = (cells(ours), cells(theirs));
-            let is_same = ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(a, b)| agree(a, b));
-            assert!(is_same, "query {number}: {ours:?}, and DuckDB {theirs:?}");
+        let expected = answer_lines(&memory, number).await;
+        line_count += expected.len();
+        assert_eq!(answer_lines(&on_files, number).await, expected, "query {number} over files");
+        assert_eq!(answer_lines(&on_tables, number).await, expected, "query {number} over tables");
+        let duckdb = &recorded[number - 1];
+        assert_eq!(expected.len(), duckdb.row_count, "query {number}: rows of DuckDB");
+        for (ours, theirs) in expected.iter().zip(&duckdb.first_rows) {
+            let ours = split_cells(ours);
+            let theirs = split_cells(theirs);
+            assert!(is_same_row(&ours, &theirs), "query {number}: {ours:?}, and DuckDB {theirs:?}");
         }
     }
-    assert!(lines > 100, "{lines}");
+    assert!(line_count > 100, "{line_count}");
 }

@@ -1,4 +1,5 @@
-//! Statements that are answered by processes of their own, beside the same in one process; and servers that have such.
+//! Tests statements that run in query processes, against the same statements in one process, and servers that start such
+//! processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use arrowwood::{Dataset, Error, ErrorKind, Writer, WriterOptions, open};
 use arrowwood_datafusion::{ProcessEngine, QueryEngine};
-use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables};
+use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlPlan, SqlQuery, SqlTables};
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::{Int32Type, Int64Type, SchemaRef};
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -25,75 +26,101 @@ use support::*;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood-datafusion");
 
-/// Waits for a condition.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(240), "{what}");
+const TOTAL_MEMORY: usize = 128 << 20;
+
+/// A join of several billion rows.
+const ENDLESS: &str = "select sum(a.ts * b.ts + c.ts * d.ts) from ticks a, ticks b, ticks c, ticks d";
+
+fn wait_until(what: &str, is_true: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_true() {
+        assert!(start.elapsed() < Duration::from_secs(240), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// The processes that `parent` has started.
-fn children(parent: u32) -> BTreeSet<u32> {
-    let own = |entry: fs::DirEntry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let status = fs::read_to_string(entry.path().join("status")).ok()?;
-        let has = |line: &str| status.lines().any(|known| known == line);
-        let is_running = !has("State:\tZ (zombie)");
-        (is_running && has(&format!("PPid:\t{parent}"))).then_some(pid)
-    };
-    fs::read_dir("/proc").unwrap().filter_map(|entry| own(entry.ok()?)).collect()
+/// Reads the status of a process; empty if there is no such process.
+fn read_status(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_else(|_| String::new())
 }
 
-fn is_there(pid: u32) -> bool {
+/// Returns the running child processes of `parent`.
+fn child_processes(parent: u32) -> BTreeSet<u32> {
+    let parent_line = format!("PPid:\t{parent}");
+    let mut children = BTreeSet::new();
+    for entry in fs::read_dir("/proc").unwrap() {
+        let Ok(entry) = entry else { continue };
+        let Ok(pid) = entry.file_name().to_string_lossy().parse() else { continue };
+        let status = read_status(pid);
+        let is_child = status.lines().any(|line| line == parent_line);
+        let is_zombie = status.lines().any(|line| line == "State:\tZ (zombie)");
+        if is_child && !is_zombie {
+            children.insert(pid);
+        }
+    }
+    children
+}
+
+fn process_exists(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-fn rows(first: i64, count: i64) -> RecordBatch {
-    let some = |n: i64| (n % 7 > 0).then_some(n);
-    let symbols: DictionaryArray<Int32Type> =
-        (first..first + count).map(|n| ["IBM", "SAP", "ORCL"][n as usize % 3]).collect();
-    let words: StringArray = (first..first + count).map(|n| some(n).map(|n| format!("word {n}"))).collect();
-    let lists = (first..first + count).map(|n| some(n).map(|n| (0..n % 4).map(Some)));
+/// Returns the maximum memory that a process has used, in bytes; 0 if it has ended.
+fn peak_memory(pid: u32) -> u64 {
+    let status = read_status(pid);
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.map_or(0, |line| line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024)
+}
+
+/// Returns `n`, or null for every seventh row.
+fn nullable(n: i64) -> Option<i64> {
+    (n % 7 > 0).then_some(n)
+}
+
+fn sample_rows(first: i64, count: i64) -> RecordBatch {
+    let each = || first..first + count;
+    let symbols: DictionaryArray<Int32Type> = each().map(|n| ["IBM", "SAP", "ORCL"][n as usize % 3]).collect();
+    let words: StringArray = each().map(|n| nullable(n).map(|n| format!("word {n}"))).collect();
+    let lists = each().map(|n| nullable(n).map(|n| (0..n % 4).map(Some)));
     let columns: Vec<(&str, ArrayRef)> = vec![
-        ("ts", Arc::new(Int64Array::from_iter_values(first..first + count))),
-        ("price", Arc::new((first..first + count).map(|n| some(n).map(|n| n as f64 / 4.0)).collect::<Float64Array>())),
+        ("ts", Arc::new(Int64Array::from_iter_values(each()))),
+        ("price", Arc::new(each().map(|n| nullable(n).map(|n| n as f64 / 4.0)).collect::<Float64Array>())),
         ("word", Arc::new(words)),
         ("symbol", Arc::new(symbols)),
         ("list", Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))),
     ];
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, name != "ts")))
-        .unwrap()
+    let columns = columns.into_iter().map(|(name, column)| (name, column, name != "ts"));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// A directory of a table that grows, partitions and a file.
-fn directory() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+/// Creates a directory with a growing table, partitions and a file.
+fn write_directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
     let options = WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() };
-    write_table(&[rows(0, 3000), rows(3000, 3000)], &folder.path().join("ticks"), options);
-    fs::create_dir(folder.path().join("parts")).unwrap();
+    let ticks = [sample_rows(0, 3000), sample_rows(3000, 3000)];
+    write_table(&ticks, &directory.path().join("ticks"), options);
+    fs::create_dir(directory.path().join("parts")).unwrap();
     for host in ["a", "b"] {
-        let part = folder.path().join(format!("parts/host={host}"));
-        write_table(&[rows(100, 100)], &part, WriterOptions::default());
+        let partition = directory.path().join(format!("parts/host={host}"));
+        write_table(&[sample_rows(100, 100)], &partition, WriterOptions::default());
     }
-    write_file(&[rows(0, 100)], &folder.path().join("names.arrow"));
-    folder
+    write_file(&[sample_rows(0, 100)], &directory.path().join("names.arrow"));
+    directory
 }
 
-/// The tables of a directory but `secret`, and which were asked for.
-struct Tables {
-    folder: PathBuf,
-    asked: Mutex<BTreeSet<String>>,
+/// The tables of a directory, and `broken`, which can't be opened. Records the names of requested tables.
+struct TestTables {
+    directory: PathBuf,
+    requested: Mutex<BTreeSet<String>>,
 }
 
-impl SqlTables for Tables {
+impl SqlTables for TestTables {
     fn names(&self) -> Result<Vec<String>, SqlError> {
         Ok(vec!["broken".into(), "names".into(), "parts".into(), "ticks".into()])
     }
 
     fn rows(&self, name: &str) -> Result<Option<Dataset>, SqlError> {
-        self.asked.lock().unwrap().insert(name.into());
+        self.requested.lock().unwrap().insert(name.into());
         match name {
             "broken" => Err(Error::new(ErrorKind::InvalidData, "the file has no end").at("/a/b").into()),
             _ => Ok(self.path(name).map(open).transpose()?),
@@ -102,8 +129,8 @@ impl SqlTables for Tables {
 
     fn path(&self, name: &str) -> Option<PathBuf> {
         match name {
-            "names" => Some(self.folder.join("names.arrow")),
-            "parts" | "ticks" => Some(self.folder.join(name)),
+            "names" => Some(self.directory.join("names.arrow")),
+            "parts" | "ticks" => Some(self.directory.join(name)),
             _ => None,
         }
     }
@@ -111,13 +138,13 @@ impl SqlTables for Tables {
 
 /// Memory that several queries share.
 struct SharedMemory {
-    most: usize,
+    max_bytes: usize,
     free: Mutex<usize>,
 }
 
 impl SqlMemory for SharedMemory {
     fn max_bytes(&self) -> usize {
-        self.most
+        self.max_bytes
     }
 
     fn free(&self) -> usize {
@@ -126,9 +153,13 @@ impl SqlMemory for SharedMemory {
 
     fn take(&self, bytes: usize) -> bool {
         let mut free = self.free.lock().unwrap();
-        let left = free.checked_sub(bytes);
-        *free = left.unwrap_or(*free);
-        left.is_some()
+        match free.checked_sub(bytes) {
+            Some(rest) => {
+                *free = rest;
+                true
+            }
+            None => false,
+        }
     }
 
     fn release(&self, bytes: usize) {
@@ -136,48 +167,64 @@ impl SqlMemory for SharedMemory {
     }
 }
 
-/// Engines over the tables of a directory.
+/// Two engines over the tables of the same directory.
 struct Engines {
-    folder: TempDir,
-    tables: Arc<Tables>,
+    directory: TempDir,
+    tables: Arc<TestTables>,
     memory: Arc<SharedMemory>,
-    own: Arc<QueryEngine>,
-    apart: ProcessEngine,
+    /// Runs all statements in this process.
+    in_process: Arc<QueryEngine>,
+    /// Runs statements in query processes unless they are known to be bounded.
+    with_processes: ProcessEngine,
 }
 
 impl Engines {
     fn new(program: &str) -> Engines {
-        let folder = directory();
-        let tables = Arc::new(Tables { folder: folder.path().into(), asked: Mutex::default() });
-        let own = Arc::new(QueryEngine::new().unwrap());
-        let apart = ProcessEngine::new(own.clone(), program);
-        let memory = Arc::new(SharedMemory { most: 64 << 20, free: Mutex::new(128 << 20) });
-        Engines { folder, tables, memory, own, apart }
+        let directory = write_directory();
+        let tables = Arc::new(TestTables { directory: directory.path().into(), requested: Mutex::default() });
+        let in_process = Arc::new(QueryEngine::new().unwrap());
+        let with_processes = ProcessEngine::new(in_process.clone(), program);
+        let memory = Arc::new(SharedMemory { max_bytes: TOTAL_MEMORY / 2, free: Mutex::new(TOTAL_MEMORY) });
+        Engines { directory, tables, memory, in_process, with_processes }
     }
 
-    fn query(&self, text: &str) -> SqlQuery {
-        let (tables, memory) = (self.tables.clone(), self.memory.clone());
-        SqlQuery { text: text.into(), parameters: None, tables, memory, most: None }
+    fn query(&self, sql: &str) -> SqlQuery {
+        let tables = self.tables.clone();
+        let memory = self.memory.clone();
+        SqlQuery { text: sql.into(), parameters: None, tables, memory, most: None }
     }
 
-    /// The plan and the rows of a statement, as text, from one of the engines.
-    fn answer(&self, engine: &dyn SqlEngine, query: &SqlQuery) -> Result<(SchemaRef, String), SqlError> {
-        self.own.handle().block_on(async {
+    fn plan(&self, engine: &dyn SqlEngine, query: &SqlQuery) -> Result<SqlPlan, SqlError> {
+        self.in_process.handle().block_on(engine.plan(query.clone()))
+    }
+
+    /// Plans and runs a statement, and returns its schema, and its rows as text.
+    fn run(&self, engine: &dyn SqlEngine, query: &SqlQuery) -> Result<(SchemaRef, String), SqlError> {
+        self.in_process.handle().block_on(async {
             let plan = engine.plan(query.clone()).await?;
             let mut rows = engine.run(query.clone()).await?;
             assert_eq!(plan.schema, rows.schema(), "{}", query.text);
             let mut batches = Vec::new();
-            while let Some(some) = rows.next().await? {
-                batches.extend(some.to_record_batches().map(Result::unwrap));
+            while let Some(dataset) = rows.next().await? {
+                batches.extend(dataset.to_record_batches().map(Result::unwrap));
             }
-            let shown = pretty_format_batches(&batches).unwrap().to_string();
-            Ok((plan.schema, shown))
+            let text = pretty_format_batches(&batches).unwrap().to_string();
+            Ok((plan.schema, text))
         })
+    }
+
+    fn run_in_process(&self, query: &SqlQuery) -> Result<(SchemaRef, String), SqlError> {
+        self.run(self.in_process.as_ref(), query)
+    }
+
+    fn run_with_processes(&self, query: &SqlQuery) -> Result<(SchemaRef, String), SqlError> {
+        self.run(&self.with_processes, query)
     }
 }
 
-/// What is answered by a process: functions, aggregates, steps and joins that are not known, with all types.
-const APART: &[&str] = &[
+/// Statements with functions, aggregates, operators and joins that are not known to be bounded, over all types. They run in
+/// a process.
+const UNBOUNDED: &[&str] = &[
     "select upper(word) as up, to_char(to_timestamp(ts), '%Y-%m-%d') as day from ticks where ts between 10 and 40 order by ts",
     "select array_union(list, [1, 2, 9]) as found, list from ticks where ts < 50 order by ts",
     "select *, reverse(word) as back from ticks order by ts",
@@ -202,8 +249,8 @@ const APART: &[&str] = &[
     "explain select upper(word) from ticks where ts > 5900",
 ];
 
-/// What is answered in the server's process.
-const KNOWN: &[&str] = &[
+/// Statements that are known to be bounded. They run in the process of the server.
+const BOUNDED: &[&str] = &[
     "select * from ticks where price > 20.5 order by ts",
     "select symbol, avg(price) as mean, count(*) as n, max(ts) as last from ticks where ts >= 500 group by symbol order by symbol",
     "select ts, word from ticks order by price desc, ts limit 5",
@@ -224,58 +271,58 @@ const KNOWN: &[&str] = &[
 ];
 
 #[test]
-fn answers_of_processes_are_those_of_one() {
+fn query_processes_return_the_same_rows() {
     let engines = Engines::new(PROGRAM);
-    for text in APART.iter().chain(KNOWN) {
-        let query = engines.query(text);
-        let own = engines.answer(engines.own.as_ref(), &query).unwrap_or_else(|e| panic!("{text}: {e}"));
-        let found = engines.answer(&engines.apart, &query).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!(found, own, "{text}");
-        // The first rows.
-        let few = SqlQuery { most: Some(2), ..query };
-        let own = engines.answer(engines.own.as_ref(), &few).unwrap();
-        assert_eq!(engines.answer(&engines.apart, &few).unwrap(), own, "{text}");
+    for sql in UNBOUNDED.iter().chain(BOUNDED) {
+        let query = engines.query(sql);
+        let expected = engines.run_in_process(&query).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let actual = engines.run_with_processes(&query).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        assert_eq!(actual, expected, "{sql}");
+
+        let limited = SqlQuery { most: Some(2), ..query };
+        let expected = engines.run_in_process(&limited).unwrap();
+        assert_eq!(engines.run_with_processes(&limited).unwrap(), expected, "{sql}");
     }
-    assert_eq!(engines.memory.free(), 128 << 20);
+    assert_eq!(engines.memory.free(), TOTAL_MEMORY);
 }
 
 #[test]
-fn only_what_is_not_known_needs_a_process() {
+fn only_unbounded_statements_need_a_process() {
     let engines = Engines::new("/no/such/program");
-    for text in KNOWN {
-        engines.answer(&engines.apart, &engines.query(text)).unwrap_or_else(|e| panic!("{text}: {e}"));
+    for sql in BOUNDED {
+        engines.run_with_processes(&engines.query(sql)).unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
-    for text in APART {
-        let error = engines.answer(&engines.apart, &engines.query(text)).expect_err(text).to_string();
-        assert!(error.starts_with("starting a process for a query"), "{text}: {error}");
+    for sql in UNBOUNDED {
+        let error = engines.run_with_processes(&engines.query(sql)).expect_err(sql).to_string();
+        assert!(error.starts_with("starting a process for a query"), "{sql}: {error}");
     }
-    assert_eq!(engines.memory.free(), 128 << 20);
+    assert_eq!(engines.memory.free(), TOTAL_MEMORY);
 }
 
 #[test]
-fn parameters_reach_a_process() {
+fn parameters_are_sent_to_query_processes() {
     let engines = Engines::new(PROGRAM);
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7]));
     let words: ArrayRef = Arc::new(StringArray::from(vec!["é"]));
-    let row = RecordBatch::try_from_iter([("1", numbers), ("2", words)]).unwrap();
-    let query = engines.query("select upper(word) || ? as up, ts from names where ts > ? - 5 order by ts");
-    let query = SqlQuery { text: query.text.replacen("ts > ?", "ts > $1", 1).replacen('?', "upper($2)", 1), ..query };
-    let given = SqlQuery { parameters: Some(row), ..query.clone() };
-    for query in [&given, &query] {
-        let own = engines.answer(engines.own.as_ref(), query);
-        assert_eq!(format!("{:?}", engines.answer(&engines.apart, query)), format!("{own:?}"));
+    let values = RecordBatch::try_from_iter([("1", numbers), ("2", words)]).unwrap();
+    let sql = "select upper(word) || upper($2) as up, ts from names where ts > $1 - 5 order by ts";
+    let without_values = engines.query(sql);
+    let with_values = SqlQuery { parameters: Some(values), ..without_values.clone() };
+    for query in [&with_values, &without_values] {
+        let expected = engines.run_in_process(query);
+        assert_eq!(format!("{:?}", engines.run_with_processes(query)), format!("{expected:?}"));
     }
-    // Without values they are described.
-    let plan = |engine: &dyn SqlEngine| engines.own.handle().block_on(engine.plan(query.clone())).unwrap();
-    let own = plan(engines.own.as_ref());
-    let found = plan(&engines.apart);
-    assert_eq!((found.schema, found.parameters), (own.schema, own.parameters));
+    // A plan without values describes the parameters.
+    let expected = engines.plan(engines.in_process.as_ref(), &without_values).unwrap();
+    let actual = engines.plan(&engines.with_processes, &without_values).unwrap();
+    assert_eq!(actual.schema, expected.schema);
+    assert_eq!(actual.parameters, expected.parameters);
 }
 
 #[test]
-fn errors_of_processes_are_those_of_one() {
+fn query_processes_return_the_same_errors() {
     let engines = Engines::new(PROGRAM);
-    for text in [
+    for sql in [
         "select upper(nothing) from ticks",
         "select upper(word) from broken",
         "select upper(word) from secret",
@@ -287,77 +334,72 @@ fn errors_of_processes_are_those_of_one() {
         "select no_such_function(ts) from ticks",
         "select count(*) from generate_series(1, cast(upper('a') as int))",
     ] {
-        let query = engines.query(text);
-        let own = engines.answer(engines.own.as_ref(), &query).expect_err(text);
-        let found = engines.answer(&engines.apart, &query).expect_err(text);
-        assert_eq!(format!("{found:?}"), format!("{own:?}"), "{text}");
+        let query = engines.query(sql);
+        let expected = engines.run_in_process(&query).expect_err(sql);
+        let actual = engines.run_with_processes(&query).expect_err(sql);
+        assert_eq!(format!("{actual:?}"), format!("{expected:?}"), "{sql}");
     }
-    let asked = engines.tables.asked.lock().unwrap().clone();
-    assert!(
-        asked
-            .iter()
-            .all(|name| ["ticks", "broken", "secret", "names", "t", "generate_series"].contains(&name.as_str())),
-        "{asked:?}"
-    );
+    // Only tables that a statement names are requested.
+    let named = ["ticks", "broken", "secret", "names", "t", "generate_series"];
+    let requested = engines.tables.requested.lock().unwrap().clone();
+    assert!(requested.iter().all(|name| named.contains(&name.as_str())), "{requested:?}");
 }
 
 #[test]
-fn a_process_sees_the_rows_of_one_commit() {
+fn query_processes_read_one_commit() {
     let engines = Engines::new(PROGRAM);
-    let path = engines.folder.path().join("ticks");
+    let path = engines.directory.path().join("ticks");
     let mut writer = Writer::open(&path, None, &WriterOptions::default()).unwrap();
+    let sql = "select count(*) as n, count(distinct a.ts) as ts from ticks a, (select count(*) as all from ticks) b \
+               where upper('a') = 'A' and b.all > 0";
     for round in 0..20 {
-        writer.append(&rows(6000 + round * 10, 10)).unwrap();
+        writer.append(&sample_rows(6000 + round * 10, 10)).unwrap();
         writer.commit().unwrap();
-        let text = "select count(*) as n, count(distinct a.ts) as ts from ticks a, (select count(*) as all from ticks) b \
-                    where upper('a') = 'A' and b.all > 0";
-        let found = engines.answer(&engines.apart, &engines.query(text)).unwrap();
+        let (_, text) = engines.run_with_processes(&engines.query(sql)).unwrap();
         let count = 6010 + round * 10;
-        assert!(found.1.contains(&format!("| {count} | {count} |")), "{found:?}");
+        assert!(text.contains(&format!("| {count} | {count} |")), "{text}");
     }
 }
 
 #[test]
-fn queries_wait_for_the_memory_of_others() {
+fn queries_wait_for_memory_of_other_queries() {
     let engines = Engines::new(PROGRAM);
-    let all = 128 << 20;
-    assert!(engines.memory.take(all));
+    assert!(engines.memory.take(TOTAL_MEMORY));
     let query = engines.query("select upper(word) as up from names order by ts");
-    let own = engines.own.handle();
-    own.block_on(async {
-        let answer = engines.apart.run(query.clone());
+    engines.in_process.handle().block_on(async {
+        let answer = engines.with_processes.run(query);
         tokio::pin!(answer);
-        let early = tokio::time::timeout(Duration::from_millis(200), &mut answer).await;
-        assert!(early.is_err(), "there is no memory for it");
-        engines.memory.release(all);
+        let result = tokio::time::timeout(Duration::from_millis(200), &mut answer).await;
+        assert!(result.is_err(), "the query runs without memory");
+        engines.memory.release(TOTAL_MEMORY);
         let mut rows = answer.await.unwrap();
         assert!(rows.next().await.unwrap().is_some());
     });
 }
 
 #[test]
-fn a_query_that_nobody_wants_ends_its_process() {
+fn dropped_query_ends_its_process() {
     let engines = Engines::new(PROGRAM);
-    let endless = "select sum(a.ts * b.ts + c.ts * d.ts) from ticks a, ticks b, ticks c, ticks d";
-    let run = engines.apart.run(engines.query(endless));
-    let before = children(std::process::id());
-    let mut rows = engines.own.handle().block_on(run).unwrap();
-    let waiting = engines
-        .own
+    let run = engines.with_processes.run(engines.query(ENDLESS));
+    let children_before = child_processes(std::process::id());
+    let mut rows = engines.in_process.handle().block_on(run).unwrap();
+    let is_running = engines
+        .in_process
         .handle()
         .block_on(async { tokio::time::timeout(Duration::from_millis(200), rows.next()).await.is_err() });
-    assert!(waiting, "it has not ended");
-    assert!(engines.memory.free() < 128 << 20);
-    let during: BTreeSet<_> = children(std::process::id()).difference(&before).copied().collect();
-    assert!(!during.is_empty());
+    assert!(is_running, "the query has ended");
+    assert!(engines.memory.free() < TOTAL_MEMORY);
+    let started: BTreeSet<_> = child_processes(std::process::id()).difference(&children_before).copied().collect();
+    assert!(!started.is_empty());
     drop(rows);
-    wait_until("the memory of the query is given back", || engines.memory.free() == 128 << 20);
+    wait_until("the memory of the query is released", || engines.memory.free() == TOTAL_MEMORY);
     drop(engines);
-    wait_until("its processes end", || during.iter().all(|pid| !is_there(*pid)));
+    wait_until("its processes end", || started.iter().all(|pid| !process_exists(*pid)));
 }
 
 // ---- servers ----
 
+/// A server process, which is killed on drop.
 struct Server {
     process: Child,
     address: String,
@@ -365,15 +407,16 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // Fails if a test has killed it before.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 impl Server {
-    fn start(folder: &Path, words: &[&str]) -> Server {
+    fn start(directory: &Path, arguments: &[&str]) -> Server {
         let mut command = Command::new(PROGRAM);
-        command.arg("serve").arg(folder).args(["--listen", "127.0.0.1:0"]).args(words);
+        command.arg("serve").arg(directory).args(["--listen", "127.0.0.1:0"]).args(arguments);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -381,50 +424,53 @@ impl Server {
         Server { process, address }
     }
 
-    fn begin(&self, text: &str) -> TcpStream {
+    /// Sends a statement and returns the connection for its response.
+    fn send(&self, sql: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        let query: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let query: String = sql.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let host = &self.address;
-        let lines = ["Accept: text/csv", "Connection: close", ""].join("\r\n");
-        write!(stream, "GET /v1/sql?query={query} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n").unwrap();
+        let headers = format!("Host: {host}\r\nAccept: text/csv\r\nConnection: close\r\n");
+        write!(stream, "GET /v1/sql?query={query} HTTP/1.1\r\n{headers}\r\n").unwrap();
         stream
     }
 
-    /// The answer to a statement, with its head.
-    fn ask(&self, text: &str) -> String {
-        let mut answer = Vec::new();
-        // An answer that fails on its way is cut off.
-        let _ = self.begin(text).read_to_end(&mut answer);
-        String::from_utf8_lossy(&answer).into_owned()
+    /// Runs a statement and returns the whole response, with its headers.
+    fn run(&self, sql: &str) -> String {
+        let mut response = Vec::new();
+        // An answer that fails midway ends with an error of the connection.
+        let _ = self.send(sql).read_to_end(&mut response);
+        String::from_utf8_lossy(&response).into_owned()
     }
 
-    /// The most memory that the server has had, in bytes, and each of its processes.
-    fn peak(pid: u32) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        line.map_or(0, |line| line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024)
+    fn child_processes(&self) -> BTreeSet<u32> {
+        child_processes(self.process.id())
     }
 }
 
-/// Whether an answer that had begun was given up.
-fn is_cut(answer: &str) -> bool {
-    answer.starts_with("HTTP/1.1 200") && !answer.ends_with("0\r\n\r\n")
+/// Returns true if a response that had started was broken off.
+fn is_truncated(response: &str) -> bool {
+    response.starts_with("HTTP/1.1 200") && !response.ends_with("0\r\n\r\n")
 }
 
+/// Returns the start of a text for a message.
+fn start_of(text: &str, max_bytes: usize) -> &str {
+    &text[..text.len().min(max_bytes)]
+}
+
+/// Returns a statement of `count` common table expressions, each of which applies `next` to the column of the one before.
 fn nested(count: usize, first: &str, next: impl Fn(&str) -> String) -> String {
-    let mut text = format!("with t0 as (select {first} as a)");
+    let mut sql = format!("with t0 as (select {first} as a)");
     for step in 1..=count {
-        text += &format!(", t{step} as (select {} as a from t{})", next("a"), step - 1);
+        sql += &format!(", t{step} as (select {} as a from t{})", next("a"), step - 1);
     }
-    text + &format!(" select length(cast(a as text)) as n from t{count} where a is not null")
+    sql + &format!(" select length(cast(a as text)) as n from t{count} where a is not null")
 }
 
-/// Results that grow from step to step.
-fn bombs() -> Vec<String> {
-    let doubled = |_: &str| "array_union(a, array_concat(a, a))".to_owned();
+/// Returns statements whose results or state would grow far beyond the memory of a query.
+fn excessive_statements() -> Vec<String> {
     vec![
         nested(12, "range(0, 10000000)", |a| format!("array_union(array_concat({a}, [-1]), {a})")),
-        nested(30, "range(0, 1000000)", doubled),
+        nested(30, "range(0, 1000000)", |a| format!("array_union({a}, array_concat({a}, {a}))")),
         nested(40, "'%Y-%m-%d %H:%M:%S'", |a| format!("to_char(timestamp '2020-01-01', concat({a}, {a}, 'x'))")),
         nested(40, "[1, 2, 3]", |a| format!("array_append([{a}], {a})")),
         nested(40, "'abc'", |a| format!("translate(concat({a}, {a}), 'a', 'b')")),
@@ -441,135 +487,136 @@ fn bombs() -> Vec<String> {
 }
 
 #[test]
-fn no_statement_takes_a_server_down() {
-    let folder = directory();
-    let server = Server::start(folder.path(), &["--query-memory", "67108864", "--query-timeout", "20"]);
-    for text in bombs() {
-        let answer = server.ask(&text);
-        let is_refused =
-            ["query_memory", "query_timeout", "would compare", "verflow"].iter().any(|code| answer.contains(code));
-        // What is too much for a batch on its way ends the answer; what is written bit by bit may be whole.
-        let is_streamed = text.contains("'x', 1000000");
-        assert!(is_refused || is_cut(&answer) || is_streamed, "{text}: {}", &answer[..answer.len().min(2000)]);
-        let peak = Server::peak(server.process.id());
-        assert!(peak < 700 << 20, "{text}: {peak} bytes");
-        for child in children(server.process.id()) {
-            let peak = Server::peak(child);
-            assert!(peak < 500 << 20, "{text}: a process of {peak} bytes");
+fn excessive_statements_do_not_stop_a_server() {
+    let directory = write_directory();
+    let server = Server::start(directory.path(), &["--query-memory", "67108864", "--query-timeout", "20"]);
+    for sql in excessive_statements() {
+        let response = server.run(&sql);
+        let is_rejected = ["query_memory", "query_timeout", "would compare", "verflow"]
+            .iter()
+            .any(|message| response.contains(message));
+        // These are written to the response in small parts, and may be complete.
+        let can_be_streamed = sql.contains("'x', 1000000");
+        assert!(is_rejected || is_truncated(&response) || can_be_streamed, "{sql}: {}", start_of(&response, 2000));
+        let peak = peak_memory(server.process.id());
+        assert!(peak < 700 << 20, "{sql}: {peak} bytes");
+        for child in server.child_processes() {
+            let peak = peak_memory(child);
+            assert!(peak < 500 << 20, "{sql}: a process of {peak} bytes");
         }
-        let answer = server.ask("select 1 + 1 as two");
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\r\n2\n"), "{text}: {answer}");
-        let answer = server.ask("select upper('still there') as told");
-        assert!(answer.contains("STILL THERE"), "{text}: {answer}");
+        let response = server.run("select 1 + 1 as two");
+        assert!(response.starts_with("HTTP/1.1 200") && response.contains("\r\n2\n"), "{sql}: {response}");
+        let response = server.run("select upper('still there') as told");
+        assert!(response.contains("STILL THERE"), "{sql}: {response}");
     }
 }
 
 #[test]
-fn what_a_process_gets_no_memory_for_is_told_as_such() {
+fn lack_of_memory_in_a_process_is_reported_as_such() {
     let engines = Engines::new(PROGRAM);
-    for text in [
+    for sql in [
         nested(12, "range(0, 10000000)", |a| format!("array_union(array_concat({a}, [-1]), {a})")),
         "select array_agg(a.ts + b.ts) as a from ticks a, ticks b".into(),
         "select upper(repeat(word, 100000)) as a from ticks".into(),
     ] {
-        let error = engines.answer(&engines.apart, &engines.query(&text)).expect_err(&text);
-        assert!(matches!(error, SqlError::Memory(_)), "{text}: {error:?}");
-        assert_eq!(engines.memory.free(), 128 << 20);
-        let told = engines.answer(&engines.apart, &engines.query("select upper('a') as a")).unwrap();
-        assert!(told.1.contains("| A |"), "{told:?}");
+        let error = engines.run_with_processes(&engines.query(&sql)).expect_err(&sql);
+        assert!(matches!(error, SqlError::Memory(_)), "{sql}: {error:?}");
+        assert_eq!(engines.memory.free(), TOTAL_MEMORY);
+        let (_, text) = engines.run_with_processes(&engines.query("select upper('a') as a")).unwrap();
+        assert!(text.contains("| A |"), "{text}");
     }
 }
 
-/// A plan of a billion steps, of a statement of some hundred words.
+/// The statement has some hundred words, and its plan would have a billion operators.
 #[test]
-fn planning_ends_with_its_time() {
-    let folder = directory();
-    let server = Server::start(folder.path(), &["--query-timeout", "2"]);
-    let twice = |step: usize| format!(", t{step} as (select a.k from t{0} a join t{0} b on a.k = b.k)", step - 1);
-    let steps: String = (1..30).map(twice).collect();
-    let answer = server.ask(&format!("with t0 as (select 1 as k){steps} select count(*) from t29"));
-    assert!(answer.starts_with("HTTP/1.1 422"), "{answer}");
-    assert!(answer.contains("query_timeout") || answer.contains("query_memory"), "{answer}");
-    wait_until("its process ends", || children(server.process.id()).len() <= 2);
-    assert!(server.ask("select 1 + 1 as two").contains("\r\n2\n"));
+fn planning_is_limited_by_the_timeout() {
+    let directory = write_directory();
+    let server = Server::start(directory.path(), &["--query-timeout", "2"]);
+    let mut sql = "with t0 as (select 1 as k)".to_owned();
+    for step in 1..30 {
+        let previous = step - 1;
+        sql += &format!(", t{step} as (select a.k from t{previous} a join t{previous} b on a.k = b.k)");
+    }
+    let response = server.run(&(sql + " select count(*) from t29"));
+    assert!(response.starts_with("HTTP/1.1 422"), "{response}");
+    assert!(response.contains("query_timeout") || response.contains("query_memory"), "{response}");
+    wait_until("its process ends", || server.child_processes().len() <= 2);
+    assert!(server.run("select 1 + 1 as two").contains("\r\n2\n"));
 }
 
 #[test]
-fn a_join_without_a_condition_ends_with_its_time() {
-    let folder = directory();
-    let server = Server::start(folder.path(), &["--query-timeout", "2"]);
-    for text in [
+fn joins_without_a_condition_are_limited_by_the_timeout() {
+    let directory = write_directory();
+    let server = Server::start(directory.path(), &["--query-timeout", "2"]);
+    for sql in [
         "select a.ts as n from ticks a, ticks b, ticks c, ticks d where a.ts + b.ts + c.ts + d.ts < 0",
         "select sum(a.ts * b.ts) as n from ticks a cross join ticks b cross join ticks c cross join ticks d",
     ] {
-        let answer = server.ask(text);
-        assert!(answer.contains("query_timeout") || is_cut(&answer), "{text}: {answer}");
-        // Only those that wait are left.
-        wait_until("its process ends", || {
-            let all = children(server.process.id());
-            all.iter().all(|pid| {
-                let stat = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-                stat.contains("State:\tS")
-            }) && all.len() <= 2
+        let response = server.run(sql);
+        assert!(response.contains("query_timeout") || is_truncated(&response), "{sql}: {response}");
+        wait_until("only idle processes are left", || {
+            let children = server.child_processes();
+            let are_sleeping = children.iter().all(|pid| read_status(*pid).contains("State:\tS"));
+            are_sleeping && children.len() <= 2
         });
     }
 }
 
+/// Returns the directory for temporary files of a query process, which is its second argument.
+fn temporary_directory(pid: u32) -> PathBuf {
+    let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    let argument = command_line.split(|byte| *byte == 0).nth(2).unwrap();
+    PathBuf::from(String::from_utf8(argument.to_vec()).unwrap())
+}
+
 #[test]
-fn a_client_that_goes_away_ends_its_process_and_so_does_a_server() {
-    let folder = directory();
-    let mut server = Server::start(folder.path(), &[]);
-    let pid = server.process.id();
-    let endless = "select sum(a.ts * b.ts + c.ts * d.ts) from ticks a, ticks b, ticks c, ticks d";
-    let gone = server.begin(endless);
-    wait_until("the query has a process, and another waits", || children(pid).len() == 2);
-    drop(gone);
-    wait_until("its process ends", || children(pid).len() == 1);
-    let kept = server.begin(endless);
-    wait_until("the query has a process, and another waits", || children(pid).len() == 2);
-    let all = children(pid);
-    let folders = |all: &BTreeSet<u32>| -> Vec<PathBuf> {
-        let folder = |pid: &u32| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
-            PathBuf::from(String::from_utf8(line.split(|byte| *byte == 0).nth(2).unwrap().to_vec()).unwrap())
-        };
-        all.iter().map(folder).collect()
-    };
-    let folders = folders(&all);
-    assert!(folders.iter().all(|folder| folder.is_dir()), "{folders:?}");
+fn processes_end_with_their_client_or_server() {
+    let directory = write_directory();
+    let mut server = Server::start(directory.path(), &[]);
+    let client = server.send(ENDLESS);
+    wait_until("the query has a process, and another one is idle", || server.child_processes().len() == 2);
+    drop(client);
+    wait_until("its process ends", || server.child_processes().len() == 1);
+
+    let client = server.send(ENDLESS);
+    wait_until("the query has a process, and another one is idle", || server.child_processes().len() == 2);
+    let children = server.child_processes();
+    let temporary: Vec<PathBuf> = children.iter().map(|pid| temporary_directory(*pid)).collect();
+    assert!(temporary.iter().all(|directory| directory.is_dir()), "{temporary:?}");
     server.process.kill().unwrap();
     server.process.wait().unwrap();
-    wait_until("processes end with their server", || all.iter().all(|pid| !is_there(*pid)));
-    wait_until("they leave nothing behind", || folders.iter().all(|folder| !folder.exists()));
-    drop(kept);
+    wait_until("processes end with their server", || children.iter().all(|pid| !process_exists(*pid)));
+    wait_until("they remove their files", || temporary.iter().all(|directory| !directory.exists()));
+    drop(client);
 }
 
 #[test]
 fn wide_rows_are_sorted_within_the_memory() {
-    let folder = directory();
-    let words = |n: i64| "0".repeat(100_000) + &format!("{:04}", (n * 7919) % 1009);
-    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1009));
-    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..1009).map(words)));
-    write_file(
-        &[RecordBatch::try_from_iter([("n", numbers), ("text", texts)]).unwrap()],
-        &folder.path().join("wide.arrow"),
-    );
-    let server = Server::start(folder.path(), &["--query-memory", "134217728"]);
-    let in_order: String = (0..1009_i64).map(|n| format!("{n}\n")).collect();
-    for text in [
+    const ROWS: i64 = 1009;
+    let directory = write_directory();
+    let padding = "0".repeat(100_000);
+    let texts = (0..ROWS).map(|n| format!("{padding}{:04}", (n * 7919) % ROWS));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let rows = RecordBatch::try_from_iter([("n", numbers), ("text", texts)]).unwrap();
+    write_file(&[rows], &directory.path().join("wide.arrow"));
+    let server = Server::start(directory.path(), &["--query-memory", "134217728"]);
+    for sql in [
         "select (n * 7919) % 1009 as k, text from \"wide.arrow\" order by text",
         "select (n * 7919) % 1009 as k, upper(text) as text from \"wide.arrow\" order by text",
         "select (n * 7919) % 1009 as k, text || 'x' as text from \"wide.arrow\" order by text",
     ] {
-        let answer = server.ask(text);
-        assert!(answer.starts_with("HTTP/1.1 200"), "{text}: {}", &answer[..answer.len().min(1000)]);
-        let found: String = answer
-            .split("\r\n\r\n")
-            .skip(1)
-            .flat_map(str::lines)
-            .filter_map(|line| line.split_once(',').filter(|(k, _)| k.parse::<i64>().is_ok()))
-            .map(|(k, _)| format!("{k}\n"))
-            .collect();
-        assert_eq!(found, in_order, "{text}");
+        let response = server.run(sql);
+        assert!(response.starts_with("HTTP/1.1 200"), "{sql}: {}", start_of(&response, 1000));
+        // Lines without a number are the header, or lengths of chunks.
+        let mut keys: Vec<i64> = Vec::new();
+        for line in response.split("\r\n\r\n").skip(1).flat_map(str::lines) {
+            if let Some((key, _)) = line.split_once(',')
+                && let Ok(key) = key.parse()
+            {
+                keys.push(key);
+            }
+        }
+        assert!(keys.iter().copied().eq(0..ROWS), "{sql}: {keys:?}");
     }
 }

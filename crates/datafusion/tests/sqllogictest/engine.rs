@@ -1,4 +1,4 @@
-//! [`Engine`]: a session of DataFusion as sqllogictest asks it, with values in the form of DataFusion's own files.
+//! [`Engine`]: runs statements for sqllogictest in a session of DataFusion, and formats values as DataFusion's test files do.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,28 +17,28 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
 use sqllogictest::{AsyncDB, ColumnType, DBOutput};
 
-use crate::tables::{Counts, Schema};
+use crate::tables::{MirrorSchema, StorageCounts};
 
 pub struct Engine(SessionContext);
 
 impl Engine {
-    /// A session in which the tables of a test are ours.
-    pub fn new(counts: &Arc<Counts>) -> Engine {
-        // As many partitions as the answers were made with.
+    /// Creates a session whose tables are read from files and tables of Arrowwood.
+    pub fn new(counts: &Arc<StorageCounts>) -> Engine {
+        // The number of partitions with which the expected rows were recorded.
         let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(4));
         let catalog = context.catalog("datafusion").unwrap();
-        catalog.register_schema("public", Arc::new(Schema::new(counts.clone()))).unwrap();
+        catalog.register_schema("public", Arc::new(MirrorSchema::new(counts.clone()))).unwrap();
         Engine(context)
     }
 }
 
 #[async_trait]
 impl AsyncDB for Engine {
-    type Error = Failure;
+    type Error = EngineError;
     type ColumnType = ColumnKind;
 
-    async fn run(&mut self, sql: &str) -> Result<DBOutput<ColumnKind>, Failure> {
-        Ok(self.answer(sql).await?)
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<ColumnKind>, EngineError> {
+        Ok(self.run_sql(sql).await?)
     }
 
     async fn shutdown(&mut self) {}
@@ -52,26 +52,26 @@ impl AsyncDB for Engine {
     }
 }
 
-/// An error as the files have it.
+/// An error with the prefix that the files expect.
 #[derive(Debug)]
-pub struct Failure(DataFusionError);
+pub struct EngineError(DataFusionError);
 
-impl From<DataFusionError> for Failure {
-    fn from(error: DataFusionError) -> Failure {
-        Failure(error)
+impl From<DataFusionError> for EngineError {
+    fn from(error: DataFusionError) -> EngineError {
+        EngineError(error)
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DataFusion error: {}", self.0)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for EngineError {}
 
 impl Engine {
-    async fn answer(&self, sql: &str) -> Result<DBOutput<ColumnKind>> {
+    async fn run_sql(&self, sql: &str) -> Result<DBOutput<ColumnKind>> {
         let frame = self.0.sql(sql).await?;
         let context = Arc::new(frame.task_ctx());
         let stream = execute_stream(frame.create_physical_plan().await?, context)?;
@@ -79,7 +79,7 @@ impl Engine {
         let mut rows = Vec::new();
         for batch in stream.try_collect::<Vec<_>>().await? {
             for row in 0..batch.num_rows() {
-                let cells = batch.columns().iter().map(|column| cell(column, row));
+                let cells = batch.columns().iter().map(|column| format_cell(column, row));
                 rows.push(cells.collect::<Result<Vec<_>>>()?);
             }
         }
@@ -88,15 +88,13 @@ impl Engine {
     }
 }
 
-/// The kind of a column, by the letter that the files have for it.
+/// The kind of a column, as the letter that the files have for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnKind(char);
 
 impl ColumnKind {
     fn for_field(field: &Field) -> ColumnKind {
         let data_type = field.data_type();
-        let is_text =
-            |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
         ColumnKind(match data_type {
             DataType::Boolean => 'B',
             DataType::Timestamp(..) => 'P',
@@ -110,6 +108,10 @@ impl ColumnKind {
     }
 }
 
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
 impl ColumnType for ColumnKind {
     fn from_char(letter: char) -> Option<ColumnKind> {
         Some(ColumnKind(if "BDIPRT".contains(letter) { letter } else { '?' }))
@@ -120,38 +122,41 @@ impl ColumnType for ColumnKind {
     }
 }
 
-/// A value as the files have it: numbers without trailing zeros and with at most 12 decimals, empty text as `(empty)`.
-fn cell(column: &ArrayRef, row: usize) -> Result<String> {
+/// Formats a value as the files do: floats with at most 12 decimals, numbers without trailing zeros, and empty texts as
+/// `(empty)`.
+fn format_cell(column: &ArrayRef, row: usize) -> Result<String> {
     if column.is_null(row) {
         return Ok("NULL".into());
     }
     if let Some(values) = column.as_any_dictionary_opt() {
-        return cell(values.values(), values.normalized_keys()[row]);
+        return format_cell(values.values(), values.normalized_keys()[row]);
     }
     let options = FormatOptions { null: "NULL".into(), ..FormatOptions::default() };
-    let shown = ArrayFormatter::try_new(column, &(&options).try_into()?)?.value(row).to_string();
+    let text = ArrayFormatter::try_new(column, &(&options).try_into()?)?.value(row).to_string();
     Ok(match column.data_type() {
-        DataType::Float16 => float(column.as_primitive::<Float16Type>().value(row)),
-        DataType::Float32 => float(column.as_primitive::<Float32Type>().value(row)),
-        DataType::Float64 => float(column.as_primitive::<Float64Type>().value(row)),
-        data_type if data_type.is_decimal() => number(&shown, i64::MAX),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View if shown.is_empty() => "(empty)".into(),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => shown.trim_end_matches('\n').replace('\0', "\\0"),
-        _ => shown,
+        DataType::Float16 => format_float(column.as_primitive::<Float16Type>().value(row)),
+        DataType::Float32 => format_float(column.as_primitive::<Float32Type>().value(row)),
+        DataType::Float64 => format_float(column.as_primitive::<Float64Type>().value(row)),
+        data_type if data_type.is_decimal() => format_number(&text, i64::MAX),
+        data_type if is_text(data_type) && text.is_empty() => "(empty)".into(),
+        data_type if is_text(data_type) => text.trim_end_matches('\n').replace('\0', "\\0"),
+        _ => text,
     })
 }
 
-fn float(value: impl ToString) -> String {
+fn format_float(value: impl ToString) -> String {
     match value.to_string().as_str() {
         "NaN" | "-NaN" => "NaN".into(),
         "inf" => "Infinity".into(),
         "-inf" => "-Infinity".into(),
-        finite => number(finite, 12),
+        finite => format_number(finite, 12),
     }
 }
 
-fn number(shown: &str, decimals: i64) -> String {
-    let value = BigDecimal::from_str(shown).unwrap_or_else(|e| panic!("{shown}: {e}"));
-    let value = if value.fractional_digit_count() > decimals { value.round(decimals) } else { value };
+fn format_number(text: &str, max_decimals: i64) -> String {
+    let mut value = BigDecimal::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    if value.fractional_digit_count() > max_decimals {
+        value = value.round(max_decimals);
+    }
     value.normalized().to_plain_string()
 }

@@ -1,7 +1,7 @@
-//! DataFusion's own sqllogictest files, with every base table of theirs read from a table or a file of ours: the rows that
-//! they expect were written by others.
+//! Runs DataFusion's sqllogictest files with each base table read from a table or a file of Arrowwood. The expected rows
+//! are DataFusion's.
 //!
-//! The files are those of the crate `datafusion-sqllogictest`, which is never compiled.
+//! The files are part of the crate `datafusion-sqllogictest`, which is never compiled.
 
 mod engine;
 mod tables;
@@ -15,13 +15,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use sqllogictest::{Record, Runner, parse_file, strict_column_validator};
 
 use crate::engine::{ColumnKind, Engine};
-use crate::tables::Counts;
+use crate::tables::StorageCounts;
 
-/// The files that make tables and ask for their rows.
+/// The files that create tables and query their rows.
 ///
-/// Left out: files about plans, settings and catalogs, which have no rows; those about Parquet, CSV, JSON and Avro files, which
-/// are not in the crate, or about writing such; `async_udf.slt`, about a function of their program; and the folder `spark`,
-/// about the functions of another dialect.
+/// The list leaves out files about plans, settings and catalogs, which have no rows; about reading Parquet, CSV, JSON and
+/// Avro files, which are not in the crate, or about writing them; `async_udf.slt`, which needs a function of DataFusion's
+/// test program; and the directory `spark`, which tests another dialect.
 #[rustfmt::skip]
 const FILES: &[&str] = &[
     "aggregate.slt", "aggregate_any_value.slt", "aggregate_skip_partial.slt", "aggregates_simplify.slt",
@@ -53,8 +53,8 @@ const FILES: &[&str] = &[
     "string_numeric_coercion.slt", "strings.slt", "struct.slt", "subquery.slt", "topk.slt", "type_coercion.slt",
     "union.slt", "union_by_name.slt", "unnest.slt", "update.slt", "wildcard.slt", "window.slt", "window_topn.slt",
 ];
-/// Tables that their program makes for a file before it runs.
-const MADE_ELSEWHERE: &[&str] = &[
+/// The tables that DataFusion's test program creates before it runs a file.
+const EXTERNAL_TABLES: &[&str] = &[
     "approx_distinct_union_test",
     "orders",
     "table_with_many_types",
@@ -63,93 +63,95 @@ const MADE_ELSEWHERE: &[&str] = &[
     "test_partition_table",
 ];
 
-fn folder() -> PathBuf {
+/// Returns the directory of the files, which Cargo has downloaded.
+fn test_directory() -> PathBuf {
     let mut command = Command::new(env!("CARGO"));
     command.args(["metadata", "--format-version", "1", "--manifest-path"]);
     let output = command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let known: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = known["packages"].as_array().unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
     let package = packages.iter().find(|package| package["name"] == "datafusion-sqllogictest").unwrap();
     Path::new(package["manifest_path"].as_str().unwrap()).with_file_name("test_files")
 }
 
-/// What became of the records of a file.
+/// The numbers of records of a file, by outcome.
 #[derive(Debug, Default)]
 struct Outcome {
     passed: usize,
-    /// About tables whose data is not in the crate.
+    /// Skipped, as the data of their tables is not in the crate.
     without_data: usize,
-    /// Plans, which show the scans of others.
+    /// Skipped, as expected plans have DataFusion's own scans.
     plans: usize,
+    /// The messages of failed records.
     failed: Vec<String>,
 }
 
-/// Whether the rows are those of the file, in which spaces at the end of a line are lost.
+/// Compares rows with the lines of a file, which have no spaces at their ends.
 fn is_expected(_: sqllogictest::Normalizer, rows: &[Vec<String>], expected: &[String]) -> bool {
     let rows = rows.iter().map(|row| row.join(" "));
     rows.map(|row| row.trim_end().to_owned()).eq(expected.iter().map(|line| line.trim_end().to_owned()))
 }
 
-/// The words of a statement, in lower case.
+/// Returns the words of a statement in lower case.
 fn words(sql: &str) -> impl Iterator<Item = String> {
     sql.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
-/// The name of the table or view that a statement makes or fills.
-fn made(sql: &str) -> Option<String> {
+/// Returns the name of the table or view that a statement creates or inserts into.
+fn target_table(sql: &str) -> Option<String> {
     let mut words = words(sql).take_while(|word| word != "as");
     words.next().filter(|word| matches!(word.as_str(), "create" | "insert" | "select"))?;
     words.find(|word| matches!(word.as_str(), "table" | "view" | "into"))?;
     let mut words = words.skip_while(|word| matches!(word.as_str(), "if" | "not" | "exists")).peekable();
-    let first = words.next()?;
-    // Behind a catalog and a schema.
-    let rest = sql.to_lowercase();
-    let mut name = first;
-    while let Some(next) = words.peek().filter(|next| rest.contains(&format!("{name}.{next}"))) {
+    let mut name = words.next()?;
+    // Skip the names of a catalog and a schema.
+    let sql = sql.to_lowercase();
+    while let Some(next) = words.peek().filter(|next| sql.contains(&format!("{name}.{next}"))) {
         name = next.clone();
         words.next();
     }
     Some(name)
 }
 
-async fn run(path: &Path, counts: &Arc<Counts>) -> Outcome {
+/// Runs the records of a file, apart from plans and from statements over tables whose data is missing.
+async fn run_file(path: &Path, counts: &Arc<StorageCounts>) -> Outcome {
     let mut runner = Runner::new(|| async { Ok(Engine::new(counts)) });
     runner.add_label("Datafusion");
     runner.with_column_validator(strict_column_validator);
     runner.with_validator(is_expected);
     let mut outcome = Outcome::default();
-    let mut missing: HashSet<_> = MADE_ELSEWHERE.iter().map(|name| name.to_string()).collect();
+    let mut missing_tables: HashSet<_> = EXTERNAL_TABLES.iter().map(|name| name.to_string()).collect();
     for record in parse_file::<ColumnKind>(path).unwrap() {
         let sql = match &record {
             Record::Statement { sql, .. } | Record::Query { sql, .. } => sql.clone(),
             Record::Halt { .. } => break,
-            // Programs are not started.
+            // Do not run programs.
             Record::System { .. } => continue,
             _ => String::new(),
         };
-        let first = words(&sql).next().unwrap_or_default();
-        let made = made(&sql);
-        let is_lacking = |word: &String| missing.contains(word) && (first != "create" || made.as_ref() != Some(word));
-        if first == "explain" {
+        let verb = words(&sql).next().unwrap_or_default();
+        let target = target_table(&sql);
+        // A missing table may be created again.
+        let needs_missing_table = words(&sql)
+            .any(|word| missing_tables.contains(&word) && (verb != "create" || target.as_ref() != Some(&word)));
+        let is_external = words(&sql).take(4).any(|word| word == "external");
+        if verb == "explain" {
             outcome.plans += 1;
-        } else if first == "copy"
-            || words(&sql).take(4).any(|word| word == "external")
-            || words(&sql).any(|word| is_lacking(&word))
-        {
+        } else if verb == "copy" || is_external || needs_missing_table {
             outcome.without_data += 1;
-            if first == "drop" {
-                // It is there if only its rows were not to be had.
+            if verb == "drop" {
+                // Fails if the table does not exist. It does if only the insertion of its rows was skipped.
                 let _ = runner.run_async(record).await;
-                missing.retain(|name| !words(&sql).any(|word| word == *name));
+                missing_tables.retain(|name| !words(&sql).any(|word| word == *name));
             }
-            missing.extend(made);
+            missing_tables.extend(target);
         } else if let Err(e) = runner.run_async(record).await {
             outcome.failed.push(e.to_string());
         } else if !sql.is_empty() {
             outcome.passed += 1;
-            if first == "create" {
-                missing.retain(|name| Some(name) != made.as_ref());
+            if verb == "create" {
+                missing_tables.retain(|name| Some(name) != target.as_ref());
             }
         }
     }
@@ -157,28 +159,28 @@ async fn run(path: &Path, counts: &Arc<Counts>) -> Outcome {
 }
 
 #[test]
-fn rows_are_those_that_datafusion_expects() {
+fn rows_match_datafusions_test_files() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_stack_size(32 << 20).enable_all().build().unwrap();
-    let folder = folder();
-    let mut failed = String::new();
+    let directory = test_directory();
+    let mut failures = String::new();
     for name in FILES {
-        let path = folder.join(name);
-        let counts = Arc::new(Counts::default());
-        let task = {
-            let counts = counts.clone();
-            runtime.spawn(async move { run(&path, &counts).await })
-        };
+        let path = directory.join(name);
+        let counts = Arc::new(StorageCounts::default());
+        let task_counts = counts.clone();
+        let task = runtime.spawn(async move { run_file(&path, &task_counts).await });
         let outcome = runtime.block_on(task).unwrap();
-        let stored = [&counts.tables, &counts.files, &counts.none].map(|count| count.load(Relaxed));
+        let tables = counts.tables.load(Relaxed);
+        let files = counts.files.load(Relaxed);
+        let neither = counts.none.load(Relaxed);
         println!(
-            "{name}: {} passed, {} plans, {} without data; {} tables, {} files, {} neither",
-            outcome.passed, outcome.plans, outcome.without_data, stored[0], stored[1], stored[2]
+            "{name}: {} passed, {} plans, {} without data; {tables} tables, {files} files, {neither} neither",
+            outcome.passed, outcome.plans, outcome.without_data
         );
-        assert!(outcome.passed > 0 && stored[0] + stored[1] > 0, "{name} asks for no rows of ours");
+        assert!(outcome.passed > 0 && tables + files > 0, "{name} queries no rows of ours");
         for failure in outcome.failed {
-            failed += &format!("\n{name}: {failure}");
+            failures += &format!("\n{name}: {failure}");
         }
     }
-    assert!(failed.is_empty(), "{failed}");
+    assert!(failures.is_empty(), "{failures}");
 }

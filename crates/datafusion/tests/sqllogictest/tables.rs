@@ -1,4 +1,4 @@
-//! A schema whose tables are read from files and tables of ours, whatever made them.
+//! [`MirrorSchema`]: a schema whose tables are written by DataFusion and read from copies in files and tables of Arrowwood.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,128 +20,145 @@ use datafusion::prelude::SessionContext;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
-/// How rows were stored.
+/// How often rows were copied to each kind of storage.
 #[derive(Debug, Default)]
-pub struct Counts {
-    /// As tables that grow, and as files.
+pub struct StorageCounts {
+    /// Growing tables.
     pub tables: AtomicUsize,
     pub files: AtomicUsize,
-    /// Not at all, for types that a file can't have.
+    /// No copies, as a file can't have their types.
     pub none: AtomicUsize,
 }
 
 /// The tables of one test file.
 #[derive(Debug, Default)]
-pub struct Schema {
-    known: MemorySchemaProvider,
-    counts: Arc<Counts>,
+pub struct MirrorSchema {
+    inner: MemorySchemaProvider,
+    counts: Arc<StorageCounts>,
 }
 
-impl Schema {
-    pub fn new(counts: Arc<Counts>) -> Schema {
-        Schema { known: MemorySchemaProvider::new(), counts }
+impl MirrorSchema {
+    pub fn new(counts: Arc<StorageCounts>) -> MirrorSchema {
+        MirrorSchema { inner: MemorySchemaProvider::new(), counts }
     }
 }
 
 #[async_trait]
-impl SchemaProvider for Schema {
+impl SchemaProvider for MirrorSchema {
     fn table_names(&self) -> Vec<String> {
-        self.known.table_names()
+        self.inner.table_names()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        self.known.table(name).await
+        self.inner.table(name).await
     }
 
     fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
-        let table =
-            if table.table_type() == TableType::Base { MirrorTable::wrap(table, self.counts.clone()) } else { table };
-        self.known.register_table(name, table)
+        let table = if table.table_type() == TableType::Base {
+            Arc::new(MirrorTable::new(table, self.counts.clone()))
+        } else {
+            table
+        };
+        self.inner.register_table(name, table)
     }
 
     fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        self.known.deregister_table(name)
+        self.inner.deregister_table(name)
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.known.table_exist(name)
+        self.inner.table_exist(name)
     }
 }
 
-/// A table of DataFusion's, written as DataFusion does, and read from a copy in a table or a file of ours.
+/// A table that DataFusion writes, and that is read from a copy in a table or a file of Arrowwood.
 struct MirrorTable {
-    theirs: Arc<dyn TableProvider>,
-    counts: Arc<Counts>,
-    folder: TempDir,
-    stored: Mutex<Option<StoredRows>>,
+    original: Arc<dyn TableProvider>,
+    counts: Arc<StorageCounts>,
+    directory: TempDir,
+    copy: Mutex<Option<RowsCopy>>,
 }
 
-/// The rows of the last scan.
-struct StoredRows {
+/// The copy of the rows of the last scan.
+struct RowsCopy {
     rows: Vec<RecordBatch>,
-    /// `None` for rows of types that a file can't have.
+    /// `None` for types that a file can't have.
     table: Option<Arc<Table>>,
 }
 
 impl MirrorTable {
-    fn wrap(theirs: Arc<dyn TableProvider>, counts: Arc<Counts>) -> Arc<dyn TableProvider> {
-        Arc::new(MirrorTable { theirs, counts, folder: tempfile::tempdir().unwrap(), stored: Mutex::default() })
+    fn new(original: Arc<dyn TableProvider>, counts: Arc<StorageCounts>) -> MirrorTable {
+        MirrorTable { original, counts, directory: tempfile::tempdir().unwrap(), copy: Mutex::default() }
     }
 
-    /// The rows, however they are stored, as DataFusion's own provider reads them.
-    async fn rows(&self, state: &dyn Session) -> Result<Vec<RecordBatch>> {
-        collect(self.theirs.scan(state, None, &[], None).await?, state.task_ctx()).await
+    /// Reads the rows of the original.
+    async fn read_original(&self, state: &dyn Session) -> Result<Vec<RecordBatch>> {
+        collect(self.original.scan(state, None, &[], None).await?, state.task_ctx()).await
     }
 
-    /// The table of `rows`, stored anew if they have changed.
-    fn table(&self, rows: Vec<RecordBatch>) -> Option<Arc<Table>> {
-        let mut stored = self.stored.lock().unwrap();
-        if stored.as_ref().is_none_or(|stored| stored.rows != rows) {
-            *stored = Some(StoredRows { table: self.store(&rows), rows });
+    /// Returns the copy of `rows`, which is written again if they have changed.
+    fn update_copy(&self, rows: Vec<RecordBatch>) -> Option<Arc<Table>> {
+        let mut copy = self.copy.lock().unwrap();
+        if copy.as_ref().is_none_or(|copy| copy.rows != rows) {
+            *copy = Some(RowsCopy { table: self.write_copy(&rows), rows });
         }
-        stored.as_ref()?.table.clone()
+        copy.as_ref()?.table.clone()
     }
 
-    /// Stores rows: every other time as a table that grows, where there can be one.
-    fn store(&self, rows: &[RecordBatch]) -> Option<Arc<Table>> {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let schema = self.theirs.schema();
-        let number = NUMBER.fetch_add(1, Relaxed);
-        let path = self.folder.path().join(number.to_string());
-        let grown = if number.is_multiple_of(2) { grow(rows, &schema, &path) } else { None };
-        let is_grown = grown.is_some();
-        let Some(path) = grown.or_else(|| file(rows, &schema, &path)) else {
+    /// Writes rows to a growing table every other time, if there can be one, and to a file otherwise.
+    fn write_copy(&self, rows: &[RecordBatch]) -> Option<Arc<Table>> {
+        static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let schema = self.original.schema();
+        let number = NEXT_NUMBER.fetch_add(1, Relaxed);
+        let path = self.directory.path().join(number.to_string());
+        let table_path = if number.is_multiple_of(2) { write_table(rows, &schema, &path) } else { None };
+        let is_table = table_path.is_some();
+        let Some(path) = table_path.or_else(|| write_file(rows, &schema, &path)) else {
             self.counts.none.fetch_add(1, Relaxed);
             return None;
         };
         let table = Table::open(path).unwrap();
         assert_eq!(table.schema().fields(), schema.fields());
-        if is_grown { &self.counts.tables } else { &self.counts.files }.fetch_add(1, Relaxed);
+        let count = if is_table { &self.counts.tables } else { &self.counts.files };
+        count.fetch_add(1, Relaxed);
         Some(Arc::new(table))
     }
 }
 
-/// A table with a commit for each batch, sorted by the first column and indexed where that can be.
-fn grow(rows: &[RecordBatch], schema: &SchemaRef, path: &Path) -> Option<PathBuf> {
-    let all = |options: WriterOptions, kind: &str| -> arrowwood::Result<PathBuf> {
-        let path = path.with_extension(kind);
-        let mut writer = Writer::open(&path, Some(schema.clone()), &options)?;
-        for batch in rows {
-            writer.append(batch)?;
-            writer.commit()?;
-        }
-        writer.close()?;
-        Ok(path)
-    };
+/// Writes a table with the most specific options that its types allow: sorted by the first column, indexed, or neither.
+/// Returns `None` for types that a table can't have.
+fn write_table(rows: &[RecordBatch], schema: &SchemaRef, path: &Path) -> Option<PathBuf> {
     let flat = schema.fields().iter().filter(|field| !field.data_type().is_nested());
     let names: Vec<_> = flat.map(|field| field.name().clone()).collect();
-    let plain = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
-    let indexed = WriterOptions { index: Some(names.clone()), zone_rows: Some(64), ..plain.clone() };
-    let sorted = WriterOptions { sorted_by: names.first().cloned(), ..plain.clone() };
-    all(sorted, "sorted").or_else(|_| all(indexed, "indexed")).or_else(|_| all(plain, "plain")).ok()
+    let default = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
+    let sorted = WriterOptions { sorted_by: names.first().cloned(), ..default.clone() };
+    let indexed = WriterOptions { index: Some(names), zone_rows: Some(64), ..default.clone() };
+    for (kind, options) in [("sorted", sorted), ("indexed", indexed), ("plain", default)] {
+        let path = path.with_extension(kind);
+        if write_table_with(rows, schema, &path, &options).is_ok() {
+            return Some(path);
+        }
+    }
+    None
 }
 
-fn file(rows: &[RecordBatch], schema: &SchemaRef, path: &Path) -> Option<PathBuf> {
+/// Writes a table with a commit for each batch.
+fn write_table_with(
+    rows: &[RecordBatch],
+    schema: &SchemaRef,
+    path: &Path,
+    options: &WriterOptions,
+) -> arrowwood::Result<()> {
+    let mut writer = Writer::open(path, Some(schema.clone()), options)?;
+    for batch in rows {
+        writer.append(batch)?;
+        writer.commit()?;
+    }
+    writer.close()
+}
+
+/// Writes a file. Returns `None` for types that a file can't have.
+fn write_file(rows: &[RecordBatch], schema: &SchemaRef, path: &Path) -> Option<PathBuf> {
     let path = path.with_extension("arrow");
     write(&Dataset::from_batches(schema.clone(), rows.to_vec()).ok()?, &path, &WriteOptions::default()).ok()?;
     Some(path)
@@ -149,32 +166,32 @@ fn file(rows: &[RecordBatch], schema: &SchemaRef, path: &Path) -> Option<PathBuf
 
 impl fmt::Debug for MirrorTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.theirs.fmt(f)
+        self.original.fmt(f)
     }
 }
 
 #[async_trait]
 impl TableProvider for MirrorTable {
     fn schema(&self) -> SchemaRef {
-        self.theirs.schema()
+        self.original.schema()
     }
 
     fn table_type(&self) -> TableType {
-        self.theirs.table_type()
+        self.original.table_type()
     }
 
     fn constraints(&self) -> Option<&Constraints> {
-        self.theirs.constraints()
+        self.original.constraints()
     }
 
     fn get_column_default(&self, column: &str) -> Option<&Expr> {
-        self.theirs.get_column_default(column)
+        self.original.get_column_default(column)
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let state = SessionContext::new().state();
-        let rows = tokio::task::block_in_place(|| Handle::current().block_on(self.rows(&state)))?;
-        match self.table(rows) {
+        let rows = tokio::task::block_in_place(|| Handle::current().block_on(self.read_original(&state)))?;
+        match self.update_copy(rows) {
             Some(table) => table.supports_filters_pushdown(filters),
             None => Ok(vec![TableProviderFilterPushDown::Unsupported; filters.len()]),
         }
@@ -187,9 +204,9 @@ impl TableProvider for MirrorTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match self.table(self.rows(state).await?) {
+        match self.update_copy(self.read_original(state).await?) {
             Some(table) => table.scan(state, projection, filters, limit).await,
-            None => self.theirs.scan(state, projection, filters, limit).await,
+            None => self.original.scan(state, projection, filters, limit).await,
         }
     }
 
@@ -199,11 +216,11 @@ impl TableProvider for MirrorTable {
         input: Arc<dyn ExecutionPlan>,
         op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.theirs.insert_into(state, input, op).await
+        self.original.insert_into(state, input, op).await
     }
 
     async fn delete_from(&self, state: &dyn Session, filters: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.theirs.delete_from(state, filters).await
+        self.original.delete_from(state, filters).await
     }
 
     async fn update(
@@ -212,6 +229,6 @@ impl TableProvider for MirrorTable {
         assignments: Vec<(String, Expr)>,
         filters: Vec<Expr>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.theirs.update(state, assignments, filters).await
+        self.original.update(state, assignments, filters).await
     }
 }
