@@ -1,4 +1,4 @@
-//! Parses URLs, and connects to the stores that they name.
+//! [`Location`]: a parsed URL, and the connection to the store that it names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,84 +13,89 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use reqwest::header::HeaderValue;
 use url::Url;
 
-use crate::client::{Connector, authorization_of};
-use crate::error::failed;
+use crate::client::{Connector, authorization_header};
+use crate::error::request_error;
 
-/// The location of an object, or of a folder, in a store.
+/// The location of an object or a folder in a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
-    /// The URL without parts that may be secret, for messages.
+    /// The URL for messages, without parts that may be secret.
     pub name: String,
-    /// The path in the store; empty on a web server, where the URL is enough.
+    /// The path in the store; empty for a web server, where the URL is the path.
     pub path: Path,
     /// The URL without user, password and fragment.
     url: Url,
-    /// The user and the password that the URL had.
+    /// The header with the user and the password of the URL.
     authorization: Option<HeaderValue>,
-    /// The URL as it was given, but for the version.
-    given: Url,
+    /// The original URL without the version, including its secret parts.
+    original: Url,
     /// The version that the object must have.
     version: Option<String>,
 }
 
 /// The prefix of an object's version in the fragment of its URL, which is not sent to servers.
-const VERSION: &str = "arrowwood-version=";
+const VERSION_PREFIX: &str = "arrowwood-version=";
 
 impl Location {
+    /// Parses a URL.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is not the URL of an object or a folder. The message has no secret parts of it.
     pub(crate) fn parse(text: &str) -> Result<Location> {
-        let wrong = |what: String| Error::new(ErrorKind::InvalidArgument, what).at(redact_urls(text).as_ref());
-        let no_url = |e| wrong(format!("expected a URL such as s3://BUCKET/PATH or file:///PATH: {e}"));
-        let mut url = Url::parse(text).map_err(no_url)?;
+        let mut url = Url::parse(text).map_err(|e| invalid_syntax(text, e))?;
         if url.scheme() == "s3a" {
-            url = Url::parse(&url.as_str().replacen("s3a", "s3", 1)).map_err(no_url)?;
+            url = Url::parse(&url.as_str().replacen("s3a", "s3", 1)).map_err(|e| invalid_syntax(text, e))?;
         }
         if url.scheme() == "s3" && url.host_str().is_none_or(str::is_empty) {
-            return Err(wrong("expected s3://BUCKET/PATH".into()));
+            return Err(invalid_url(text, "expected s3://BUCKET/PATH"));
         }
         let has_user = !url.username().is_empty() || url.password().is_some();
         if has_user && url.scheme() == "s3" {
             let message = "a URL of a bucket has no user and password: credentials are taken from AWS_ACCESS_KEY_ID, \
                            AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN";
-            return Err(wrong(message.into()));
+            return Err(invalid_url(text, message));
         }
         use_ring();
-        let authorization = authorization_of(&url);
-        let version = url.fragment().and_then(|fragment| fragment.strip_prefix(VERSION)).map(String::from);
-        let mut given = url.clone();
-        given.set_fragment(None);
-        // Fails where there can be no user or password.
-        let _ = (url.set_username(""), url.set_password(None));
+        let authorization = authorization_header(&url);
+        let version = url.fragment().and_then(|fragment| fragment.strip_prefix(VERSION_PREFIX)).map(String::from);
+        let mut original = url.clone();
+        original.set_fragment(None);
+        // These fail for URLs that can't have a user or password.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
         url.set_fragment(None);
-        let mut shown = url.clone();
-        shown.set_query(None);
+        let mut name = url.clone();
+        name.set_query(None);
         let path = match url.scheme() {
-            "s3" | "file" => Path::from_url_path(url.path()).map_err(|e| wrong(format!("a path of no object: {e}")))?,
+            "s3" | "file" => {
+                Path::from_url_path(url.path()).map_err(|e| invalid_url(text, &format!("a path of no object: {e}")))?
+            }
             _ => Path::default(),
         };
-        Ok(Location { name: shown.into(), path, url, authorization, given, version })
+        Ok(Location { name: name.into(), path, url, authorization, original, version })
     }
 
     /// Returns the URL of the object in this version, including its secret parts.
     pub(crate) fn address(&self, version: &str) -> String {
-        let mut url = self.given.clone();
-        if self.is_listed()
+        let mut url = self.original.clone();
+        if self.is_bucket()
             && let Ok(mut segments) = url.path_segments_mut()
         {
             segments.clear().extend(self.path.parts().map(|part| part.as_ref().to_owned()));
         }
-        url.set_fragment(Some(&format!("{VERSION}{version}")));
+        url.set_fragment(Some(&format!("{VERSION_PREFIX}{version}")));
         url.into()
     }
 
-    /// Returns true if the URL allows an object of this version.
-    pub(crate) fn is_version(&self, version: &str) -> bool {
-        let mut url = self.given.clone();
+    /// Returns true if the URL names this version, or none.
+    pub(crate) fn allows_version(&self, version: &str) -> bool {
+        let mut url = self.original.clone();
         url.set_fragment(Some(version));
         self.version.is_none() || self.version.as_deref() == url.fragment()
     }
 
-    /// Returns true if the store can list its objects.
-    pub(crate) fn is_listed(&self) -> bool {
+    /// Returns true if it is in a bucket, which can list its objects, rather than on a web server.
+    pub(crate) fn is_bucket(&self) -> bool {
         self.url.scheme() == "s3"
     }
 
@@ -99,14 +104,15 @@ impl Location {
         matches!(self.url.scheme(), "s3" | "file")
     }
 
-    /// Returns true if it is a file of this machine.
+    /// Returns true if it is a file on this machine.
     pub(crate) fn is_file(&self) -> bool {
         self.url.scheme() == "file"
     }
 
-    /// Returns the path in the same folder whose name is this one's between a dot and `suffix`.
-    pub(crate) fn beside(&self, suffix: &str) -> Path {
-        let name = self.path.filename().unwrap_or_default();
+    /// Returns the path of a hidden file in the same folder: a dot, the name and `suffix`.
+    pub(crate) fn hidden_sibling(&self, suffix: &str) -> Path {
+        let name = self.path.filename().unwrap_or("");
+        // The root has no parts.
         let folder: Path = self.path.parts().take(self.path.parts_count().saturating_sub(1)).collect();
         folder.join(format!(".{name}{suffix}"))
     }
@@ -118,19 +124,18 @@ impl Location {
 
     /// Returns the location of `name` in this folder.
     pub(crate) fn child(&self, name: &str) -> Location {
-        self.listed(self.path.clone().join(name))
+        self.listed_object(self.path.clone().join(name))
     }
 
     /// Returns the location of the object in this folder that the store lists as `path`.
-    pub(crate) fn listed(&self, path: Path) -> Location {
+    pub(crate) fn listed_object(&self, path: Path) -> Location {
         let folder = self.name.trim_end_matches('/');
-        let name = format!("{folder}/{}", path.filename().unwrap_or_default());
+        let name = format!("{folder}/{}", path.filename().unwrap_or(""));
         Location { name, path, ..self.clone() }
     }
 
-    /// Creates a store, whose connections belong to the runtime that uses them.
+    /// Creates a store. Its connections belong to the runtime that uses them.
     pub(crate) fn store(&self, timeout: Duration) -> Result<Arc<dyn ObjectStore>> {
-        let failed = |e| failed("preparing requests", &e, self.is_listed()).at(&self.name);
         if self.is_file() {
             return Ok(Arc::new(LocalFileSystem::new().with_fsync(true)));
         }
@@ -141,51 +146,72 @@ impl Location {
             ..BackoffConfig::default()
         };
         let retry = RetryConfig { backoff, max_retries: 3, retry_timeout: timeout };
-        let connections = Connector {
+        let connector = Connector {
             connect_timeout: timeout.min(Duration::from_secs(10)),
             authorization: self.authorization.clone(),
-            creates_only: self.is_listed(),
+            creates_only: self.is_bucket(),
         };
-        // Callers limit the time of whole requests, depending on their size.
-        let options = |is_plain| ClientOptions::new().with_timeout_disabled().with_allow_http(is_plain);
-        if self.is_listed() {
-            let endpoint =
-                ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].map(|name| std::env::var(name).ok());
-            let endpoint = endpoint.into_iter().flatten().find(|endpoint| !endpoint.is_empty());
-            // An endpoint with this scheme was chosen on purpose.
-            let is_plain = endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http://"));
-            let mut builder = AmazonS3Builder::from_env()
-                .with_bucket_name(self.url.host_str().unwrap_or_default())
-                .with_client_options(options(is_plain))
-                .with_http_connector(connections)
-                .with_retry(retry);
-            if let Some(endpoint) = endpoint {
-                builder = builder.with_endpoint(endpoint);
-            }
-            return Ok(Arc::new(builder.build().map_err(failed)?));
+        let store =
+            if self.is_bucket() { self.bucket_store(retry, connector) } else { self.web_store(retry, connector) };
+        store.map_err(|e| request_error("preparing requests", &e, self.is_bucket()).at(&self.name))
+    }
+
+    fn bucket_store(&self, retry: RetryConfig, connector: Connector) -> object_store::Result<Arc<dyn ObjectStore>> {
+        let endpoints =
+            ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].map(|name| std::env::var(name).ok());
+        let endpoint = endpoints.into_iter().flatten().find(|endpoint| !endpoint.is_empty());
+        // An endpoint without TLS was chosen on purpose.
+        let allows_http = endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http://"));
+        let mut builder = AmazonS3Builder::from_env()
+            .with_bucket_name(self.url.host_str().unwrap_or(""))
+            .with_client_options(client_options(allows_http))
+            .with_http_connector(connector)
+            .with_retry(retry);
+        if let Some(endpoint) = endpoint {
+            builder = builder.with_endpoint(endpoint);
         }
-        let is_plain = self.url.scheme() == "http";
-        let builder = HttpBuilder::new().with_url(self.url.as_str()).with_retry(retry);
-        let builder = builder.with_client_options(options(is_plain)).with_http_connector(connections);
-        Ok(Arc::new(builder.build().map_err(failed)?))
+        Ok(Arc::new(builder.build()?))
+    }
+
+    fn web_store(&self, retry: RetryConfig, connector: Connector) -> object_store::Result<Arc<dyn ObjectStore>> {
+        let allows_http = self.url.scheme() == "http";
+        let builder = HttpBuilder::new()
+            .with_url(self.url.as_str())
+            .with_client_options(client_options(allows_http))
+            .with_http_connector(connector)
+            .with_retry(retry);
+        Ok(Arc::new(builder.build()?))
     }
 }
 
-/// Makes TLS use the cryptography that this crate is built with.
+/// Returns options without a timeout, as callers limit the time of requests by their size.
+fn client_options(allows_http: bool) -> ClientOptions {
+    ClientOptions::new().with_timeout_disabled().with_allow_http(allows_http)
+}
+
+fn invalid_url(text: &str, message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message).at(redact_urls(text).as_ref())
+}
+
+fn invalid_syntax(text: &str, e: url::ParseError) -> Error {
+    invalid_url(text, &format!("expected a URL such as s3://BUCKET/PATH or file:///PATH: {e}"))
+}
+
+/// Makes TLS use the cryptographic library that this crate is built with.
 fn use_ring() {
-    // An error says that there is one already.
+    // Fails if the process has chosen one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// How objects are read and written.
+/// Options of reading and writing objects.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The directory of the files that hold what was fetched: `$TMPDIR`, or `/var/tmp`. The files have no names, and
-    /// end with the process.
+    /// The directory for files with fetched ranges; by default `$TMPDIR`, or `/var/tmp`. The files have no names, and are
+    /// removed with the process.
     pub cache: Option<PathBuf>,
-    /// How long an answer may take to begin, and each of its pieces to come: 30 seconds.
+    /// How long to wait for the start of a response, and for each of its chunks; by default 30 seconds.
     pub timeout: Duration,
-    /// For tests: what the bytes are that were not fetched; otherwise zeros.
+    /// The value of bytes that were not fetched, for tests; by default zero.
     #[doc(hidden)]
     pub poison: Option<u8>,
 }
@@ -201,11 +227,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_place_is_told_without_secrets() {
+    fn errors_of_parsing_have_no_secrets() {
         for text in ["http://user:hush@[broken/a?X-Amz-Signature=hush", "s3://user:hush@/a?hush"] {
             let error = Location::parse(text).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hush"), "{error:?}");
         }
+    }
+
+    #[test]
+    fn s3a_is_an_alias_of_s3() {
         assert_eq!(Location::parse("S3A://bucket/a b").unwrap().name, "s3://bucket/a%20b");
         assert_eq!(Location::parse(" s3a://bucket/a").unwrap().name, "s3://bucket/a");
     }

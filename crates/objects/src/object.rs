@@ -1,53 +1,54 @@
-//! Reads one object of a store by ranges.
+//! [`Object`]: reads one object of a store by ranges.
 //!
-//! Stores are not trusted: an answer must have the requested size, be of the object that was opened, and come in time.
+//! Stores are not trusted: a response must have the requested size, belong to the version that was opened, and arrive in
+//! time.
 
-use arrowwood::mapping::MutexExt;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrowwood::mapping::fork_count;
+use arrowwood::mapping::{MutexExt, fork_count};
 use arrowwood::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use tokio::time::timeout;
 
-use crate::error::{READING, changed, failed};
+use crate::error::{READING, changed_error, request_error};
 use crate::location::{Location, Options};
 
-/// The minimum speed of long answers, in bytes per second.
-pub(crate) const SLOWEST: u64 = 32 << 10;
+/// The minimum speed of long transfers, in bytes per second.
+pub(crate) const MIN_BYTES_PER_SECOND: u64 = 32 << 10;
 
-/// A store, and the process that has its connections.
-type ProcessStore = Option<(u64, Arc<dyn ObjectStore>)>;
+/// A connected store, and the process that its connections belong to.
+type ProcessStore = (u64, Arc<dyn ObjectStore>);
 
-/// An object.
+/// An object of a store.
 pub(crate) struct Object {
     pub location: Location,
     pub options: Options,
-    store: Mutex<ProcessStore>,
+    store: Mutex<Option<ProcessStore>>,
 }
 
-/// The version of an object, which differs from the versions of later objects with the same name.
+/// The version of an object. Another object that replaces it has another version.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Version {
     pub size: u64,
     e_tag: Option<String>,
-    modified: i64,
+    modified_millis: i64,
 }
 
 impl Version {
     fn from_meta(meta: &ObjectMeta) -> Version {
-        Version { size: meta.size, e_tag: meta.e_tag.clone(), modified: meta.last_modified.timestamp_millis() }
+        Version { size: meta.size, e_tag: meta.e_tag.clone(), modified_millis: meta.last_modified.timestamp_millis() }
     }
 
-    /// Returns the version as text, to be compared.
-    pub(crate) fn text(&self) -> String {
-        format!("{}-{}-{}", self.size, self.modified, self.e_tag.as_deref().unwrap_or_default())
+    /// Returns the version as text, for comparisons.
+    pub(crate) fn to_text(&self) -> String {
+        let tag = self.e_tag.as_deref().unwrap_or("");
+        format!("{}-{}-{tag}", self.size, self.modified_millis)
     }
 }
 
@@ -56,107 +57,126 @@ impl Object {
         Object { location, options, store: Mutex::new(None) }
     }
 
+    /// Returns the connected store of this process. Connections can't be used in a fork.
     fn store(&self) -> Result<Arc<dyn ObjectStore>> {
-        let mut known = self.store.lock_ignoring_poison();
-        if let Some((process, store)) = known.as_ref()
+        let mut connected = self.store.lock_ignoring_poison();
+        if let Some((process, store)) = connected.as_ref()
             && *process == fork_count()
         {
             return Ok(store.clone());
         }
         let store = self.location.store(self.options.timeout)?;
-        *known = Some((fork_count(), store.clone()));
+        *connected = Some((fork_count(), store.clone()));
         Ok(store)
     }
 
-    fn late(&self) -> Error {
-        let waited = self.options.timeout;
-        Error::new(ErrorKind::Io, format!("reading the object: the store did not answer within {waited:?}"))
+    fn timeout_error(&self) -> Error {
+        let timeout = self.options.timeout;
+        Error::new(ErrorKind::Io, format!("reading the object: the store did not answer within {timeout:?}"))
     }
 
+    fn read_error(&self, e: &object_store::Error) -> Error {
+        request_error(READING, e, self.location.is_bucket())
+    }
+
+    /// Requests a range, of the `expected` version if one is given.
     async fn get(&self, range: GetRange, expected: Option<&Version>) -> Result<GetResult> {
         let store = self.store()?;
         let mut options = GetOptions { range: Some(range), ..GetOptions::default() };
-        // Weak tags match nothing.
+        // A condition on a weak tag is never true.
         options.if_match = expected.and_then(|version| version.e_tag.clone()).filter(|tag| !tag.starts_with("W/"));
-        let answer = timeout(self.options.timeout, store.get_opts(&self.location.path, options)).await;
-        let answer = answer.map_err(|_| self.late())?.map_err(|e| failed(READING, &e, self.location.is_listed()))?;
+        let response = timeout(self.options.timeout, store.get_opts(&self.location.path, options)).await;
+        let response = response.map_err(|_| self.timeout_error())?.map_err(|e| self.read_error(&e))?;
         match expected {
-            Some(version) if *version != Version::from_meta(&answer.meta) => Err(changed()),
-            _ => Ok(answer),
+            Some(version) if *version != Version::from_meta(&response.meta) => Err(changed_error()),
+            _ => Ok(response),
         }
     }
 
-    /// Calls `take` with each piece of an answer to a request for `range`, and its offset.
-    async fn pieces(
+    /// Calls `take` with each chunk of the response to a request for `range`, and the offset of the chunk.
+    async fn read_chunks(
         &self,
-        answer: GetResult,
+        response: GetResult,
+        range: Range<u64>,
+        take: impl FnMut(u64, Bytes) -> Result<()>,
+    ) -> Result<()> {
+        let max_duration = self.options.timeout + Duration::from_secs((range.end - range.start) / MIN_BYTES_PER_SECOND);
+        let read = self.read_chunks_untimed(response, range, take);
+        timeout(max_duration, read).await.map_err(|_| self.timeout_error())?
+    }
+
+    /// Acts as [`read_chunks`](Object::read_chunks), but limits only the time of each chunk.
+    async fn read_chunks_untimed(
+        &self,
+        response: GetResult,
         range: Range<u64>,
         mut take: impl FnMut(u64, Bytes) -> Result<()>,
     ) -> Result<()> {
-        let wrong = |what: String| Error::new(ErrorKind::InvalidData, format!("reading the object: {what}"));
-        let mut stream = answer.into_stream();
-        let mut at = range.start;
-        let whole = self.options.timeout + Duration::from_secs((range.end - range.start) / SLOWEST);
-        let read = async {
-            while let Some(piece) = timeout(self.options.timeout, stream.next()).await.map_err(|_| self.late())? {
-                let piece = piece.map_err(|e| failed(READING, &e, self.location.is_listed()))?;
-                let next = at + piece.len() as u64;
-                if next > range.end {
-                    return Err(wrong(format!(
-                        "the store sent more than the {} bytes asked for",
-                        range.end - range.start
-                    )));
-                }
-                take(at, piece)?;
-                at = next;
+        let len = range.end - range.start;
+        let mut stream = response.into_stream();
+        let mut offset = range.start;
+        loop {
+            let next = timeout(self.options.timeout, stream.next()).await;
+            let Some(chunk) = next.map_err(|_| self.timeout_error())? else { break };
+            let chunk = chunk.map_err(|e| self.read_error(&e))?;
+            let end = offset + chunk.len() as u64;
+            if end > range.end {
+                return Err(invalid_response(&format!("the store sent more than the {len} bytes asked for")));
             }
-            Ok(())
-        };
-        timeout(whole, read).await.map_err(|_| self.late())??;
-        if at < range.end {
-            let asked = range.end - range.start;
-            return Err(wrong(format!("the store sent {} bytes, and {asked} were asked for", at - range.start)));
+            take(offset, chunk)?;
+            offset = end;
+        }
+        if offset < range.end {
+            let received = offset - range.start;
+            return Err(invalid_response(&format!("the store sent {received} bytes, and {len} were asked for")));
         }
         Ok(())
     }
 
-    /// Reads up to `most` bytes at the end. Returns them, and the version of the object.
-    pub(crate) async fn tail(&self, most: u64) -> Result<(Version, Vec<u8>)> {
-        let answer = self.get(GetRange::Suffix(most), None).await?;
-        let version = Version::from_meta(&answer.meta);
-        let range = version.size.saturating_sub(most)..version.size;
+    /// Reads up to `max_bytes` at the end. Returns them, and the version of the object.
+    pub(crate) async fn read_tail(&self, max_bytes: u64) -> Result<(Version, Vec<u8>)> {
+        let response = self.get(GetRange::Suffix(max_bytes), None).await?;
+        let version = Version::from_meta(&response.meta);
+        let range = version.size.saturating_sub(max_bytes)..version.size;
         let mut bytes = Vec::new();
-        let take = |_, piece: Bytes| {
-            bytes.extend_from_slice(&piece);
+        self.read_chunks(response, range, |_, chunk| {
+            bytes.extend_from_slice(&chunk);
             Ok(())
-        };
-        self.pieces(answer, range, take).await?;
+        })
+        .await?;
         Ok((version, bytes))
     }
 
-    /// Reads bytes `range` of the object if it has this `version`. Writes the parts `own` of them, which are in order,
-    /// to `file` at the same offsets.
+    /// Reads bytes `range` of the object if it has this `version`. Writes those that are in one of `parts`, which are in
+    /// order, to `file` at the same offsets.
     pub(crate) async fn read_into(
         &self,
         file: &File,
         range: Range<usize>,
-        own: &[Range<usize>],
+        parts: &[Range<usize>],
         version: &Version,
     ) -> Result<()> {
         let range = range.start as u64..range.end as u64;
-        let answer = self.get(GetRange::Bounded(range.clone()), Some(version)).await?;
-        let take = |at: u64, piece: Bytes| {
-            let (start, end) = (at as usize, at as usize + piece.len());
-            let first = own.partition_point(|part| part.end <= start);
-            for part in own[first..].iter().take_while(|part| part.start < end) {
-                let part = part.start.max(start)..part.end.min(end);
-                let written = file.write_all_at(&piece[part.start - start..part.end - start], part.start as u64);
-                written.map_err(|e| Error::io("writing what was fetched to a file of the cache", &e))?;
-            }
-            Ok(())
-        };
-        self.pieces(answer, range, take).await
+        let response = self.get(GetRange::Bounded(range.clone()), Some(version)).await?;
+        self.read_chunks(response, range, |offset, chunk| write_parts(file, offset as usize, &chunk, parts)).await
     }
+}
+
+fn invalid_response(problem: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("reading the object: {problem}"))
+}
+
+/// Writes the bytes of a chunk that are in one of `parts`.
+fn write_parts(file: &File, start: usize, chunk: &[u8], parts: &[Range<usize>]) -> Result<()> {
+    debug_assert!(parts.windows(2).all(|pair| pair[0].end <= pair[1].start), "parts are in order: {parts:?}");
+    let end = start + chunk.len();
+    let first = parts.partition_point(|part| part.end <= start);
+    for part in parts[first..].iter().take_while(|part| part.start < end) {
+        let part = part.start.max(start)..part.end.min(end);
+        let written = file.write_all_at(&chunk[part.start - start..part.end - start], part.start as u64);
+        written.map_err(|e| Error::io("writing what was fetched to a file of the cache", &e))?;
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for Object {

@@ -1,26 +1,30 @@
-//! Opens a URL as a dataset.
+//! Opens objects and folders as datasets.
 
-use arrowwood::mapping::MutexExt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use arrowwood::blocking::CancelToken;
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Dataset, Error, ErrorKind, OpenOptions, Result, UrlOpener, open_urls_with};
 use futures_util::StreamExt;
-use tokio::time::timeout;
+use object_store::ObjectStore;
+use object_store::path::Path;
 
-use crate::error::failed;
+use crate::error::request_error;
 use crate::fetcher;
 use crate::location::{Location, Options};
 use crate::object::Object;
-use crate::runtime::{REQUESTS, RequestRuntime};
+use crate::runtime::{MAX_REQUESTS, RequestRuntime};
 
-/// The maximum number of objects of a folder that are opened as one dataset.
-const MOST: usize = 100_000;
+/// The maximum number of objects of a folder.
+const MAX_OBJECTS: usize = 100_000;
+/// The URL schemes that [`install`] handles.
+const SCHEMES: [&str; 4] = ["s3", "s3a", "http", "https"];
 
-/// Opens the object at `url`, as [`arrowwood::open`] does a file: `s3://BUCKET/PATH`, `https://HOST/PATH`. A folder of
-/// a bucket is all its objects that end in `.arrow`, in the order of their names.
+/// Opens the object at `url` as [`arrowwood::open`] opens a file: `s3://BUCKET/PATH`, `https://HOST/PATH`. For a folder of
+/// a bucket, opens all its objects that end in `.arrow`, in the order of their names.
 ///
 /// # Errors
 /// The errors of [`arrowwood::open`], `PermissionDenied`, `NotFound`, `Io`; `Unsupported` for a server that ignores
@@ -29,79 +33,96 @@ pub fn open(url: &str) -> Result<Dataset> {
     open_with(url, OpenOptions::new(), &Options::default())
 }
 
-/// As [`open`], with options.
+/// Acts as [`open`], with options.
 ///
 /// # Errors
-/// As [`open`].
-pub fn open_with(url: &str, how: OpenOptions, options: &Options) -> Result<Dataset> {
+/// Errors of [`open`].
+pub fn open_with(url: &str, open_options: OpenOptions, options: &Options) -> Result<Dataset> {
     let location = Location::parse(url)?;
-    if !location.is_folder() || !location.is_listed() {
-        return match open_object(&location, how, options) {
-            Err(e) if e.kind() == ErrorKind::NotFound && location.is_listed() => {
-                open_folder(&location, how, options)?.ok_or(e)
-            }
-            opened => opened,
-        };
+    if location.is_folder() && location.is_bucket() {
+        let rows = open_folder(&location, open_options, options)?;
+        return rows.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "there are no objects that end in .arrow").at(&location.name)
+        });
     }
-    let missing = || Error::new(ErrorKind::NotFound, "there are no objects that end in .arrow").at(&location.name);
-    open_folder(&location, how, options)?.ok_or_else(missing)
+    match open_object(&location, open_options, options) {
+        // The URL of a folder may lack the slash.
+        Err(e) if e.kind() == ErrorKind::NotFound && location.is_bucket() => {
+            open_folder(&location, open_options, options)?.ok_or(e)
+        }
+        result => result,
+    }
 }
 
 /// Makes [`arrowwood::open`] accept URLs, for the whole process.
 pub fn install() {
-    let takes = |url: &str| {
-        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        ["s3", "s3a", "http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
-    };
-    open_urls_with(UrlOpener { takes, open: |url, how| open_with(url, how, &Options::default()) });
+    open_urls_with(UrlOpener {
+        takes: has_known_scheme,
+        open: |url, open_options| open_with(url, open_options, &Options::default()),
+    });
 }
 
-pub(crate) fn open_object(location: &Location, how: OpenOptions, options: &Options) -> Result<Dataset> {
-    let bytes = fetcher::open(Object::new(location.clone(), options.clone()));
-    how.named_bytes(bytes.map_err(|e| e.at(&location.name))?, &location.name)
-}
-
-/// Opens the objects of a folder as one dataset; `None` if there is none.
-fn open_folder(location: &Location, how: OpenOptions, options: &Options) -> Result<Option<Dataset>> {
-    let objects = list(location, options).map_err(|e| e.at(&location.name))?;
-    let opened = each(&objects, |object| open_object(object, how, options))?;
-    if let Some(starts) = objects.iter().map(first_row).collect::<Option<Vec<_>>>() {
-        let spans = objects.iter().zip(starts).zip(&opened).map(|((object, at), rows)| span(object, at, rows));
-        check_order(&objects, &spans.collect::<Result<Vec<_>>>()?)?;
+fn has_known_scheme(url: &str) -> bool {
+    match url.split_once("://") {
+        Some((scheme, _)) => SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)),
+        None => false,
     }
-    match &opened[..] {
+}
+
+pub(crate) fn open_object(location: &Location, open_options: OpenOptions, options: &Options) -> Result<Dataset> {
+    let bytes = fetcher::open(Object::new(location.clone(), options.clone()));
+    open_options.named_bytes(bytes.map_err(|e| e.at(&location.name))?, &location.name)
+}
+
+/// Opens the objects of a folder as one dataset. Returns `None` if there are none.
+fn open_folder(location: &Location, open_options: OpenOptions, options: &Options) -> Result<Option<Dataset>> {
+    let objects = list_objects(location, options).map_err(|e| e.at(&location.name))?;
+    let datasets = map_parallel(&objects, |object| open_object(object, open_options, options))?;
+    if let Some(starts) = objects.iter().map(first_row).collect::<Option<Vec<_>>>() {
+        let mut spans = Vec::with_capacity(objects.len());
+        for ((object, start), rows) in objects.iter().zip(starts).zip(&datasets) {
+            spans.push(row_span(object, start, rows)?);
+        }
+        check_order(&objects, &spans)?;
+    }
+    match &datasets[..] {
         [] => Ok(None),
         [only] => Ok(Some(only.clone())),
         several => Dataset::concat(several).map(Some),
     }
 }
 
-/// Returns the number of the first row in an object of a table, which is its name; `None` for other names.
+/// Returns the number of the first row of a table's object, which is its name. Returns `None` for other names.
 pub(crate) fn first_row(object: &Location) -> Option<u64> {
     let digits = object.path.filename()?.strip_suffix(".arrow")?;
-    (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
+    let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { digits.parse().ok() } else { None }
 }
 
-/// Returns the numbers of the rows of an object whose first row has number `start`.
+/// Returns the numbers of the rows of an object, whose first row has number `start`.
 ///
 /// # Errors
-/// `InvalidData` for a name that no object of a table has.
-pub(crate) fn span(object: &Location, start: u64, rows: &Dataset) -> Result<Range<u64>> {
-    let beyond = || Error::new(ErrorKind::InvalidData, "it is called by a row that no table has").at(&object.name);
-    Ok(start..start.checked_add(rows.len()?).ok_or_else(beyond)?)
+/// `InvalidData` if the numbers overflow.
+pub(crate) fn row_span(object: &Location, start: u64, rows: &Dataset) -> Result<Range<u64>> {
+    let Some(end) = start.checked_add(rows.len()?) else {
+        return Err(Error::new(ErrorKind::InvalidData, "it is called by a row that no table has").at(&object.name));
+    };
+    Ok(start..end)
 }
 
-/// Checks that the objects of a table have consecutive rows: two pushes at the same time may write over each other's.
+/// Checks that the objects of a table have consecutive rows, which concurrent pushes may violate.
 ///
 /// # Errors
-/// `InvalidData`.
+/// `InvalidData` if rows are missing, or in two objects.
 pub(crate) fn check_order(objects: &[Location], spans: &[Range<u64>]) -> Result<()> {
+    assert_eq!(objects.len(), spans.len(), "each object has a range of rows");
     for (pair, object) in spans.windows(2).zip(objects.iter().skip(1)) {
-        let (end, start) = (pair[0].end, pair[1].start);
+        let end = pair[0].end;
+        let start = pair[1].start;
         if end != start {
-            let what = if end < start { "are missing" } else { "are there twice" };
+            let problem = if end < start { "are missing" } else { "are there twice" };
             let message = format!(
-                "it begins with row {start}, and the object before ends with row {end}: rows {what}; remove it and all \
+                "it begins with row {start}, and the object before ends with row {end}: rows {problem}; remove it and all \
                  after it, and push again"
             );
             return Err(Error::new(ErrorKind::InvalidData, message).at(&object.name));
@@ -110,60 +131,86 @@ pub(crate) fn check_order(objects: &[Location], spans: &[Range<u64>]) -> Result<
     Ok(())
 }
 
-/// Calls `work` with each of `items`, several at a time, and returns the results in the same order.
-pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
+/// Calls `work` with each item, on several threads, and returns the results in the order of the items.
+///
+/// # Errors
+/// The error of the first item that failed.
+pub(crate) fn map_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    let run = || {
-        while let Some((number, item)) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, items.get(n)?)))
-        {
-            let made = work(item);
-            if made.is_err() {
-                next.store(items.len(), Ordering::Relaxed);
-            }
-            done.lock_ignoring_poison().push((number, made));
-        }
-    };
+    let results = Mutex::new(Vec::new());
     let call = CancelToken::current();
+    let threads = MAX_REQUESTS.min(items.len());
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..REQUESTS.min(items.len())).map(|_| scope.spawn(|| call.run(run))).collect();
-        call.run(run);
-        call.wait(|| threads.iter().all(|thread| thread.is_finished()));
+        // This thread works, too.
+        let others: Vec<_> =
+            (1..threads).map(|_| scope.spawn(|| call.run(|| take_items(items, &next, &work, &results)))).collect();
+        call.run(|| take_items(items, &next, &work, &results));
+        call.wait(|| others.iter().all(|thread| thread.is_finished()));
     });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, made)| made).collect()
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Calls `work` with the `next` item until there are no more, or one fails, and adds the results with their indices.
+fn take_items<T, R>(
+    items: &[T],
+    next: &AtomicUsize,
+    work: impl Fn(&T) -> Result<R>,
+    results: &Mutex<Vec<(usize, Result<R>)>>,
+) {
+    loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let Some(item) = items.get(index) else { return };
+        let result = work(item);
+        if result.is_err() {
+            // Leave no items to other threads.
+            next.store(items.len(), Ordering::Relaxed);
+        }
+        results.lock_ignoring_poison().push((index, result));
+    }
 }
 
 /// Returns the objects of a folder whose names end in `.arrow`, in the order of their names.
-pub(crate) fn list(location: &Location, options: &Options) -> Result<Vec<Location>> {
+pub(crate) fn list_objects(location: &Location, options: &Options) -> Result<Vec<Location>> {
     let store = location.store(options.timeout)?;
-    let wait = options.timeout;
     let folder = location.clone();
-    let names = RequestRuntime::for_process()?.wait(async move {
-        let late =
-            |_| Error::new(ErrorKind::Io, format!("listing the folder: the store did not answer within {wait:?}"));
-        let mut listed = store.list(Some(&folder.path));
-        let mut names = Vec::new();
-        // Counts objects with any name, as a store may list others without end.
-        let mut count = 0;
-        while let Some(found) = timeout(wait, listed.next()).await.map_err(late)? {
-            count += 1;
-            let found = found.map_err(|e| failed("listing the folder", &e, folder.is_listed()))?;
-            let mut inside = found.location.prefix_match(&folder.path).into_iter().flatten();
-            let is_own = inside.next().is_some_and(|name| name.as_ref().ends_with(".arrow")) && inside.next().is_none();
-            drop(inside);
-            names.extend(is_own.then_some(found.location));
-            if count > MOST {
-                return Err(Error::new(ErrorKind::Unsupported, format!("the folder has more than {MOST} objects")));
-            }
+    let timeout = options.timeout;
+    let paths = RequestRuntime::for_process()?.wait(async move { list_paths(&*store, &folder, timeout).await })?;
+    // Paths are used as the store lists them. A path that is made of a name would be escaped again.
+    Ok(paths.into_iter().map(|path| location.listed_object(path)).collect())
+}
+
+async fn list_paths(store: &dyn ObjectStore, folder: &Location, timeout: Duration) -> Result<Vec<Path>> {
+    let mut entries = store.list(Some(&folder.path));
+    let mut paths = Vec::new();
+    // Counts objects with any name, as a store may list others without end.
+    let mut count = 0;
+    loop {
+        let next = tokio::time::timeout(timeout, entries.next()).await.map_err(|_| {
+            let message = format!("listing the folder: the store did not answer within {timeout:?}");
+            Error::new(ErrorKind::Io, message)
+        })?;
+        let Some(entry) = next else { break };
+        let path = entry.map_err(|e| request_error("listing the folder", &e, folder.is_bucket()))?.location;
+        count += 1;
+        if is_data_file(&path, &folder.path) {
+            paths.push(path);
         }
-        names.sort_unstable();
-        Ok(names)
-    })?;
-    // Paths are used as the store lists them, because making a path of a name would escape it.
-    Ok(names.into_iter().map(|path| location.listed(path)).collect())
+        if count > MAX_OBJECTS {
+            let message = format!("the folder has more than {MAX_OBJECTS} objects");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+/// Returns true if `path` is in `folder` itself and ends in `.arrow`.
+fn is_data_file(path: &Path, folder: &Path) -> bool {
+    let Some(mut parts) = path.prefix_match(folder) else { return false };
+    let is_arrow = parts.next().is_some_and(|name| name.as_ref().ends_with(".arrow"));
+    is_arrow && parts.next().is_none()
 }
 
 #[cfg(test)]
@@ -175,27 +222,36 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn objects_with_odd_names_are_listed_and_opened() {
-        let folder = tempfile::tempdir().unwrap();
-        let names = ["a b.arrow", "a[1].arrow", "a~b.arrow", "day=1#2.arrow", "ü.arrow"];
+    /// Writes a file of two rows.
+    fn write_rows(path: &std::path::Path) {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
         let rows = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", numbers)]).unwrap()]).unwrap();
-        names.iter().for_each(|name| write(&rows, folder.path().join(name), &WriteOptions::default()).unwrap());
-        let location = Location::parse(&format!("file://{}/", folder.path().display())).unwrap();
-        let listed = list(&location, &Options::default()).unwrap();
-        assert_eq!(listed.iter().map(|object| object.path.filename().unwrap()).collect::<Vec<_>>(), names);
-        let opened = open_folder(&location, OpenOptions::new(), &Options::default()).unwrap().unwrap();
-        assert_eq!(opened.len().unwrap(), 10);
+        write(&rows, path, &WriteOptions::default()).unwrap();
+    }
+
+    fn folder_location(folder: &std::path::Path) -> Location {
+        Location::parse(&format!("file://{}/", folder.display())).unwrap()
     }
 
     #[test]
-    fn names_beyond_all_rows_are_an_error() {
+    fn objects_with_special_characters_are_listed_and_opened() {
         let folder = tempfile::tempdir().unwrap();
-        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
-        let rows = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", numbers)]).unwrap()]).unwrap();
-        write(&rows, folder.path().join(format!("{}.arrow", u64::MAX)), &WriteOptions::default()).unwrap();
-        let location = Location::parse(&format!("file://{}/", folder.path().display())).unwrap();
+        let names = ["a b.arrow", "a[1].arrow", "a~b.arrow", "day=1#2.arrow", "ü.arrow"];
+        for name in names {
+            write_rows(&folder.path().join(name));
+        }
+        let location = folder_location(folder.path());
+        let objects = list_objects(&location, &Options::default()).unwrap();
+        assert_eq!(objects.iter().map(|object| object.path.filename().unwrap()).collect::<Vec<_>>(), names);
+        let rows = open_folder(&location, OpenOptions::new(), &Options::default()).unwrap().unwrap();
+        assert_eq!(rows.len().unwrap(), 10);
+    }
+
+    #[test]
+    fn overflowing_row_numbers_are_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        write_rows(&folder.path().join(format!("{}.arrow", u64::MAX)));
+        let location = folder_location(folder.path());
         let error = open_folder(&location, OpenOptions::new(), &Options::default()).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
         assert!(error.to_string().contains("a row that no table has"), "{error}");

@@ -1,9 +1,9 @@
 //! Pushes a table's sealed rows to a store, as objects.
 //!
-//! The store has a prefix of the rows, in objects named after their first row. The number of rows is in the footer of
-//! each object, so that the next push knows where to continue, whatever was merged or dropped here meanwhile. No object
-//! is ever replaced: if two pushes run at the same time, one creates the object, and the other continues after its
-//! rows.
+//! The store has the table's rows from some row on, without gaps, in objects that are named after their first row. The
+//! footer of each object has its number of rows, so that the next push knows where to continue even if segments were
+//! merged or dropped meanwhile. Objects are never replaced: if two pushes run at the same time, one creates an object and
+//! the other continues after its rows.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,13 +13,13 @@ use arrowwood::{
 };
 
 use crate::location::{Location, Options};
-use crate::open::{check_order, each, first_row, list, open_object, span};
+use crate::open::{check_order, first_row, list_objects, map_parallel, open_object, row_span};
 use crate::upload::{UploadOutcome, upload};
 
-/// The approximate number of bytes of rows in one object, if segments are small.
-const OBJECT: u64 = 256 << 20;
-/// How often in succession a name may be taken without new rows in the store.
-const VAIN: u32 = 3;
+/// The maximum bytes of an object that has the rows of several segments.
+const MAX_JOINED_BYTES: u64 = 256 << 20;
+/// The maximum number of consecutive attempts in which an object is in the way and the store has no new rows.
+const MAX_BLOCKED_ATTEMPTS: u32 = 3;
 
 /// The result of [`push`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,31 +33,32 @@ pub struct PushResult {
     pub bytes: u64,
     /// The number of the row after the last one in the store.
     pub end: u64,
-    /// The number of rows of the table that are not in the store: rows of the growing segment, and rows that a power
-    /// cut may remove.
+    /// The number of rows of the table that are not in the store: rows of the growing segment, and rows that are not
+    /// durable.
     pub left: u64,
 }
 
 /// The options of [`push`].
 #[derive(Clone, Debug, Default)]
 pub struct PushOptions {
-    /// Copy also the durable rows of the segment that grows.
+    /// True to copy also the durable rows of the growing segment.
     pub all: bool,
-    /// The most rows of a batch; by default those of some 480 KiB, so that a row is fetched by a small request.
+    /// The maximum rows of a batch. By default, a batch has some 480 KiB, so that a small request fetches a row.
     pub batch_rows: Option<u64>,
-    /// Go on though the table has none of the rows in the store any more, and nothing else tells that they were its
-    /// own.
+    /// True to continue even if the table has dropped all rows that are in the store, and nothing else shows that they
+    /// were pushed from it.
     pub unseen: bool,
-    /// How the store is spoken to.
+    /// Options of the requests to the store.
     pub store: Options,
 }
 
-/// Copies the rows of the table at `table` that the folder at `url` does not have, to `s3://BUCKET/PATH` or
-/// `file:///PATH`. Leaves out rows of the growing segment and rows that are not durable. Calls `progress` with the
-/// number of rows that are done, and the total.
+/// Copies rows of the table at `table` to the folder at `url`: `s3://BUCKET/PATH` or `file:///PATH`.
 ///
-/// No object is replaced. The last rows in the store must equal the table's. If the table has dropped them, it must be
-/// the table that they were pushed from, or [`PushOptions::unseen`] must be set.
+/// Continues after the last row that the folder has. Leaves out rows of the growing segment and rows that are not
+/// durable. Calls `progress` with the number of copied rows, and the total.
+///
+/// Objects are never replaced. The last rows in the store must equal the table's. If the table has dropped them, it must
+/// be the table that they were pushed from, or [`PushOptions::unseen`] must be set.
 ///
 /// # Errors
 /// `NotFound` without a table; `SchemaMismatch` if the table's schema differs from the schema in the store;
@@ -74,137 +75,162 @@ pub fn push(
         let message = "a table is pushed to s3://BUCKET/PATH or file:///PATH";
         return Err(Error::new(ErrorKind::InvalidArgument, message).at(&location.name));
     }
-    let mut pushed = PushResult::default();
-    let mut vain = 0;
+    let mut result = PushResult::default();
+    let mut blocked_attempts = 0;
     loop {
-        let before = pushed.end;
-        let Some(taken) = push_on(table, &location, options, &mut pushed, &mut progress)? else { return Ok(pushed) };
-        // Another push made this object, and the next round finds its rows.
-        vain = if pushed.end > before { 0 } else { vain + 1 };
-        if vain > VAIN {
+        let end_before = result.end;
+        let Some(object) = push_missing(table, &location, options, &mut result, &mut progress)? else {
+            return Ok(result);
+        };
+        // Another push has created this object, and the next attempt finds its rows.
+        blocked_attempts = if result.end > end_before { 0 } else { blocked_attempts + 1 };
+        if blocked_attempts > MAX_BLOCKED_ATTEMPTS {
             let message = "there is an object of this name already, without the rows that begin there; remove it, or push to \
                            another folder";
-            return Err(Error::new(ErrorKind::InvalidData, message).at(taken.name));
+            return Err(Error::new(ErrorKind::InvalidData, message).at(object.name));
         }
     }
 }
 
-/// Continues after the last row in the store, until there are no more rows. Returns the location of the object whose
-/// name was taken meanwhile, if one was.
-fn push_on(
+/// Copies the rows after the last one in the store. Returns the location of an object that another push created
+/// meanwhile, if there was one in the way.
+fn push_missing(
     table: &Path,
     location: &Location,
     options: &PushOptions,
-    pushed: &mut PushResult,
+    result: &mut PushResult,
     progress: &mut impl FnMut(u64, u64),
 ) -> Result<Option<Location>> {
-    let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(table);
-    let sealed = sealed_rows(table)?.ok_or_else(missing)?;
+    let Some(sealed) = sealed_rows(table)? else {
+        return Err(Error::new(ErrorKind::NotFound, "there is no table").at(table));
+    };
     let rows = arrowwood::open(table)?;
     let local = rows.first_row()..rows.first_row() + rows.len()?;
-    let identity = table_identity(table)?.unwrap_or_default();
-    let found = there(location, &rows, &identity, options)?;
-    let there = found.unwrap_or(local.start);
-    // A power cut may take rows that are not durable, and others get their numbers: the store would keep the old ones.
-    let durable = table_stat(table)?.map_or(local.end, |stat| stat.durable_end.min(local.end));
-    let mut ends: Vec<u64> = sealed.iter().map(|rows| rows.end).filter(|&at| at > there && at <= durable).collect();
-    let mut end = ends.last().copied().unwrap_or(there);
-    if options.all && durable > end {
-        end = durable;
-        ends.extend((end > there).then_some(end));
-    }
-    let total = pushed.rows + (end - there);
-    pushed.end = there;
-    for range in objects(&rows, there, &ends)? {
-        progress(pushed.rows, total);
-        let cut = rows.slice(range.start - local.start, range.end - range.start)?;
-        let name = location.child(&format!("{:020}.arrow", range.start));
-        let from = PushedRows { first_row: range.start, table: identity.clone() };
-        match upload(&cut, &from, &name, options.batch_rows, &options.store).map_err(|e| e.at(&name.name))? {
-            UploadOutcome::Made(bytes) => pushed.bytes += bytes,
-            UploadOutcome::Taken => return Ok(Some(name)),
+    let identity = table_identity(table)?;
+    // A table without an identity equals no other.
+    let identity = identity.as_deref().unwrap_or("");
+    let stored_end = stored_end(location, &rows, identity, options)?;
+    let start = stored_end.unwrap_or(local.start);
+    // After a power cut, other rows may get the numbers of rows that are not durable. The store would have the old ones.
+    let durable_end = table_stat(table)?.map_or(local.end, |stat| stat.durable_end.min(local.end));
+    let mut ends: Vec<u64> =
+        sealed.iter().map(|segment| segment.end).filter(|&end| end > start && end <= durable_end).collect();
+    let mut end = ends.last().copied().unwrap_or(start);
+    if options.all && durable_end > end {
+        end = durable_end;
+        if end > start {
+            ends.push(end);
         }
-        pushed.objects += 1;
-        pushed.rows += range.end - range.start;
-        pushed.end = range.end;
     }
-    if found.is_none() && pushed.objects > 0 {
-        check_first(location, local.start, &options.store)?;
+    assert!(start <= end, "rows {start} to {end} are pushed");
+    let total = result.rows + (end - start);
+    result.end = start;
+    for range in object_ranges(&rows, start, &ends)? {
+        progress(result.rows, total);
+        assert!(local.start <= range.start && range.end <= local.end, "rows {range:?} of {local:?} are pushed");
+        let object_rows = rows.slice(range.start - local.start, range.end - range.start)?;
+        let object = location.child(&format!("{:020}.arrow", range.start));
+        let origin = PushedRows { first_row: range.start, table: identity.to_owned() };
+        let outcome = upload(&object_rows, &origin, &object, options.batch_rows, &options.store);
+        match outcome.map_err(|e| e.at(&object.name))? {
+            UploadOutcome::Created(bytes) => result.bytes += bytes,
+            UploadOutcome::Exists => return Ok(Some(object)),
+        }
+        result.objects += 1;
+        result.rows += range.end - range.start;
+        result.end = range.end;
     }
-    progress(pushed.rows, total);
-    pushed.left = local.end - pushed.end;
+    if stored_end.is_none() && result.objects > 0 {
+        check_first_object(location, local.start, &options.store)?;
+    }
+    progress(result.rows, total);
+    result.left = local.end - result.end;
     Ok(None)
 }
 
-/// Checks that no other push has begun the folder with another row, as the table may have dropped its first rows
-/// between two first pushes.
-fn check_first(location: &Location, start: u64, options: &Options) -> Result<()> {
-    let objects = list(location, options).map_err(|e| e.at(&location.name))?;
-    match objects.iter().find(|object| first_row(object).is_some_and(|first| first < start)) {
-        Some(other) => {
+/// Checks that no other first push has started with an earlier row, as the table may have dropped its first rows between
+/// two first pushes.
+fn check_first_object(location: &Location, start: u64, options: &Options) -> Result<()> {
+    let objects = list_objects(location, options).map_err(|e| e.at(&location.name))?;
+    for object in &objects {
+        if first_row(object).is_some_and(|first| first < start) {
             let message = format!(
                 "another push has begun the folder with this object at the same time, and this one with row {start}: rows \
                  between them may be missing; remove all objects from {start:020}.arrow on, and push again"
             );
-            Err(Error::new(ErrorKind::InvalidData, message).at(&other.name))
+            return Err(Error::new(ErrorKind::InvalidData, message).at(&object.name));
         }
-        None => Ok(()),
     }
+    Ok(())
 }
 
-/// Returns the number of the row after the last one in the store; `None` if there are none. All rows there must be the
-/// table's.
-fn there(location: &Location, rows: &Dataset, identity: &str, options: &PushOptions) -> Result<Option<u64>> {
-    let objects = list(location, &options.store).map_err(|e| e.at(&location.name))?;
-    let opened = each(&objects, |object| {
-        let wrong = |kind, what: String| Error::new(kind, what).at(&object.name);
-        let start = first_row(object)
-            .ok_or_else(|| wrong(ErrorKind::InvalidData, "no object of a table is called so".into()))?;
-        let found = open_object(object, OpenOptions::new(), &options.store)?;
-        if found.schema().fields() != rows.schema().fields() {
-            let message =
-                "its schema is not the one of the table, which was altered or is another; push to another folder";
-            return Err(wrong(ErrorKind::SchemaMismatch, message.into()));
-        }
-        Ok((span(object, start, &found)?, found))
-    })?;
-    let spans: Vec<Range<u64>> = opened.iter().map(|(span, _)| span.clone()).collect();
-    check_order(&objects, &spans)?;
-    let Some((last, object)) = spans.last().zip(objects.last()) else { return Ok(None) };
+/// An object of the store.
+struct StoredObject {
+    location: Location,
+    rows: Dataset,
+    /// The numbers of its rows.
+    span: Range<u64>,
+}
+
+/// Opens an object, and checks that it has rows of a table with the columns of `table_rows`.
+fn open_stored(location: &Location, table_rows: &Dataset, options: &Options) -> Result<StoredObject> {
+    let Some(start) = first_row(location) else {
+        return Err(Error::new(ErrorKind::InvalidData, "no object of a table is called so").at(&location.name));
+    };
+    let rows = open_object(location, OpenOptions::new(), options)?;
+    if rows.schema().fields() != table_rows.schema().fields() {
+        let message = "its schema is not the one of the table, which was altered or is another; push to another folder";
+        return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&location.name));
+    }
+    let span = row_span(location, start, &rows)?;
+    Ok(StoredObject { location: location.clone(), rows, span })
+}
+
+/// Returns the number of the row after the last one in the store; `None` if the store has no rows.
+///
+/// # Errors
+/// `InvalidData` if the rows in the store are not the table's.
+fn stored_end(location: &Location, rows: &Dataset, identity: &str, options: &PushOptions) -> Result<Option<u64>> {
+    let locations = list_objects(location, &options.store).map_err(|e| e.at(&location.name))?;
+    let objects = map_parallel(&locations, |object| open_stored(object, rows, &options.store))?;
+    let spans: Vec<Range<u64>> = objects.iter().map(|object| object.span.clone()).collect();
+    check_order(&locations, &spans)?;
+    let Some(last) = objects.last() else { return Ok(None) };
+    let end = last.span.end;
     let local = rows.first_row()..rows.first_row() + rows.len()?;
-    if last.end < local.start || last.end > local.end {
-        let (end, Range { start, end: to }) = (last.end, local);
+    if end < local.start || end > local.end {
         let message = format!(
-            "the store has rows up to {end}, and the table those from {start} to {to}: it is another table, or has lost rows \
-             that nobody can push; push to another folder"
+            "the store has rows up to {end}, and the table those from {} to {}: it is another table, or has lost rows \
+             that nobody can push; push to another folder",
+            local.start, local.end
         );
         return Err(Error::new(ErrorKind::InvalidData, message).at(&location.name));
     }
-    // Even if the rows were pushed from this table, the end of the last object is compared, because a copy of its
-    // volume may have other rows.
-    let is_own = opened.last().and_then(|(_, found)| found.pushed_rows());
-    let is_own = is_own.is_some_and(|pushed| !identity.is_empty() && pushed.table == identity);
-    let first = if is_own { objects.len() - 1 } else { 0 };
-    let compared =
-        each(&objects[first..].iter().zip(&opened[first..]).collect::<Vec<_>>(), |(object, (span, found))| {
-            compare(rows, found, span).map_err(|e| e.at(&object.name))
-        })?;
-    if !is_own && !options.unseen && compared.iter().all(|compared| *compared == 0) {
+    let is_same_table = last.rows.pushed_rows().is_some_and(|origin| !identity.is_empty() && origin.table == identity);
+    // The last object is compared even if it was pushed from this table: a copy of the table's volume may have got other
+    // rows since.
+    let first_compared = if is_same_table { objects.len() - 1 } else { 0 };
+    let compared_rows = map_parallel(&objects[first_compared..], |object| {
+        compare_tail(rows, &object.rows, &object.span).map_err(|e| e.at(&object.location.name))
+    })?;
+    let has_compared = compared_rows.iter().any(|count| *count > 0);
+    if !is_same_table && !has_compared && !options.unseen {
         let message = "the table has dropped all rows that are there, and was moved or is another one since: nothing tells that it \
                        is the same; push to another folder, or with --unseen if you know that it is";
-        return Err(Error::new(ErrorKind::InvalidData, message).at(&object.name));
+        return Err(Error::new(ErrorKind::InvalidData, message).at(&last.location.name));
     }
-    Ok(Some(last.end))
+    Ok(Some(end))
 }
 
-/// Compares the last rows of an object, which has the rows of `span`, with the table's rows of the same numbers.
-/// Returns how many were compared.
+/// Compares the last rows of an object, which has the rows `span`, with the table's rows of the same numbers. Returns the
+/// number of compared rows.
 ///
 /// # Errors
 /// `InvalidData` if they differ.
-fn compare(rows: &Dataset, found: &Dataset, span: &Range<u64>) -> Result<u64> {
-    let (Range { start, end }, are_same) = tails_equal((found, span.start), (rows, rows.first_row()), span.end)?;
-    if are_same {
+fn compare_tail(rows: &Dataset, object_rows: &Dataset, span: &Range<u64>) -> Result<u64> {
+    let (compared, are_equal) = tails_equal((object_rows, span.start), (rows, rows.first_row()), span.end)?;
+    let Range { start, end } = compared;
+    if are_equal {
         return Ok(end - start);
     }
     let message = format!(
@@ -214,23 +240,24 @@ fn compare(rows: &Dataset, found: &Dataset, span: &Range<u64>) -> Result<u64> {
     Err(Error::new(ErrorKind::InvalidData, message))
 }
 
-/// Returns the rows of each object from row `start` on. An object has the rows of one or several segments, which end at
-/// `ends`.
-fn objects(rows: &Dataset, start: u64, ends: &[u64]) -> Result<Vec<Range<u64>>> {
-    let mut objects: Vec<Range<u64>> = Vec::new();
-    let mut bytes = 0;
-    let mut at = start;
+/// Returns the rows of each object to create, from row `start` on. An object has the rows of one or several segments,
+/// which end at `ends`.
+fn object_ranges(rows: &Dataset, start: u64, ends: &[u64]) -> Result<Vec<Range<u64>>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    let mut object_bytes = 0;
+    let mut segment_start = start;
     for &end in ends {
-        let segment = rows.slice(at - rows.first_row(), end - at)?.nbytes()?;
-        match objects.last_mut() {
-            Some(last) if bytes + segment <= OBJECT => last.end = end,
+        assert!(segment_start <= end, "segments are in order: one ends at {segment_start}, and the next at {end}");
+        let segment_bytes = rows.slice(segment_start - rows.first_row(), end - segment_start)?.nbytes()?;
+        match ranges.last_mut() {
+            Some(last) if object_bytes + segment_bytes <= MAX_JOINED_BYTES => last.end = end,
             _ => {
-                objects.push(at..end);
-                bytes = 0;
+                ranges.push(segment_start..end);
+                object_bytes = 0;
             }
         }
-        bytes += segment;
-        at = end;
+        object_bytes += segment_bytes;
+        segment_start = end;
     }
-    Ok(objects)
+    Ok(ranges)
 }

@@ -1,11 +1,14 @@
-//! Keeps sets of byte ranges.
+//! Sets of byte ranges, and the requests that fetch them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ranges of bytes, none of which touch.
+/// A set of bytes, as the ranges that they form. Ranges do not touch each other.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RangeSet(BTreeMap<usize, usize>);
+pub(crate) struct RangeSet {
+    /// The end of each range, by its start.
+    ends: BTreeMap<usize, usize>,
+}
 
 impl RangeSet {
     /// Adds a range, and joins it with ranges that it touches.
@@ -14,14 +17,14 @@ impl RangeSet {
             return;
         }
         let Range { mut start, mut end } = range;
-        while let Some((&other, &until)) = self.0.range(..=end).next_back()
-            && until >= start
+        while let Some((&other_start, &other_end)) = self.ends.range(..=end).next_back()
+            && other_end >= start
         {
-            self.0.remove(&other);
-            start = start.min(other);
-            end = end.max(until);
+            self.ends.remove(&other_start);
+            start = start.min(other_start);
+            end = end.max(other_end);
         }
-        self.0.insert(start, end);
+        self.ends.insert(start, end);
     }
 
     /// Removes a range.
@@ -29,124 +32,147 @@ impl RangeSet {
         if range.is_empty() {
             return;
         }
-        while let Some((&start, &end)) = self.0.range(..range.end).next_back()
+        while let Some((&start, &end)) = self.ends.range(..range.end).next_back()
             && end > range.start
         {
-            self.0.remove(&start);
+            self.ends.remove(&start);
             if end > range.end {
-                self.0.insert(range.end, end);
+                self.ends.insert(range.end, end);
             }
             if start < range.start {
-                self.0.insert(start, range.start);
+                self.ends.insert(start, range.start);
                 return;
             }
         }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.ends.clear();
     }
 
     /// Returns the parts of `range` that are missing, in order.
     pub(crate) fn missing(&self, range: Range<usize>) -> Vec<Range<usize>> {
-        let mut found = Vec::new();
-        let mut at = range.start;
-        let before = self.0.range(..=range.start).next_back();
-        for (&start, &end) in before.into_iter().chain(self.0.range(range.start + 1..)) {
+        let mut missing = Vec::new();
+        let mut position = range.start;
+        let before = self.ends.range(..=range.start).next_back();
+        for (&start, &end) in before.into_iter().chain(self.ends.range(range.start + 1..)) {
             if start >= range.end {
                 break;
             }
-            if start > at {
-                found.push(at..start);
+            if start > position {
+                missing.push(position..start);
             }
-            at = at.max(end);
+            position = position.max(end);
         }
-        if at < range.end {
-            found.push(at..range.end);
+        if position < range.end {
+            missing.push(position..range.end);
         }
-        found
+        missing
     }
 
     /// Returns the parts of all of `ranges` that are missing, in order and without overlap.
     pub(crate) fn missing_of(&self, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
-        let mut wanted = RangeSet::default();
-        let missing = ranges.iter().filter(|range| !range.is_empty()).flat_map(|range| self.missing(range.clone()));
-        missing.for_each(|part| wanted.insert(part));
-        wanted.iter().collect()
+        let mut missing = RangeSet::default();
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            for part in self.missing(range.clone()) {
+                missing.insert(part);
+            }
+        }
+        missing.iter().collect()
     }
 
+    /// Returns the ranges in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.0.iter().map(|(&start, &end)| start..end)
+        self.ends.iter().map(|(&start, &end)| start..end)
     }
 }
 
-/// Requests for `missing`, which is in order: ranges with less than `gap` bytes between them as one, of up to `most`
-/// bytes each; short ones of `least` bytes, where the object has as many.
-pub(crate) fn requests(missing: &[Range<usize>], size: usize) -> Vec<Range<usize>> {
-    /// A request costs as much as some 100 KiB.
-    const GAP: usize = 128 << 10;
-    const LEAST: usize = 4 << 10;
-    const MOST: usize = 8 << 20;
+/// The maximum gap between two ranges that are fetched by one request, as a request costs as much as some 100 KiB.
+const MAX_GAP: usize = 128 << 10;
+/// The minimum bytes of a request.
+const MIN_REQUEST: usize = 4 << 10;
+/// The maximum bytes of a request.
+const MAX_REQUEST: usize = 8 << 20;
+
+/// Returns the ranges to request so as to fetch `missing`, which is in order, from an object of `size` bytes. Close ranges
+/// are joined, short ones extended, and long ones cut.
+pub(crate) fn plan_requests(missing: &[Range<usize>], size: usize) -> Vec<Range<usize>> {
     let mut joined: Vec<Range<usize>> = Vec::new();
     for range in missing {
         match joined.last_mut() {
-            Some(last) if range.start <= last.end.saturating_add(GAP) => last.end = last.end.max(range.end),
+            Some(last) if range.start <= last.end.saturating_add(MAX_GAP) => last.end = last.end.max(range.end),
             _ => joined.push(range.clone()),
         }
     }
-    let longer = |range: Range<usize>| range.start..range.end.max(range.start.saturating_add(LEAST)).min(size);
-    let cut = |range: Range<usize>| {
-        let end = range.end;
-        range.step_by(MOST).map(move |start| start..end.min(start + MOST))
-    };
-    joined.into_iter().map(longer).flat_map(cut).collect()
+    let mut requests = Vec::with_capacity(joined.len());
+    for range in joined {
+        let end = range.end.max(range.start.saturating_add(MIN_REQUEST)).min(size);
+        for start in (range.start..end).step_by(MAX_REQUEST) {
+            requests.push(start..end.min(start + MAX_REQUEST));
+        }
+    }
+    requests
 }
 
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
 
-    use super::{RangeSet, requests};
+    use super::{RangeSet, plan_requests};
 
-    /// The same by a flag for each byte, over all short ranges.
+    /// A generator of random numbers that are the same in each run.
+    struct Random(u64);
+
+    impl Random {
+        /// Returns a random number below `end`.
+        fn below(&mut self, end: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) as usize % end
+        }
+
+        /// Returns a random range within the bytes of the model.
+        fn range(&mut self) -> Range<usize> {
+            let start = self.below(BYTES);
+            start..start + self.below(BYTES + 1 - start)
+        }
+    }
+
+    const BYTES: usize = 40;
+
+    /// Compares sets with a model that has a flag for each byte.
     #[test]
-    fn ranges_are_those_of_flags() {
-        let mut seed = 7u64;
-        let mut random = move |below: usize| {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (seed >> 33) as usize % below
-        };
+    fn sets_match_a_model() {
+        let mut random = Random(7);
         for _ in 0..300 {
-            let mut ranges = RangeSet::default();
-            let mut flags = [false; 40];
+            let mut set = RangeSet::default();
+            let mut flags = [false; BYTES];
             for _ in 0..20 {
-                let start = random(40);
-                let range = start..start + random(41 - start);
-                let is_added = random(3) > 0;
+                let range = random.range();
+                let is_added = random.below(3) > 0;
                 flags[range.clone()].fill(is_added);
                 if is_added {
-                    ranges.insert(range)
+                    set.insert(range)
                 } else {
-                    ranges.remove(range)
+                    set.remove(range)
                 }
-                let start = random(40);
-                let asked = start..start + random(41 - start);
-                let mut missing: Vec<usize> = ranges.missing(asked.clone()).into_iter().flatten().collect();
-                assert_eq!(missing, asked.filter(|&at| !flags[at]).collect::<Vec<_>>());
-                missing = ranges.missing_of(&[3..9, 5..12, 30..31]).into_iter().flatten().collect();
-                assert_eq!(missing, (3..12).chain(30..31).filter(|&at| !flags[at]).collect::<Vec<_>>());
-                let known: Vec<Range<usize>> = ranges.iter().collect();
-                assert!(known.windows(2).all(|pair| pair[0].end < pair[1].start), "{known:?}");
+                let range = random.range();
+                let missing: Vec<usize> = set.missing(range.clone()).into_iter().flatten().collect();
+                assert_eq!(missing, range.filter(|&byte| !flags[byte]).collect::<Vec<_>>());
+                let missing: Vec<usize> = set.missing_of(&[3..9, 5..12, 30..31]).into_iter().flatten().collect();
+                assert_eq!(missing, (3..12).chain(30..31).filter(|&byte| !flags[byte]).collect::<Vec<_>>());
+                let ranges: Vec<Range<usize>> = set.iter().collect();
+                assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start), "{ranges:?}");
             }
         }
     }
 
     #[test]
     #[expect(clippy::single_range_in_vec_init, reason = "one range is meant")]
-    fn neighbours_are_one_request_and_long_ranges_are_several() {
+    fn requests_join_close_ranges_and_cut_long_ones() {
         const K: usize = 1 << 10;
-        assert_eq!(requests(&[0..K, 9 * K..10 * K, 900 * K..901 * K], 1 << 30), [0..10 * K, 900 * K..904 * K]);
-        assert_eq!(requests(&[0..20 << 20], 20 << 20), [0..8 << 20, 8 << 20..16 << 20, 16 << 20..20 << 20]);
-        assert_eq!(requests(&[10..11], 100), [10..100]);
+        const M: usize = 1 << 20;
+        assert_eq!(plan_requests(&[0..K, 9 * K..10 * K, 900 * K..901 * K], 1 << 30), [0..10 * K, 900 * K..904 * K]);
+        assert_eq!(plan_requests(&[0..20 * M], 20 * M), [0..8 * M, 8 * M..16 * M, 16 * M..20 * M]);
+        assert_eq!(plan_requests(&[10..11], 100), [10..100]);
     }
 }

@@ -1,6 +1,6 @@
-//! Uploads rows as an object of a store, which exists whole or not at all.
+//! Uploads rows as a new object of a store, atomically.
 //!
-//! The object gets its name when its last byte has arrived, and never replaces another object.
+//! The object gets its name after its last byte has arrived, and never replaces another object.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,105 +15,106 @@ use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPay
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
-use crate::error::failed;
+use crate::error::request_error;
 use crate::location::{Location, Options};
-use crate::object::SLOWEST;
+use crate::object::MIN_BYTES_PER_SECOND;
 use crate::runtime::RequestRuntime;
 
-/// The approximate number of bytes of a batch. Small, so that a row of an object of 10 GB is fetched by less than 1
-/// MiB, including the footer.
-const BATCH: u64 = 480 << 10;
-/// The number of bytes of a part of an upload.
-const PART: usize = 8 << 20;
-/// The number of parts that are sent at the same time.
-const PARTS: usize = 4;
+/// The approximate bytes of a batch. With small batches, a row of an object of 10 GB is fetched by less than 1 MiB,
+/// including the footer.
+const BATCH_BYTES: u64 = 480 << 10;
+/// The bytes of a part of an upload.
+const PART_BYTES: usize = 8 << 20;
+/// The maximum number of parts that are sent at the same time.
+const MAX_PARTS_IN_FLIGHT: usize = 4;
+/// How long to wait for the store when a signal ends an upload.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait for the store's answer when a signal ends an upload.
-const INTERRUPTED: Duration = Duration::from_secs(5);
-
-/// An upload in parts that was neither completed nor aborted.
+/// A multipart upload that was neither completed nor aborted.
 type PendingUpload = Arc<Mutex<Option<Box<dyn MultipartUpload>>>>;
 
 /// The outcome of an upload.
 pub(crate) enum UploadOutcome {
-    /// The object was created, with this number of bytes.
-    Made(u64),
-    /// There is an object of this name, which was not changed.
-    Taken,
+    /// The object was created, with so many bytes.
+    Created(u64),
+    /// An object of this name exists, and was not changed.
+    Exists,
 }
 
-/// Creates the object `name` with `rows`, and records their origin `from` in it, unless there is such an object.
+/// Creates an object with `rows` at `location`, and records their `origin` in it, unless there is an object already.
 pub(crate) fn upload(
     rows: &Dataset,
-    from: &PushedRows,
-    name: &Location,
+    origin: &PushedRows,
+    location: &Location,
     batch_rows: Option<u64>,
     options: &Options,
 ) -> Result<UploadOutcome> {
     let count = rows.len()?.max(1);
     let bytes = rows.nbytes()?.max(1);
-    let batch = batch_rows.unwrap_or_else(|| (count.saturating_mul(BATCH) / bytes).max(1));
-    let threads = RequestRuntime::for_process()?;
-    let store = name.store(options.timeout)?;
-    let target = UploadTarget { store, name: name.clone() };
-    let (sender, receiver) = mpsc::channel(1);
-    let begun = PendingUpload::default();
-    let receive = receive(target, options.timeout, receiver, begun.clone());
+    let batch_rows = batch_rows.unwrap_or_else(|| (count.saturating_mul(BATCH_BYTES) / bytes).max(1));
+    let runtime = RequestRuntime::for_process()?;
+    let target = UploadTarget { store: location.store(options.timeout)?, location: location.clone() };
+    let (sender, parts) = mpsc::channel(1);
+    let pending = PendingUpload::default();
+    let send = send_object(target, options.timeout, parts, pending.clone());
     std::thread::scope(|scope| {
-        // Writing has a thread of its own, which waits for the sending threads. The caller's thread may belong to a
-        // runtime, and must not wait.
-        let writing = scope.spawn(|| {
-            let mut parts = PartWriter { sender: Some(sender), part: Vec::new(), bytes: 0 };
-            write_pushed(rows, &mut parts, batch, from)?;
-            // Without this call the upload is aborted.
-            parts.end().map_err(|e| Error::io("writing to the store", &e))?;
-            Ok(parts.bytes)
+        // Written on another thread, which blocks on the channel. This thread may belong to a runtime, and must not.
+        let writer = scope.spawn(|| {
+            let mut writer = PartWriter { sender, part: Vec::new(), bytes: 0 };
+            write_pushed(rows, &mut writer, batch_rows, origin)?;
+            // Without this call, as after an error, the upload is aborted.
+            writer.finish().map_err(|e| Error::io("writing to the store", &e))
         });
-        let sent = threads.wait(receive);
-        if !matches!(sent, Ok(SendOutcome::Whole)) {
+        let sent = runtime.wait(send);
+        if !matches!(sent, Ok(SendOutcome::Created)) {
             let is_interrupted = blocking::check_interrupt().is_err();
-            threads.finish(give_up(begun), if is_interrupted { INTERRUPTED } else { options.timeout });
+            let timeout = if is_interrupted { INTERRUPT_TIMEOUT } else { options.timeout };
+            runtime.wait_uninterrupted(abort(pending), timeout);
         }
-        let broken = |_| Err(Error::new(ErrorKind::Internal, "a thread that writes has ended"));
-        let written = writing.join().unwrap_or_else(broken);
-        // If the parts were not received, the cause is the error of sending them.
+        let written = match writer.join() {
+            Ok(written) => written,
+            Err(_) => Err(Error::new(ErrorKind::Internal, "a thread that writes has ended")),
+        };
+        // An error of sending comes first, as it makes writing fail, too.
         match sent? {
-            SendOutcome::Taken => Ok(UploadOutcome::Taken),
-            SendOutcome::Whole => written.map(UploadOutcome::Made),
-            SendOutcome::GivenUp => {
-                written.and(Err(Error::new(ErrorKind::Internal, "an upload was given up without a cause")))
+            SendOutcome::Exists => Ok(UploadOutcome::Exists),
+            SendOutcome::Created => written.map(UploadOutcome::Created),
+            SendOutcome::Unfinished => {
+                written?;
+                Err(Error::new(ErrorKind::Internal, "an upload was given up without a cause"))
             }
         }
     })
 }
 
-/// Sends written bytes in parts, and `None` after the last.
+/// Sends written bytes in parts of [`PART_BYTES`], and `None` after the last one.
 struct PartWriter {
-    sender: Option<mpsc::Sender<Option<Vec<u8>>>>,
+    sender: mpsc::Sender<Option<Vec<u8>>>,
     part: Vec<u8>,
     bytes: u64,
 }
 
 impl PartWriter {
     fn send(&mut self, part: Option<Vec<u8>>) -> io::Result<()> {
-        let gone = || io::Error::other("the upload was given up");
-        self.sender.as_ref().ok_or_else(gone)?.blocking_send(part).map_err(|_| gone())
+        self.sender.blocking_send(part).map_err(|_| io::Error::other("the upload was given up"))
     }
 
-    fn end(&mut self) -> io::Result<()> {
+    /// Sends the rest and the end. Returns the number of written bytes.
+    fn finish(mut self) -> io::Result<u64> {
         let last = std::mem::take(&mut self.part);
         self.send(Some(last))?;
-        self.send(None)
+        self.send(None)?;
+        Ok(self.bytes)
     }
 }
 
 impl Write for PartWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let len = bytes.len().min(PART - self.part.len());
+        let len = bytes.len().min(PART_BYTES - self.part.len());
         self.part.extend_from_slice(&bytes[..len]);
         self.bytes += len as u64;
-        if self.part.len() == PART {
-            let part = std::mem::replace(&mut self.part, Vec::with_capacity(PART));
+        if self.part.len() == PART_BYTES {
+            let part = std::mem::replace(&mut self.part, Vec::with_capacity(PART_BYTES));
             self.send(Some(part))?;
         }
         Ok(len)
@@ -124,144 +125,176 @@ impl Write for PartWriter {
     }
 }
 
-/// The outcome of sending parts.
+/// The outcome of sending the parts of an object.
 enum SendOutcome {
-    Whole,
-    /// There is an object of the name.
-    Taken,
-    /// The writing thread has failed.
-    GivenUp,
+    Created,
+    /// An object of this name exists.
+    Exists,
+    /// The writing thread has failed before it sent the end.
+    Unfinished,
 }
 
-/// Sends parts as they come, and names the object when the last was received. Otherwise the caller must abort the
-/// upload that has `begun`.
-async fn receive(
+/// Sends an object, whose `parts` arrive while they are written. If it was not created, the caller must abort the upload
+/// that is `pending`.
+async fn send_object(
     target: UploadTarget,
-    wait: Duration,
+    response_timeout: Duration,
     mut parts: mpsc::Receiver<Option<Vec<u8>>>,
-    begun: PendingUpload,
+    pending: PendingUpload,
 ) -> Result<SendOutcome> {
-    let wait = wait + Duration::from_secs(PARTS as u64 * PART as u64 / SLOWEST);
-    let late = |_| Error::new(ErrorKind::Io, format!("writing the object: the store did not answer within {wait:?}"));
-    let is_bucket = target.name.is_listed();
-    let failed = |e| failed("writing the object", &e, is_bucket);
-    let Some(Some(first)) = parts.recv().await else { return Ok(SendOutcome::GivenUp) };
-    if first.len() < PART {
+    let transfer_seconds = (MAX_PARTS_IN_FLIGHT * PART_BYTES) as u64 / MIN_BYTES_PER_SECOND;
+    let requests = TimedRequests {
+        timeout: response_timeout + Duration::from_secs(transfer_seconds),
+        is_bucket: target.location.is_bucket(),
+    };
+    let Some(Some(first)) = parts.recv().await else { return Ok(SendOutcome::Unfinished) };
+    if first.len() < PART_BYTES {
+        // The only part: wait for the end, so as not to create an object after an error.
         if parts.recv().await != Some(None) {
-            return Ok(SendOutcome::GivenUp);
+            return Ok(SendOutcome::Unfinished);
         }
-        return timeout(wait, target.put(first)).await.map_err(late)?.map_err(failed);
+        return requests.wait(target.put(first)).await;
     }
     let path = target.path();
-    let upload = timeout(wait, target.store.put_multipart(&path)).await.map_err(late)?.map_err(failed)?;
-    // The upload stays pending unless its object is created, even if a signal ends this future.
-    let mut begun = begun.lock().await;
-    let upload = begun.insert(upload);
-    let done = async {
-        let mut sending = FuturesUnordered::new();
-        let mut next = Some(Some(first));
-        while let Some(Some(part)) = next {
-            if !part.is_empty() {
-                sending.push(upload.put_part(part.into()));
-            }
-            if sending.len() >= PARTS {
-                timeout(wait, sending.next()).await.map_err(late)?.transpose().map_err(failed)?;
-            }
-            next = parts.recv().await;
-        }
-        while let Some(sent) = timeout(wait, sending.next()).await.map_err(late)? {
-            sent.map_err(failed)?;
-        }
-        if next.is_none() {
-            return Ok(SendOutcome::GivenUp);
-        }
-        timeout(wait, target.complete(&mut **upload)).await.map_err(late)?.map_err(failed)
-    };
-    let done = done.await?;
-    if matches!(done, SendOutcome::Whole) {
-        *begun = None;
+    let upload = requests.wait(target.store.put_multipart(&path)).await?;
+    // Pending until its object is created, even if a signal drops this future.
+    let mut pending = pending.lock().await;
+    let upload = pending.insert(upload);
+    if !send_parts(&mut **upload, first, &mut parts, &requests).await? {
+        return Ok(SendOutcome::Unfinished);
     }
-    Ok(done)
+    let outcome = requests.wait(target.complete(&mut **upload)).await?;
+    if matches!(outcome, SendOutcome::Created) {
+        *pending = None;
+    }
+    Ok(outcome)
 }
 
-/// Makes the store remove the parts of an upload that has failed, was aborted, or was ended by a signal.
-async fn give_up(begun: PendingUpload) {
-    if let Some(mut upload) = begun.lock().await.take() {
+/// Sends the parts of a multipart upload, several at a time. Returns false if the writing thread has failed.
+async fn send_parts(
+    upload: &mut dyn MultipartUpload,
+    first: Vec<u8>,
+    parts: &mut mpsc::Receiver<Option<Vec<u8>>>,
+    requests: &TimedRequests,
+) -> Result<bool> {
+    let mut in_flight = FuturesUnordered::new();
+    let mut next = Some(Some(first));
+    while let Some(Some(part)) = next {
+        if !part.is_empty() {
+            in_flight.push(upload.put_part(part.into()));
+        }
+        if in_flight.len() >= MAX_PARTS_IN_FLIGHT {
+            requests.wait(in_flight.select_next_some()).await?;
+        }
+        next = parts.recv().await;
+    }
+    while !in_flight.is_empty() {
+        requests.wait(in_flight.select_next_some()).await?;
+    }
+    // A closed channel has no end.
+    Ok(next.is_some())
+}
+
+/// Limits the time of requests, and converts their errors.
+struct TimedRequests {
+    timeout: Duration,
+    is_bucket: bool,
+}
+
+impl TimedRequests {
+    async fn wait<T>(&self, request: impl Future<Output = object_store::Result<T>>) -> Result<T> {
+        let Ok(response) = timeout(self.timeout, request).await else {
+            let message = format!("writing the object: the store did not answer within {:?}", self.timeout);
+            return Err(Error::new(ErrorKind::Io, message));
+        };
+        response.map_err(|e| request_error("writing the object", &e, self.is_bucket))
+    }
+}
+
+/// Makes the store remove the parts of an upload that was not completed.
+async fn abort(pending: PendingUpload) {
+    if let Some(mut upload) = pending.lock().await.take() {
         // If this fails, stores remove the parts by their own rules.
         let _ = upload.abort().await;
     }
 }
 
-/// The location of an object that is being created.
+/// The object that is being created.
 struct UploadTarget {
     store: Arc<dyn ObjectStore>,
-    name: Location,
+    location: Location,
 }
 
 impl UploadTarget {
-    /// Returns the path that the bytes are sent to. In a directory, it is a file that readers don't take for the
-    /// table's.
+    /// Returns the path that the bytes are sent to. In a directory, it is a hidden file, which readers ignore.
     fn path(&self) -> Path {
-        if self.name.is_file() {
-            self.name.beside(&format!(".{}.part", std::process::id()))
+        if self.location.is_file() {
+            self.location.hidden_sibling(&format!(".{}.part", std::process::id()))
         } else {
-            self.name.path.clone()
+            self.location.path.clone()
         }
     }
 
     async fn put(&self, bytes: Vec<u8>) -> object_store::Result<SendOutcome> {
         let payload = PutPayload::from(bytes);
-        if self.name.is_file() {
+        if self.location.is_file() {
             self.store.put(&self.path(), payload).await?;
             return self.link();
         }
-        sent(self.store.put_opts(&self.name.path, payload, PutMode::Create.into()).await)
+        create_outcome(self.store.put_opts(&self.location.path, payload, PutMode::Create.into()).await)
     }
 
     async fn complete(&self, upload: &mut dyn MultipartUpload) -> object_store::Result<SendOutcome> {
-        if self.name.is_file() {
+        if self.location.is_file() {
             upload.complete().await?;
             return self.link();
         }
-        // A store that ignores the condition of `CreateOnly` would replace it.
-        match self.store.head(&self.name.path).await {
-            Ok(_) => return Ok(SendOutcome::Taken),
+        // Checked before, as a store that ignores the condition of the request would replace the object.
+        match self.store.head(&self.location.path).await {
+            Ok(_) => return Ok(SendOutcome::Exists),
             Err(object_store::Error::NotFound { .. }) => (),
             Err(e) => return Err(e),
         }
-        sent(upload.complete().await)
+        create_outcome(upload.complete().await)
     }
 
-    /// Gives the file its name, if no other file has it.
+    /// Gives the hidden file its name, unless another file has it.
     fn link(&self) -> object_store::Result<SendOutcome> {
         let files = LocalFileSystem::new();
-        let from = files.path_to_filesystem(&self.path())?;
-        let to = files.path_to_filesystem(&self.name.path)?;
-        let linked = std::fs::hard_link(&from, &to).or_else(|e| match e.kind() {
-            // Some file systems have no links.
-            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported if !to.try_exists()? => {
-                std::fs::rename(&from, &to)
-            }
-            io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => Err(io::ErrorKind::AlreadyExists.into()),
-            _ => Err(e),
-        });
-        // The file does not exist any more if it was renamed.
-        let _ = std::fs::remove_file(&from);
+        let hidden = files.path_to_filesystem(&self.path())?;
+        let named = files.path_to_filesystem(&self.location.path)?;
+        let linked = link_or_rename(&hidden, &named);
+        // Fails if the file was renamed.
+        let _ = std::fs::remove_file(&hidden);
         match linked {
-            Ok(()) => Ok(SendOutcome::Whole),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(SendOutcome::Taken),
+            Ok(()) => Ok(SendOutcome::Created),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(SendOutcome::Exists),
             Err(e) => Err(object_store::Error::Generic { store: "file", source: Box::new(e) }),
         }
     }
 }
 
+/// Links a file to another name, or renames it on file systems without links. Never replaces a file, except that another
+/// process may create it just before the rename.
+fn link_or_rename(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
+    match std::fs::hard_link(from, to) {
+        Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
+            if to.try_exists()? {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            std::fs::rename(from, to)
+        }
+        result => result,
+    }
+}
+
 /// Returns the outcome of a request that creates an object unless there is one.
-fn sent<T>(answer: object_store::Result<T>) -> object_store::Result<SendOutcome> {
+fn create_outcome<T>(response: object_store::Result<T>) -> object_store::Result<SendOutcome> {
     use object_store::Error as Store;
-    match answer {
-        Ok(_) => Ok(SendOutcome::Whole),
+    match response {
+        Ok(_) => Ok(SendOutcome::Created),
         Err(Store::AlreadyExists { .. } | Store::Precondition { .. } | Store::NotModified { .. }) => {
-            Ok(SendOutcome::Taken)
+            Ok(SendOutcome::Exists)
         }
         Err(e) => Err(e),
     }

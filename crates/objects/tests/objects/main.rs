@@ -1,4 +1,5 @@
-//! Objects on a web server that counts, lies, stalls and breaks off, beside the same file on the disk.
+//! Tests objects on a web server that counts requests, sends wrong responses, stalls and breaks off, against the same files
+//! on disk; and tables that are pushed to a folder.
 
 mod equal;
 mod lies;

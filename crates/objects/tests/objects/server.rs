@@ -1,4 +1,4 @@
-//! A web server of one object, by ranges. It counts what it is asked for, and does not always do what it should.
+//! [`Server`]: a web server with one object, which counts its requests and responses and may misbehave.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,41 +11,41 @@ use arrowwood_objects::Options;
 
 use super::wait::{PATIENCE, within_patience};
 
-/// What the server does wrong, from its second answer on unless it says otherwise.
+/// How the server misbehaves. The first response is correct, unless a variant says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lie {
     None,
-    /// From the first answer on: the whole object, whatever was asked for.
+    /// Sends the whole object, whatever was requested. Includes the first response.
     WholeObject,
-    /// From the first answer on: this status, and nothing else.
+    /// Sends this status, and no content. Includes the first response.
     Status(u16),
-    /// From the first answer on: the object has another size.
+    /// Reports another size of the object. Includes the first response.
     Size(u64),
-    /// Another range than was asked for.
+    /// Reports another range than was requested.
     OtherRange,
-    /// Less than was promised, and the connection ends.
+    /// Sends less than the header says, and closes the connection.
     Short,
-    /// Less than was promised, in the headers as well.
+    /// Sends less than was requested, as the header says.
     ShortSaid,
-    /// More than was promised.
+    /// Sends more than was requested.
     Long,
-    /// The answer does not begin.
+    /// Never begins the response.
     Silent,
-    /// The answer does not go on.
+    /// Sends half of the response.
     Stall,
-    /// The object has become another one.
+    /// Reports that the object was replaced, if the request has a condition.
     Replaced,
-    /// The object has become another one, and the condition of the request is ignored.
+    /// Reports another version of the object, and ignores the condition of the request.
     ReplacedInSecret,
-    /// Other bytes of the same object.
+    /// Sends other bytes of the same version.
     OtherBytes,
-    /// A header that doesn't end.
+    /// Sends headers without end.
     EndlessHeader,
-    /// No tag, nor a time.
+    /// Sends neither a tag nor a time. Includes the first response.
     NoTag,
 }
 
-/// Fills a slice with the bytes at an offset.
+/// Fills a buffer with the bytes of an object from an offset on.
 pub type Content = Arc<dyn Fn(u64, &mut [u8]) + Send + Sync>;
 
 pub struct Server {
@@ -53,23 +53,45 @@ pub struct Server {
     state: Arc<State>,
 }
 
+/// The number of requests and of sent bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counts {
+    pub requests: u64,
+    pub bytes: u64,
+}
+
 struct State {
     size: u64,
     content: Content,
     lie: Mutex<Lie>,
     requests: AtomicU64,
-    sent: AtomicU64,
-    most_at_once: AtomicU64,
-    at_once: AtomicU64,
-    ended: AtomicBool,
+    sent_bytes: AtomicU64,
+    concurrent: AtomicU64,
+    max_concurrent: AtomicU64,
+    has_ended: AtomicBool,
     delay: Mutex<Duration>,
-    gathered: AtomicU64,
+    /// The number of concurrent requests before which none is answered.
+    min_concurrent: AtomicU64,
+}
+
+/// The headers of a request that the server uses.
+#[derive(Default)]
+struct Request {
+    range: Option<Range<u64>>,
+    /// The tag that the object must have.
+    if_match: Option<String>,
 }
 
 impl Server {
     pub fn of_bytes(bytes: Vec<u8>) -> Server {
         let size = bytes.len() as u64;
-        Server::new(size, Arc::new(move |at, into| into.copy_from_slice(&bytes[at as usize..at as usize + into.len()])))
+        Server::new(
+            size,
+            Arc::new(move |offset, buffer| {
+                let start = offset as usize;
+                buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
+            }),
+        )
     }
 
     pub fn new(size: u64, content: Content) -> Server {
@@ -80,21 +102,21 @@ impl Server {
             content,
             lie: Mutex::new(Lie::None),
             requests: AtomicU64::new(0),
-            sent: AtomicU64::new(0),
-            most_at_once: AtomicU64::new(0),
-            at_once: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
+            sent_bytes: AtomicU64::new(0),
+            concurrent: AtomicU64::new(0),
+            max_concurrent: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
             delay: Mutex::new(Duration::ZERO),
-            gathered: AtomicU64::new(0),
+            min_concurrent: AtomicU64::new(0),
         });
         let shared = state.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if shared.ended.load(Ordering::Relaxed) {
+                if shared.has_ended.load(Ordering::Relaxed) {
                     return;
                 }
                 let state = shared.clone();
-                // A client that goes is no error.
+                // Ends with an error if the client closes the connection, as many tests do.
                 std::thread::spawn(move || state.serve(stream));
             }
         });
@@ -111,9 +133,9 @@ impl Server {
         *self.state.lie.lock().unwrap() = lie;
     }
 
-    /// No request is answered before there were so many at a time; from then on each answer takes this long.
-    pub fn slow(&self, gathered: u64, delay: Duration) {
-        self.state.gathered.store(gathered, Ordering::Relaxed);
+    /// Answers no request before there are `min_concurrent` at a time, and from then on each after `delay`.
+    pub fn slow_down(&self, min_concurrent: u64, delay: Duration) {
+        self.state.min_concurrent.store(min_concurrent, Ordering::Relaxed);
         *self.state.delay.lock().unwrap() = delay;
     }
 
@@ -121,150 +143,196 @@ impl Server {
         format!("http://{}/data/file.arrow", self.address)
     }
 
-    /// Requests and bytes since the last call.
-    pub fn counted(&self) -> (u64, u64) {
-        (self.state.requests.swap(0, Ordering::Relaxed), self.state.sent.swap(0, Ordering::Relaxed))
+    /// Returns the counts since the last call.
+    pub fn take_counts(&self) -> Counts {
+        Counts {
+            requests: self.state.requests.swap(0, Ordering::Relaxed),
+            bytes: self.state.sent_bytes.swap(0, Ordering::Relaxed),
+        }
     }
 
-    pub fn most_at_once(&self) -> u64 {
-        self.state.most_at_once.load(Ordering::Relaxed)
+    pub fn max_concurrent(&self) -> u64 {
+        self.state.max_concurrent.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.state.ended.store(true, Ordering::Relaxed);
+        self.state.has_ended.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for connections.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// Options for a server that answers, however busy the machine is; bytes that were not fetched are no zeros.
+/// Returns options with enough time for a busy machine. Bytes that were not fetched are not zero, so that tests notice if
+/// they are used.
 pub fn options() -> Options {
     Options { timeout: PATIENCE, poison: Some(0xa5), ..Options::default() }
 }
 
-/// Options for one that does not.
+/// Returns options for a server that does not answer.
 pub fn impatient() -> Options {
     Options { timeout: Duration::from_millis(700), ..options() }
 }
 
-/// Says nothing more, and waits until the client has gone.
-fn until_it_goes(mut client: &TcpStream) -> io::Result<bool> {
+/// Sends nothing more, and waits until the client closes the connection.
+fn wait_for_close(mut client: &TcpStream) -> io::Result<bool> {
     client.set_read_timeout(Some(PATIENCE))?;
     io::copy(&mut client, &mut io::sink()).map(|_| false)
 }
 
+fn half(range: &Range<u64>) -> Range<u64> {
+    range.start..range.start + (range.end - range.start) / 2
+}
+
 impl State {
+    /// Answers the requests of a connection.
     fn serve(&self, stream: TcpStream) -> io::Result<()> {
         let mut input = BufReader::new(stream.try_clone()?);
-        loop {
-            let mut range = None;
-            let mut condition = None;
-            loop {
-                let mut line = String::new();
-                if input.read_line(&mut line)? == 0 {
-                    return Ok(());
-                }
-                let line = line.trim_end().to_ascii_lowercase();
-                if let Some(asked) = line.strip_prefix("range: bytes=") {
-                    range = Some(self.range(asked));
-                }
-                if let Some(tag) = line.strip_prefix("if-match: ") {
-                    condition = Some(tag.to_owned());
-                }
-                if line.is_empty() {
-                    break;
-                }
-            }
-            let now = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
-            self.most_at_once.fetch_max(now, Ordering::Relaxed);
-            let is_enough = || self.most_at_once.load(Ordering::Relaxed) >= self.gathered.load(Ordering::Relaxed);
-            // Whoever sends too few finds that out by `most_at_once`.
-            within_patience(|| is_enough().then_some(()));
-            // No wait, but the server's slowness.
+        while let Some(request) = self.read_request(&mut input)? {
+            let concurrent = self.concurrent.fetch_add(1, Ordering::Relaxed) + 1;
+            self.max_concurrent.fetch_max(concurrent, Ordering::Relaxed);
+            // Tests check `max_concurrent`, so that it does not matter here if this wait fails.
+            within_patience(|| self.has_enough_requests().then_some(()));
+            // Simulates a slow server.
             std::thread::sleep(*self.delay.lock().unwrap());
-            let answered = self.answer(&stream, range, condition);
-            self.at_once.fetch_sub(1, Ordering::Relaxed);
-            if !answered? {
-                return Ok(());
+            let keeps_open = self.respond(&stream, request);
+            self.concurrent.fetch_sub(1, Ordering::Relaxed);
+            if !keeps_open? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_enough_requests(&self) -> bool {
+        self.max_concurrent.load(Ordering::Relaxed) >= self.min_concurrent.load(Ordering::Relaxed)
+    }
+
+    /// Reads the headers of a request. Returns `None` if the client has closed the connection.
+    fn read_request(&self, input: &mut impl BufRead) -> io::Result<Option<Request>> {
+        let mut request = Request::default();
+        loop {
+            let mut line = String::new();
+            if input.read_line(&mut line)? == 0 {
+                return Ok(None);
+            }
+            let line = line.trim_end().to_ascii_lowercase();
+            if let Some(range) = line.strip_prefix("range: bytes=") {
+                request.range = Some(self.parse_range(range));
+            }
+            if let Some(tag) = line.strip_prefix("if-match: ") {
+                request.if_match = Some(tag.to_owned());
+            }
+            if line.is_empty() {
+                return Ok(Some(request));
             }
         }
     }
 
-    fn range(&self, asked: &str) -> Range<u64> {
-        match asked.split_once('-').unwrap() {
-            ("", last) => self.size.saturating_sub(last.parse().unwrap())..self.size,
+    fn parse_range(&self, text: &str) -> Range<u64> {
+        match text.split_once('-').unwrap() {
+            ("", suffix) => self.size.saturating_sub(suffix.parse().unwrap())..self.size,
             (first, last) => first.parse().unwrap()..(last.parse::<u64>().unwrap() + 1).min(self.size),
         }
     }
 
-    /// Whether the connection goes on.
-    fn answer(&self, mut out: &TcpStream, range: Option<Range<u64>>, condition: Option<String>) -> io::Result<bool> {
+    /// Sends a response. Returns true if the connection stays open.
+    fn respond(&self, mut output: &TcpStream, request: Request) -> io::Result<bool> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let lie = *self.lie.lock().unwrap();
-        let begins = matches!(lie, Lie::WholeObject | Lie::Status(_) | Lie::Size(_) | Lie::NoTag);
-        let lie = if number == 0 && !begins { Lie::None } else { lie };
+        let mut lie = *self.lie.lock().unwrap();
+        let includes_first = matches!(lie, Lie::WholeObject | Lie::Status(_) | Lie::Size(_) | Lie::NoTag);
+        if number == 0 && !includes_first {
+            lie = Lie::None;
+        }
         let tag = if matches!(lie, Lie::Replaced | Lie::ReplacedInSecret) { "\"two\"" } else { "\"one\"" };
-        let tags = if lie == Lie::NoTag { String::new() } else { format!("ETag: {tag}\r\n") };
-        let is_other = condition.is_some_and(|condition| condition != tag) && lie != Lie::ReplacedInSecret;
-        let refused = match lie {
+        let is_other_version = request.if_match.is_some_and(|expected| expected != tag);
+        let error_status = match lie {
             Lie::Status(status) => Some(status),
             _ if self.size == 0 => Some(416),
-            _ if is_other => Some(412),
+            _ if is_other_version && lie != Lie::ReplacedInSecret => Some(412),
             _ => None,
         };
-        if let Some(status) = refused {
-            write!(out, "HTTP/1.1 {status} No\r\nContent-Length: 4\r\n\r\nsigh")?;
+        if let Some(status) = error_status {
+            write!(output, "HTTP/1.1 {status} No\r\nContent-Length: 4\r\n\r\nsigh")?;
             return Ok(true);
         }
         match lie {
-            Lie::Silent => return until_it_goes(out),
+            Lie::Silent => return wait_for_close(output),
             Lie::EndlessHeader => {
-                write!(out, "HTTP/1.1 206 Yes\r\n")?;
+                write!(output, "HTTP/1.1 206 Yes\r\n")?;
                 for _ in 0..1 << 24 {
-                    write!(out, "X-{0}: {0}\r\n", "a".repeat(4000))?;
+                    write!(output, "X-{0}: {0}\r\n", "a".repeat(4000))?;
                 }
                 return Ok(false);
             }
             _ => (),
         }
-        let Some(asked) = range.filter(|_| lie != Lie::WholeObject) else {
-            write!(out, "HTTP/1.1 200 Yes\r\n{tags}Content-Length: {}\r\n\r\n", self.size)?;
-            return self.send(out, 0..self.size).map(|()| true);
-        };
-        let said = if lie == Lie::OtherRange { asked.start + 1..asked.end + 1 } else { asked.clone() };
-        let size = if let Lie::Size(size) = lie { size } else { self.size };
-        let said = if let Lie::Size(size) = lie { size - (asked.end - asked.start)..size } else { said };
-        let len = match lie {
-            Lie::ShortSaid => (asked.end - asked.start) / 2,
-            Lie::Long => asked.end - asked.start + (1 << 20),
-            _ => asked.end - asked.start,
-        };
-        write!(out, "HTTP/1.1 206 Yes\r\n{tags}Content-Length: {len}\r\n")?;
-        write!(out, "Content-Range: bytes {}-{}/{size}\r\n\r\n", said.start, said.end - 1)?;
-        let half = asked.start..asked.start + (asked.end - asked.start) / 2;
-        match lie {
-            Lie::Short | Lie::ShortSaid => self.send(out, half).map(|()| lie == Lie::ShortSaid),
-            Lie::Stall => {
-                self.send(out, half)?;
-                until_it_goes(out)
+        let tag_header = if lie == Lie::NoTag { String::new() } else { format!("ETag: {tag}\r\n") };
+        match request.range {
+            Some(range) if lie != Lie::WholeObject => self.send_range(output, range, &tag_header, lie),
+            _ => {
+                write!(output, "HTTP/1.1 200 Yes\r\n{tag_header}Content-Length: {}\r\n\r\n", self.size)?;
+                self.send(output, 0..self.size)?;
+                Ok(true)
             }
-            Lie::Long => {
-                self.send(out, asked)?;
-                out.write_all(&vec![7; 1 << 20]).map(|()| true)
-            }
-            Lie::OtherBytes => out.write_all(&vec![0xff; len as usize]).map(|()| true),
-            _ => self.send(out, asked).map(|()| true),
         }
     }
 
-    fn send(&self, mut out: &TcpStream, range: Range<u64>) -> io::Result<()> {
-        let mut piece = vec![0; 64 << 10];
-        for at in range.clone().step_by(piece.len()) {
-            let piece = &mut piece[..(range.end - at).min(64 << 10) as usize];
-            (self.content)(at, piece);
-            out.write_all(piece)?;
-            self.sent.fetch_add(piece.len() as u64, Ordering::Relaxed);
+    /// Sends the response to a request for a range. Returns true if the connection stays open.
+    fn send_range(&self, mut output: &TcpStream, range: Range<u64>, tag_header: &str, lie: Lie) -> io::Result<bool> {
+        const SURPLUS: usize = 1 << 20;
+        let requested = range.end - range.start;
+        let (reported, reported_size) = match lie {
+            Lie::OtherRange => (range.start + 1..range.end + 1, self.size),
+            Lie::Size(size) => (size - requested..size, size),
+            _ => (range.clone(), self.size),
+        };
+        let len = match lie {
+            Lie::ShortSaid => requested / 2,
+            Lie::Long => requested + SURPLUS as u64,
+            _ => requested,
+        };
+        write!(output, "HTTP/1.1 206 Yes\r\n{tag_header}Content-Length: {len}\r\n")?;
+        write!(output, "Content-Range: bytes {}-{}/{reported_size}\r\n\r\n", reported.start, reported.end - 1)?;
+        match lie {
+            Lie::Short => {
+                self.send(output, half(&range))?;
+                Ok(false)
+            }
+            Lie::ShortSaid => {
+                self.send(output, half(&range))?;
+                Ok(true)
+            }
+            Lie::Stall => {
+                self.send(output, half(&range))?;
+                wait_for_close(output)
+            }
+            Lie::Long => {
+                self.send(output, range)?;
+                output.write_all(&vec![7; SURPLUS])?;
+                Ok(true)
+            }
+            Lie::OtherBytes => {
+                output.write_all(&vec![0xff; len as usize])?;
+                Ok(true)
+            }
+            _ => {
+                self.send(output, range)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Sends bytes of the object, and counts them.
+    fn send(&self, mut output: &TcpStream, range: Range<u64>) -> io::Result<()> {
+        let mut buffer = vec![0; 64 << 10];
+        for offset in range.clone().step_by(buffer.len()) {
+            let len = (range.end - offset).min(buffer.len() as u64) as usize;
+            let chunk = &mut buffer[..len];
+            (self.content)(offset, chunk);
+            output.write_all(chunk)?;
+            self.sent_bytes.fetch_add(len as u64, Ordering::Relaxed);
         }
         Ok(())
     }
