@@ -41,7 +41,7 @@ fn wait_until(what: &str, is_true: impl Fn() -> bool) {
 
 /// Reads the status of a process; empty if there is no such process.
 fn read_status(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_else(|_| String::new())
+    fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default()
 }
 
 /// Returns the running child processes of `parent`.
