@@ -32,15 +32,15 @@ const BATCH_ROWS: i64 = 1 << 16;
 const RUNS: usize = 5;
 
 fn tick_rows(start: i64, rows: i64) -> Outcome<RecordBatch> {
-    let each = || start..start + rows;
+    let numbers = start..start + rows;
     let symbols: Vec<String> = (0..1_000).map(|n| format!("S{n:03}")).collect();
-    let keys = Int32Array::from_iter_values(each().map(|n| (n * 7_919 % 1_000) as i32));
+    let keys = Int32Array::from_iter_values(numbers.clone().map(|n| (n * 7_919 % 1_000) as i32));
     let symbols = DictionaryArray::<Int32Type>::try_new(keys, Arc::new(StringArray::from(symbols)))?;
     Ok(RecordBatch::try_from_iter([
         ("symbol", Arc::new(symbols) as ArrayRef),
         // Multiples of a half, so that sums are exact in any order.
-        ("price", Arc::new(Float64Array::from_iter_values(each().map(|n| (n * 31 % 60_000) as f64 / 2.0)))),
-        ("size", Arc::new(Int64Array::from_iter_values(each().map(|n| n % 700)))),
+        ("price", Arc::new(Float64Array::from_iter_values(numbers.clone().map(|n| (n * 31 % 60_000) as f64 / 2.0)))),
+        ("size", Arc::new(Int64Array::from_iter_values(numbers.clone().map(|n| n % 700)))),
     ])?)
 }
 

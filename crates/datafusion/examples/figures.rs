@@ -25,14 +25,14 @@ const SYMBOLS: [&str; 5] = ["AAPL", "AMZN", "GOOG", "IBM", "MSFT"];
 const BATCH_ROWS: i64 = 1 << 16;
 
 fn tick_rows(start: i64, rows: i64) -> Outcome<RecordBatch> {
-    let each = || start..start + rows;
-    let keys = Int8Array::from_iter_values(each().map(|n| (n * 7919 % 5) as i8));
+    let numbers = start..start + rows;
+    let keys = Int8Array::from_iter_values(numbers.clone().map(|n| (n * 7919 % 5) as i8));
     let symbols = DictionaryArray::<Int8Type>::try_new(keys, Arc::new(StringArray::from(SYMBOLS.to_vec())))?;
     // Prices are multiples of a half, so that sums are exact in any order.
     Ok(RecordBatch::try_from_iter([
-        ("ts", Arc::new(Int64Array::from_iter_values(each())) as ArrayRef),
+        ("ts", Arc::new(Int64Array::from_iter_values(numbers.clone())) as ArrayRef),
         ("symbol", Arc::new(symbols)),
-        ("price", Arc::new(Float64Array::from_iter_values(each().map(|n| (n * 31 % 1_200) as f64 / 2.0)))),
+        ("price", Arc::new(Float64Array::from_iter_values(numbers.clone().map(|n| (n * 31 % 1_200) as f64 / 2.0)))),
     ])?)
 }
 
@@ -247,16 +247,16 @@ mod hits {
     }
 
     fn hit_rows(start: i64, rows: i64) -> Outcome<RecordBatch> {
-        let each = || start..start + rows;
-        let widths = each().map(|n| 320 + (mixed(n ^ 29) % 16) as i16 * 100);
+        let numbers = start..start + rows;
+        let widths = numbers.clone().map(|n| 320 + (mixed(n ^ 29) % 16) as i16 * 100);
         Ok(RecordBatch::try_from_iter([
-            ("time", Arc::new(TimestampMicrosecondArray::from_iter_values(each().map(time))) as ArrayRef),
-            ("counter", Arc::new(Int32Array::from_iter_values(each().map(|n| skewed(n ^ 3, 6_000) as i32)))),
-            ("region", Arc::new(Int32Array::from_iter_values(each().map(|n| skewed(n ^ 5, 5_000) as i32)))),
-            ("visitor", Arc::new(Int64Array::from_iter_values(each().map(visitor)))),
-            ("url", Arc::new(StringArray::from_iter_values(each().map(url)))),
-            ("phrase", Arc::new(StringArray::from_iter_values(each().map(phrase)))),
-            ("adv", Arc::new(Int16Array::from_iter_values(each().map(campaign)))),
+            ("time", Arc::new(TimestampMicrosecondArray::from_iter_values(numbers.clone().map(time))) as ArrayRef),
+            ("counter", Arc::new(Int32Array::from_iter_values(numbers.clone().map(|n| skewed(n ^ 3, 6_000) as i32)))),
+            ("region", Arc::new(Int32Array::from_iter_values(numbers.clone().map(|n| skewed(n ^ 5, 5_000) as i32)))),
+            ("visitor", Arc::new(Int64Array::from_iter_values(numbers.clone().map(visitor)))),
+            ("url", Arc::new(StringArray::from_iter_values(numbers.clone().map(url)))),
+            ("phrase", Arc::new(StringArray::from_iter_values(numbers.clone().map(phrase)))),
+            ("adv", Arc::new(Int16Array::from_iter_values(numbers.clone().map(campaign)))),
             ("width", Arc::new(Int16Array::from_iter_values(widths))),
         ])?)
     }

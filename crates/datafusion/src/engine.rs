@@ -145,7 +145,7 @@ impl QueryEngine {
 
 impl Drop for QueryEngine {
     fn drop(&mut self) {
-        // In the background, so as not to wait for abandoned queries.
+        // Does not wait for abandoned queries.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -1,4 +1,4 @@
-//! The codec of a session, which conditions are sent by. The only unsafe code of this library.
+//! Extracts the codec of a DataFusion session, which encodes conditions. Contains the only unsafe code of this library.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -9,23 +9,23 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// What DataFusion calls a capsule that contains a codec.
-const NAME: &CStr = c"datafusion_logical_extension_codec";
+/// The name of a capsule that contains a codec.
+const CAPSULE_NAME: &CStr = c"datafusion_logical_extension_codec";
 
-/// Returns the codec that `session` is, or that it gives.
+/// Returns the codec of `session`, which is a session or the capsule of a codec.
 ///
 /// # Errors
-/// `TypeError` if it is not a capsule and gives none, `ValueError` for a capsule of another name.
+/// `TypeError` if it is neither, `ValueError` for a capsule of another name.
 pub fn from_session(session: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtensionCodec> {
-    let given = session.getattr_opt(intern!(session.py(), "__datafusion_logical_extension_codec__"))?;
-    let capsule = match given {
+    let method = session.getattr_opt(intern!(session.py(), "__datafusion_logical_extension_codec__"))?;
+    let capsule = match method {
         Some(method) => method.call0()?,
         None => session.clone(),
     };
     let capsule = capsule.cast::<PyCapsule>()?;
-    let codec: NonNull<FFI_LogicalExtensionCodec> = capsule.pointer_checked(Some(NAME))?.cast();
-    // SAFETY: a capsule of this name contains a codec of DataFusion's stable interface, by its convention; `arrowwood` has compared
-    // the major versions, within which its layout is fixed. The capsule keeps the codec alive while it is cloned, and the interpreter
-    // is held, so nobody changes it.
+    let codec: NonNull<FFI_LogicalExtensionCodec> = capsule.pointer_checked(Some(CAPSULE_NAME))?.cast();
+    // SAFETY: by convention, a capsule of this name contains a codec of DataFusion's stable interface, whose layout is
+    // fixed within a major version; `arrowwood` has compared the versions. The capsule keeps the codec alive while it is
+    // cloned, and no other thread changes it, as this one holds the interpreter lock.
     Ok(unsafe { codec.as_ref() }.clone())
 }

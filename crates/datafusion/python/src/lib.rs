@@ -1,7 +1,8 @@
-//! Datasets of the Python package `arrowwood` as tables of DataFusion's: `context.register_table("ticks", aw.open("ticks"))`.
+//! Makes datasets of the Python package `arrowwood` tables of the Python package `datafusion`:
+//! `context.register_table("ticks", aw.open("ticks"))`.
 //!
-//! Two libraries meet here that were built apart, and neither can use the other's Rust objects. A dataset comes as its places, which
-//! are opened anew; a table goes out by DataFusion's stable interface, in a capsule.
+//! The two packages are built separately, so that neither can use the other's Rust objects. A dataset is passed as the
+//! parts of its files, which are opened again here. A table is returned in a capsule, with DataFusion's stable interface.
 #![deny(unsafe_code)]
 
 mod codec;
@@ -17,33 +18,34 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// A place as Python has it: path, first row, number of rows, columns, and those of the partition.
-type PlaceParts = (PathBuf, u64, u64, Vec<usize>, Vec<PartitionColumn>);
-/// Name and type of a partition's column, and its value as text.
+/// Rows of a file as Python passes them: path, first row, number of rows, columns, and the partition's columns.
+type FileSliceTuple = (PathBuf, u64, u64, Vec<usize>, Vec<PartitionColumn>);
+/// The name and the type of a partition's column, and its value as text.
 type PartitionColumn = (String, String, Option<String>);
 /// The arguments of `aw.open`: validate, copy, strict, partial.
 type OpenArguments = (String, bool, bool, bool);
 
-/// Returns the capsule of a table that has the rows at `places`, opened as `how` says. Its columns are called `names`, if they were
-/// renamed. `session` is the session, or its codec, for which DataFusion asks.
+/// Returns the capsule of a table with the rows at `places`, opened with the options `how`. The columns are renamed to
+/// `names`, if there are any. `session` is the session that the table is for, or its codec.
 #[pyfunction]
 #[pyo3(signature = (session, places, how, names = None))]
 fn table_provider<'py>(
     session: &Bound<'py, PyAny>,
-    places: Vec<PlaceParts>,
+    places: Vec<FileSliceTuple>,
     how: OpenArguments,
     names: Option<Vec<String>>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let py = session.py();
-    let open = open_of(how)?;
-    let table = py.detach(|| table_of(open, places, names)).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    let options = open_options(how)?;
+    let table = py.detach(|| open_table(options, places, names)).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
     let codec = codec::from_session(session)?;
-    // Batches are read by whoever asks for them; no runtime is needed.
+    // Without a runtime, as batches are read on the thread that polls them.
     let provider = FFI_TableProvider::new_with_ffi_codec(Arc::new(table), true, None, codec);
     PyCapsule::new_with_value(py, provider, c"datafusion_table_provider")
 }
 
-fn open_of((validate, copy, strict, partial): OpenArguments) -> PyResult<OpenOptions> {
+/// Converts the arguments of `aw.open` to options.
+fn open_options((validate, copy, strict, partial): OpenArguments) -> PyResult<OpenOptions> {
     let validate = match validate.as_str() {
         "lazy" => Validation::Lazy,
         "full" => Validation::Full,
@@ -52,11 +54,15 @@ fn open_of((validate, copy, strict, partial): OpenArguments) -> PyResult<OpenOpt
     Ok(OpenOptions::new().validate(validate).copy(copy).strict(strict).partial(partial))
 }
 
-/// The table of the rows at `places`, and of no later ones: a session that belongs to another library doesn't say which mentions of
-/// a table are of one query, so these can't agree on a newer commit.
-fn table_of(open: OpenOptions, places: Vec<PlaceParts>, names: Option<Vec<String>>) -> arrowwood::Result<Table> {
-    let places = places.into_iter().map(place_of).collect::<arrowwood::Result<Vec<_>>>()?;
-    let rows: Dataset = open.file_slices(&places)?;
+/// Opens a table of the rows at `places`, which ignores later commits: through the stable interface, mentions of a table in
+/// one query could not agree on a newer commit.
+fn open_table(
+    options: OpenOptions,
+    places: Vec<FileSliceTuple>,
+    names: Option<Vec<String>>,
+) -> arrowwood::Result<Table> {
+    let slices = places.into_iter().map(file_slice).collect::<arrowwood::Result<Vec<_>>>()?;
+    let rows: Dataset = options.file_slices(&slices)?;
     let rows = match names {
         Some(names) => rows.with_names(&names)?,
         None => rows,
@@ -64,15 +70,15 @@ fn table_of(open: OpenOptions, places: Vec<PlaceParts>, names: Option<Vec<String
     Ok(Table::new(rows)?.fixed())
 }
 
-fn place_of((path, start, rows, columns, partition): PlaceParts) -> arrowwood::Result<FileSlice> {
-    let column = |(name, data_type, text): PartitionColumn| {
-        Ok((FieldRef::new(Field::new(name, parse_type(&data_type)?, true)), text))
-    };
-    let partition = partition.into_iter().map(column).collect::<arrowwood::Result<_>>()?;
+fn file_slice((path, start, rows, columns, partition_columns): FileSliceTuple) -> arrowwood::Result<FileSlice> {
+    let mut partition = Vec::with_capacity(partition_columns.len());
+    for (name, data_type, text) in partition_columns {
+        partition.push((FieldRef::new(Field::new(name, parse_type(&data_type)?, true)), text));
+    }
     Ok(FileSlice { path, start, rows, columns, partition })
 }
 
-/// The major version of DataFusion whose sessions take the capsules.
+/// The major version of DataFusion whose sessions accept the capsules.
 const DATAFUSION_VERSION: u64 = 55;
 
 #[pymodule]

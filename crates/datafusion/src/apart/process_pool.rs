@@ -39,7 +39,7 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Only the end of standard error is retained. Without a backtrace, it is the message of a panic.
         command.env("RUST_BACKTRACE", "0");
-        // In its own process group, so that signals of a terminal reach only the server, which shuts down in order.
+        // A separate process group, so that signals of a terminal reach only the server, which shuts down in order.
         let mut child = command.process_group(0).spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(input), Some(output), Some(stderr_pipe)) = pipes else {

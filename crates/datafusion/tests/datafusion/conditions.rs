@@ -50,29 +50,45 @@ fn is_valid(n: i64, every: i64) -> bool {
 
 /// Returns rows of many types, sorted by `ts` and numbered by `id`.
 fn sample_rows(start: i64, rows: i64) -> RecordBatch {
-    let each = || start..start + rows;
-    let decimals = each().map(|n| is_valid(n, 5).then_some(i128::from(n % 1000) - 500));
+    let numbers = start..start + rows;
+    let decimals = numbers.clone().map(|n| is_valid(n, 5).then_some(i128::from(n % 1000) - 500));
     let columns: Vec<(&str, ArrayRef)> = vec![
         (
             "ts",
-            Arc::new(TimestampMicrosecondArray::from_iter_values(each().map(|n| n / 3)).with_timezone("Europe/Paris")),
+            Arc::new(
+                TimestampMicrosecondArray::from_iter_values(numbers.clone().map(|n| n / 3))
+                    .with_timezone("Europe/Paris"),
+            ),
         ),
-        ("n", Arc::new(Int32Array::from_iter(each().map(|n| is_valid(n, 4).then_some((n % 97) as i32 - 40))))),
-        ("u", Arc::new(UInt64Array::from_iter_values(each().map(|n| if n % 50 == 0 { u64::MAX } else { n as u64 })))),
-        ("x", Arc::new(Float64Array::from_iter(each().map(|n| is_valid(n, 13).then(|| float(n)))))),
-        ("y", Arc::new(Float32Array::from_iter(each().map(|n| is_valid(n, 17).then(|| float(n + 5) as f32))))),
-        ("flag", Arc::new(BooleanArray::from_iter(each().map(|n| is_valid(n, 3).then_some(n % 2 == 0))))),
-        ("text", Arc::new(StringArray::from_iter(each().map(|n| is_valid(n, 6).then(|| word(n)))))),
-        ("seen", Arc::new(StringViewArray::from_iter(each().map(|n| is_valid(n, 7).then(|| word(n + 1)))))),
+        ("n", Arc::new(Int32Array::from_iter(numbers.clone().map(|n| is_valid(n, 4).then_some((n % 97) as i32 - 40))))),
+        (
+            "u",
+            Arc::new(UInt64Array::from_iter_values(
+                numbers.clone().map(|n| if n % 50 == 0 { u64::MAX } else { n as u64 }),
+            )),
+        ),
+        ("x", Arc::new(Float64Array::from_iter(numbers.clone().map(|n| is_valid(n, 13).then(|| float(n)))))),
+        ("y", Arc::new(Float32Array::from_iter(numbers.clone().map(|n| is_valid(n, 17).then(|| float(n + 5) as f32))))),
+        ("flag", Arc::new(BooleanArray::from_iter(numbers.clone().map(|n| is_valid(n, 3).then_some(n % 2 == 0))))),
+        ("text", Arc::new(StringArray::from_iter(numbers.clone().map(|n| is_valid(n, 6).then(|| word(n)))))),
+        ("seen", Arc::new(StringViewArray::from_iter(numbers.clone().map(|n| is_valid(n, 7).then(|| word(n + 1)))))),
         (
             "key",
-            Arc::new(each().map(|n| is_valid(n, 8).then(|| word(n / 100))).collect::<DictionaryArray<Int32Type>>()),
+            Arc::new(
+                numbers.clone().map(|n| is_valid(n, 8).then(|| word(n / 100))).collect::<DictionaryArray<Int32Type>>(),
+            ),
         ),
-        ("day", Arc::new(Date32Array::from_iter(each().map(|n| is_valid(n, 9).then_some((n / 50) as i32))))),
+        ("day", Arc::new(Date32Array::from_iter(numbers.clone().map(|n| is_valid(n, 9).then_some((n / 50) as i32))))),
         ("price", Arc::new(Decimal128Array::from_iter(decimals).with_precision_and_scale(15, 2).unwrap())),
-        ("wall", Arc::new(TimestampMillisecondArray::from_iter(each().map(|n| is_valid(n, 4).then_some(n * 1000))))),
-        ("bytes", Arc::new(BinaryArray::from_iter(each().map(|n| is_valid(n, 5).then(|| word(n + 2).as_bytes()))))),
-        ("id", Arc::new(Int64Array::from_iter_values(each()))),
+        (
+            "wall",
+            Arc::new(TimestampMillisecondArray::from_iter(numbers.clone().map(|n| is_valid(n, 4).then_some(n * 1000)))),
+        ),
+        (
+            "bytes",
+            Arc::new(BinaryArray::from_iter(numbers.clone().map(|n| is_valid(n, 5).then(|| word(n + 2).as_bytes())))),
+        ),
+        ("id", Arc::new(Int64Array::from_iter_values(numbers.clone()))),
     ];
     let nullable = columns.into_iter().map(|(name, array)| (name, array, name != "ts" && name != "id"));
     RecordBatch::try_from_iter_with_nullable(nullable).unwrap()

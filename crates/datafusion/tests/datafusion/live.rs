@@ -18,11 +18,11 @@ const COMMIT_ROWS: i64 = 1000;
 
 /// Returns the rows of one commit: consecutive numbers from `start` on.
 fn commit_rows(start: i64) -> RecordBatch {
-    let each = || start..start + COMMIT_ROWS;
+    let numbers = start..start + COMMIT_ROWS;
     RecordBatch::try_from_iter([
-        ("n", Arc::new(Int64Array::from_iter_values(each())) as ArrayRef),
-        ("half", Arc::new(Float64Array::from_iter_values(each().map(|n| n as f64 / 2.0)))),
-        ("text", Arc::new(StringArray::from_iter_values(each().map(|n| n.to_string())))),
+        ("n", Arc::new(Int64Array::from_iter_values(numbers.clone())) as ArrayRef),
+        ("half", Arc::new(Float64Array::from_iter_values(numbers.clone().map(|n| n as f64 / 2.0)))),
+        ("text", Arc::new(StringArray::from_iter_values(numbers.clone().map(|n| n.to_string())))),
     ])
     .unwrap()
 }

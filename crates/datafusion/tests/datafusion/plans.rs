@@ -16,12 +16,12 @@ use futures::StreamExt;
 use crate::support::*;
 
 fn tick_rows(start: i64, rows: i64) -> RecordBatch {
-    let each = || start..start + rows;
-    let symbols = each().map(|n| Some(["AAPL", "IBM", "MSFT"][(n % 3) as usize]));
+    let numbers = start..start + rows;
+    let symbols = numbers.clone().map(|n| Some(["AAPL", "IBM", "MSFT"][(n % 3) as usize]));
     RecordBatch::try_from_iter([
-        ("ts", Arc::new(Int64Array::from_iter_values(each())) as ArrayRef),
+        ("ts", Arc::new(Int64Array::from_iter_values(numbers.clone())) as ArrayRef),
         ("symbol", Arc::new(StringArray::from_iter(symbols))),
-        ("price", Arc::new(Float64Array::from_iter_values(each().map(|n| (n % 1000) as f64)))),
+        ("price", Arc::new(Float64Array::from_iter_values(numbers.clone().map(|n| (n % 1000) as f64)))),
     ])
     .unwrap()
 }

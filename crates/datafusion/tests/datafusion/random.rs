@@ -78,49 +78,62 @@ fn nullable_key(n: i64, every: i64, key: i64, is_file: bool) -> Option<i64> {
 
 /// Returns rows for a table or, with dictionaries that have null values, for a file.
 fn sample_rows(rows: Range<i64>, is_file: bool) -> RecordBatch {
-    let each = || rows.clone();
-    let decimals = || each().map(|n| is_valid(n, 5).then_some(i128::from(n % 1000) - 500));
-    let wide = decimals().map(|n| n.map(|n| i256::from_i128(n * 10)));
+    let decimals: Vec<Option<i128>> =
+        rows.clone().map(|n| is_valid(n, 5).then_some(i128::from(n % 1000) - 500)).collect();
+    let wide = decimals.iter().map(|n| n.map(|n| i256::from_i128(n * 10)));
     let holes = StringArray::from(vec![Some("a"), (!is_file).then_some("c"), Some("b"), Some("")]);
-    let hole_keys = Int8Array::from_iter(each().map(|n| nullable_key(n, 7, n % 4, is_file).map(|key| key as i8)));
+    let hole_keys = Int8Array::from_iter(rows.clone().map(|n| nullable_key(n, 7, n % 4, is_file).map(|key| key as i8)));
     let codes = Int64Array::from(vec![Some(3), (!is_file).then_some(0), Some(-3), Some(100)]);
-    let code_keys = UInt8Array::from_iter(each().map(|n| nullable_key(n, 6, n / 10 % 4, is_file).map(|key| key as u8)));
-    let fixed = each().map(|n| is_valid(n, 4).then_some(if n % 2 == 0 { *b"abcd" } else { *b"abce" }));
-    let lists = each().map(|n| is_valid(n, 5).then(|| (0..n % 3).map(Some)));
-    let milli = Date64Array::from_iter(each().map(|n| is_valid(n, 9).then_some(n / 50 * 86_400_000)));
+    let code_keys =
+        UInt8Array::from_iter(rows.clone().map(|n| nullable_key(n, 6, n / 10 % 4, is_file).map(|key| key as u8)));
+    let fixed = rows.clone().map(|n| is_valid(n, 4).then_some(if n % 2 == 0 { *b"abcd" } else { *b"abce" }));
+    let lists = rows.clone().map(|n| is_valid(n, 5).then(|| (0..n % 3).map(Some)));
+    let milli = Date64Array::from_iter(rows.clone().map(|n| is_valid(n, 9).then_some(n / 50 * 86_400_000)));
     let columns: Vec<(&str, ArrayRef)> = vec![
-        ("ts", Arc::new(Int64Array::from_iter_values(each().map(|n| n / 3)))),
-        ("tiny", Arc::new(Int8Array::from_iter(each().map(|n| is_valid(n, 4).then_some((n % 256 - 128) as i8))))),
-        ("small", Arc::new(UInt8Array::from_iter(each().map(|n| is_valid(n, 5).then_some((n % 256) as u8))))),
-        ("x", Arc::new(Float64Array::from_iter(each().map(|n| is_valid(n, 13).then(|| float(n)))))),
-        ("y", Arc::new(Float32Array::from_iter(each().map(|n| is_valid(n, 11).then(|| float(n + 3) as f32))))),
-        ("flag", Arc::new(BooleanArray::from_iter(each().map(|n| is_valid(n, 3).then_some(n % 2 == 0))))),
-        ("text", Arc::new(StringArray::from_iter(each().map(|n| is_valid(n, 6).then(|| word(n)))))),
-        ("large", Arc::new(LargeStringArray::from_iter(each().map(|n| is_valid(n, 6).then(|| word(n / 7)))))),
-        ("seen", Arc::new(StringViewArray::from_iter(each().map(|n| is_valid(n, 7).then(|| word(n + 1)))))),
+        ("ts", Arc::new(Int64Array::from_iter_values(rows.clone().map(|n| n / 3)))),
+        ("tiny", Arc::new(Int8Array::from_iter(rows.clone().map(|n| is_valid(n, 4).then_some((n % 256 - 128) as i8))))),
+        ("small", Arc::new(UInt8Array::from_iter(rows.clone().map(|n| is_valid(n, 5).then_some((n % 256) as u8))))),
+        ("x", Arc::new(Float64Array::from_iter(rows.clone().map(|n| is_valid(n, 13).then(|| float(n)))))),
+        ("y", Arc::new(Float32Array::from_iter(rows.clone().map(|n| is_valid(n, 11).then(|| float(n + 3) as f32))))),
+        ("flag", Arc::new(BooleanArray::from_iter(rows.clone().map(|n| is_valid(n, 3).then_some(n % 2 == 0))))),
+        ("text", Arc::new(StringArray::from_iter(rows.clone().map(|n| is_valid(n, 6).then(|| word(n)))))),
+        ("large", Arc::new(LargeStringArray::from_iter(rows.clone().map(|n| is_valid(n, 6).then(|| word(n / 7)))))),
+        ("seen", Arc::new(StringViewArray::from_iter(rows.clone().map(|n| is_valid(n, 7).then(|| word(n + 1)))))),
         (
             "key",
-            Arc::new(each().map(|n| is_valid(n, 8).then(|| word(n / 100))).collect::<DictionaryArray<Int32Type>>()),
+            Arc::new(
+                rows.clone().map(|n| is_valid(n, 8).then(|| word(n / 100))).collect::<DictionaryArray<Int32Type>>(),
+            ),
         ),
         ("holes", Arc::new(DictionaryArray::new(hole_keys, Arc::new(holes)))),
         ("codes", Arc::new(DictionaryArray::new(code_keys, Arc::new(codes)))),
-        ("day", Arc::new(Date32Array::from_iter(each().map(|n| is_valid(n, 9).then_some((n / 50) as i32))))),
+        ("day", Arc::new(Date32Array::from_iter(rows.clone().map(|n| is_valid(n, 9).then_some((n / 50) as i32))))),
         ("milli", Arc::new(milli)),
-        ("price", Arc::new(Decimal128Array::from_iter(decimals()).with_precision_and_scale(15, 2).unwrap())),
+        (
+            "price",
+            Arc::new(Decimal128Array::from_iter(decimals.iter().copied()).with_precision_and_scale(15, 2).unwrap()),
+        ),
         ("wide", Arc::new(Decimal256Array::from_iter(wide).with_precision_and_scale(50, 3).unwrap())),
-        ("wall", Arc::new(TimestampMillisecondArray::from_iter(each().map(|n| is_valid(n, 4).then_some(n * 1000))))),
+        (
+            "wall",
+            Arc::new(TimestampMillisecondArray::from_iter(rows.clone().map(|n| is_valid(n, 4).then_some(n * 1000)))),
+        ),
         (
             "zoned",
             Arc::new(
-                TimestampMicrosecondArray::from_iter(each().map(|n| is_valid(n, 4).then_some(n))).with_timezone("UTC"),
+                TimestampMicrosecondArray::from_iter(rows.clone().map(|n| is_valid(n, 4).then_some(n)))
+                    .with_timezone("UTC"),
             ),
         ),
-        ("time", Arc::new(Time64MicrosecondArray::from_iter(each().map(|n| is_valid(n, 5).then_some(n))))),
-        ("took", Arc::new(DurationMillisecondArray::from_iter(each().map(|n| is_valid(n, 5).then_some(n % 20))))),
-        ("bytes", Arc::new(BinaryArray::from_iter(each().map(|n| is_valid(n, 5).then(|| word(n + 2).as_bytes()))))),
+        ("time", Arc::new(Time64MicrosecondArray::from_iter(rows.clone().map(|n| is_valid(n, 5).then_some(n))))),
+        ("took", Arc::new(DurationMillisecondArray::from_iter(rows.clone().map(|n| is_valid(n, 5).then_some(n % 20))))),
+        (
+            "bytes",
+            Arc::new(BinaryArray::from_iter(rows.clone().map(|n| is_valid(n, 5).then(|| word(n + 2).as_bytes())))),
+        ),
         ("fixed", Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed, 4).unwrap())),
         ("list", Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))),
-        ("id", Arc::new(Int64Array::from_iter_values(each()))),
+        ("id", Arc::new(Int64Array::from_iter_values(rows.clone()))),
     ];
     let nullable = columns.into_iter().map(|(name, array)| (name, array, name != "ts" && name != "id"));
     RecordBatch::try_from_iter_with_nullable(nullable).unwrap()

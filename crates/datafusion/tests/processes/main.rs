@@ -78,13 +78,13 @@ fn nullable(n: i64) -> Option<i64> {
 }
 
 fn sample_rows(first: i64, count: i64) -> RecordBatch {
-    let each = || first..first + count;
-    let symbols: DictionaryArray<Int32Type> = each().map(|n| ["IBM", "SAP", "ORCL"][n as usize % 3]).collect();
-    let words: StringArray = each().map(|n| nullable(n).map(|n| format!("word {n}"))).collect();
-    let lists = each().map(|n| nullable(n).map(|n| (0..n % 4).map(Some)));
+    let numbers = first..first + count;
+    let symbols: DictionaryArray<Int32Type> = numbers.clone().map(|n| ["IBM", "SAP", "ORCL"][n as usize % 3]).collect();
+    let words: StringArray = numbers.clone().map(|n| nullable(n).map(|n| format!("word {n}"))).collect();
+    let lists = numbers.clone().map(|n| nullable(n).map(|n| (0..n % 4).map(Some)));
     let columns: Vec<(&str, ArrayRef)> = vec![
-        ("ts", Arc::new(Int64Array::from_iter_values(each()))),
-        ("price", Arc::new(each().map(|n| nullable(n).map(|n| n as f64 / 4.0)).collect::<Float64Array>())),
+        ("ts", Arc::new(Int64Array::from_iter_values(numbers.clone()))),
+        ("price", Arc::new(numbers.clone().map(|n| nullable(n).map(|n| n as f64 / 4.0)).collect::<Float64Array>())),
         ("word", Arc::new(words)),
         ("symbol", Arc::new(symbols)),
         ("list", Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))),
