@@ -35,8 +35,6 @@ const CHUNK_ROWS: u64 = 1 << 17;
 const MAX_CHUNK_BYTES: u64 = 64 << 20;
 /// The minimum number of rows of a split, as fewer are not worth a task.
 const MIN_SPLIT_ROWS: u64 = 1 << 14;
-/// The number of rows that the width of a split's rows is estimated from.
-const SAMPLE_ROWS: u64 = 1 << 10;
 
 /// The columns and rows that a query reads of a table.
 pub(crate) struct ScanRequest {
@@ -143,6 +141,8 @@ impl Scan {
 
     /// Estimates the bytes of a row: the maximum over the splits of the mean width of their first rows.
     pub(crate) fn row_width(&self) -> Result<u64> {
+        /// The number of rows of a split that are looked at.
+        const SAMPLE_ROWS: u64 = 1 << 10;
         let mut max_width = 0;
         for split in self.splits.iter() {
             let sample = split.head(SAMPLE_ROWS).map_err(to_external_error)?;

@@ -6,8 +6,10 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.Properties;
+import java.util.StringJoiner;
+import java.util.stream.IntStream;
 
-/** What JDBC's driver for Flight SQL sees of a server: a line for each answer, which the test compares. */
+/** Prints what the JDBC driver for Flight SQL receives, a line for each answer, which test_jdbc.py compares. */
 public final class Probe {
     public static void main(String[] arguments) throws Exception {
         Properties properties = new Properties();
@@ -21,34 +23,34 @@ public final class Probe {
             print("read-only", data.isReadOnly());
             print("search escape", data.getSearchStringEscape());
             print("transactions", data.supportsTransactions());
-            rows("catalogs", data.getCatalogs());
-            rows("schemas", data.getSchemas());
-            rows("table types", data.getTableTypes());
-            rows("tables", data.getTables(null, "public", "%", new String[] {"TABLE"}), 3);
-            rows("columns", data.getColumns(null, null, "ticks.arrow", "%"), 4, 5);
-            rows("primary keys", data.getPrimaryKeys(null, null, "ticks.arrow"));
+            printRows("catalogs", data.getCatalogs());
+            printRows("schemas", data.getSchemas());
+            printRows("table types", data.getTableTypes());
+            printRows("tables", data.getTables(null, "public", "%", new String[] {"TABLE"}), 3);
+            printRows("columns", data.getColumns(null, null, "ticks.arrow", "%"), 4, 5);
+            printRows("primary keys", data.getPrimaryKeys(null, null, "ticks.arrow"));
             try (Statement statement = connection.createStatement()) {
                 String grouped = "select symbol, count(*), max(price) from \"ticks.arrow\" group by symbol order by 1";
-                rows("grouped", statement.executeQuery(grouped));
-                rows(
+                printRows("grouped", statement.executeQuery(grouped));
+                printRows(
                         "dates",
                         statement.executeQuery(
                                 "select day, price from \"ticks.arrow\" where ts in (9, 110) order by ts"));
                 try {
-                    rows("refused", statement.executeQuery("drop table grown"));
+                    printRows("refused", statement.executeQuery("drop table grown"));
                 } catch (SQLException e) {
                     print("refused", e.getMessage().contains("DDL not supported"));
                 }
             }
-            String text =
+            String sql =
                     "select ts, symbol from \"ticks.arrow\" where symbol = ? and ts < ? and price > ? order by ts";
-            try (PreparedStatement statement = connection.prepareStatement(text)) {
+            try (PreparedStatement statement = connection.prepareStatement(sql)) {
                 print("parameters", statement.getParameterMetaData().getParameterCount());
-                for (int most : new int[] {4, 8}) {
+                for (int end : new int[] {4, 8}) {
                     statement.setString(1, "IBM");
-                    statement.setLong(2, most);
+                    statement.setLong(2, end);
                     statement.setDouble(3, 0.25);
-                    rows("prepared " + most, statement.executeQuery());
+                    printRows("prepared " + end, statement.executeQuery());
                 }
             }
         }
@@ -58,16 +60,21 @@ public final class Probe {
         System.out.println(name + ": " + value);
     }
 
-    private static void rows(String name, ResultSet rows, int... wanted) throws SQLException {
-        StringBuilder told = new StringBuilder();
-        int columns = rows.getMetaData().getColumnCount();
+    /** Prints the values of each row, of all columns or of those with the given numbers. */
+    private static void printRows(String name, ResultSet rows, int... columns) throws SQLException {
+        int[] printed = columns;
+        if (columns.length == 0) {
+            printed = IntStream.rangeClosed(1, rows.getMetaData().getColumnCount()).toArray();
+        }
+        StringJoiner lines = new StringJoiner(" | ");
         while (rows.next()) {
-            told.append(told.length() == 0 ? "" : " | ");
-            for (int i = 0; i < (wanted.length == 0 ? columns : wanted.length); i++) {
-                told.append(i == 0 ? "" : ",").append(rows.getString(wanted.length == 0 ? i + 1 : wanted[i]));
+            StringJoiner values = new StringJoiner(",");
+            for (int column : printed) {
+                values.add(rows.getString(column));
             }
+            lines.add(values.toString());
         }
         rows.close();
-        print(name, told);
+        print(name, lines);
     }
 }

@@ -1,4 +1,4 @@
-"""A server that speaks Flight SQL, as a process of its own, for stock clients."""
+"""Fixtures of the tests with stock clients of Flight SQL: a directory of tables, and a server process."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ from waits import PATIENCE  # noqa: E402
 
 
 def program():
-    """The command with DataFusion inside; ARROWWOOD_DATAFUSION says where it is."""
+    """Return the path of the program `arrowwood-datafusion`, which ARROWWOOD_DATAFUSION overrides."""
     target = os.environ.get("CARGO_TARGET_DIR", ROOT / "crates" / "datafusion" / "target")
     path = pathlib.Path(os.environ.get("ARROWWOOD_DATAFUSION", pathlib.Path(target) / "debug" / "arrowwood-datafusion"))
     assert path.exists(), f"{path} is not there: cargo build --manifest-path crates/datafusion/Cargo.toml"
@@ -25,17 +25,18 @@ def program():
 
 
 def run(*arguments, **options):
+    """Run the program and return its output."""
     return subprocess.run([program(), *map(str, arguments)], check=True, capture_output=True, **options).stdout.decode()
 
 
 def end_with_parent():
-    """Lets a server end with the tests, however these end."""
+    """Make the system kill this process when the tests end, even if they crash."""
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class Served:
-    """A directory and the process that serves it."""
+class Server:
+    """A process that serves a directory."""
 
     def __init__(self, folder, *arguments):
         self.folder = folder
@@ -59,24 +60,27 @@ class Served:
         self.log.close()
         assert code == 0, (code, open(self.log.name).read())
 
-    def memory(self):
-        """Bytes of memory of its own that the process has."""
+    def read_status(self, name):
+        """Return a size from the status of the process, in bytes."""
         lines = pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
-    def peak(self):
-        """The most bytes that the process has had in memory, with files."""
-        lines = pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    def anonymous_bytes(self):
+        """Return the memory of the process without mapped files."""
+        return self.read_status("RssAnon:")
 
-    def busy(self):
-        """Seconds of processors that the process has taken."""
+    def peak_bytes(self):
+        """Return the maximum memory that the process has had, including mapped files."""
+        return self.read_status("VmHWM:")
+
+    def cpu_seconds(self):
+        """Return the processor time of the process."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def ticks(rows=1000):
-    """Rows whose answers are easily told."""
+def make_ticks(rows=1000):
+    """Return rows whose values follow from the number of the row."""
     numbers = range(rows)
     return pa.table(
         {
@@ -88,24 +92,25 @@ def ticks(rows=1000):
     )
 
 
-def write(path, table):
+def write_file(path, table):
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table)
 
 
 @pytest.fixture
 def folder(tmp_path):
+    """Return a directory with two files and a growing table."""
     folder = tmp_path / "data"
     folder.mkdir()
-    write(folder / "ticks.arrow", ticks())
-    write(folder / "names.arrow", pa.table({"symbol": ["AAPL", "IBM"], "name": ["Apple", "Business Machines"]}))
+    write_file(folder / "ticks.arrow", make_ticks())
+    write_file(folder / "names.arrow", pa.table({"symbol": ["AAPL", "IBM"], "name": ["Apple", "Business Machines"]}))
     run("create", folder / "grown", "--schema", "n: int64, word: text")
     run("append", folder / "grown", input=b'{"n": 1, "word": "one"}\n{"n": 2, "word": "two"}\n')
     return folder
 
 
 @pytest.fixture
-def served(folder):
-    served = Served(folder)
-    yield served
-    served.stop()
+def server(folder):
+    server = Server(folder)
+    yield server
+    server.stop()

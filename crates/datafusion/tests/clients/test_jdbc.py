@@ -1,4 +1,4 @@
-"""Flight SQL as JDBC's driver speaks it. ARROWWOOD_JDBC is the driver's jar
+"""Tests of Flight SQL with the driver of JDBC. ARROWWOOD_JDBC is the path of the driver's jar
 (org.apache.arrow:flight-sql-jdbc-driver)."""
 
 import os
@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import Served, run
+from conftest import Server, run
 from waits import PATIENCE
 
 JAR = os.environ.get("ARROWWOOD_JDBC", "")
@@ -17,7 +17,8 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java"),
 ]
 
-TICKS = {
+# The output of Probe.java for the tables of the fixture.
+EXPECTED = {
     "product": 'Arrowwood with DataFusion, quoted by "',
     "read-only": "true",
     "search escape": "\\",
@@ -37,29 +38,30 @@ TICKS = {
 }
 
 
-def probe(served, *properties):
-    command = [
-        "java",
-        "--add-opens=java.base/java.nio=ALL-UNNAMED",
-        "-cp",
-        JAR,
-        str(pathlib.Path(__file__).with_name("Probe.java")),
-    ]
-    url = f"jdbc:arrow-flight-sql://127.0.0.1:{served.port}"
-    done = subprocess.run([*command, url, *properties], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    return dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in done.stdout.splitlines())
+def run_probe(server, *properties):
+    """Run Probe.java with properties of the connection, and return its output by names."""
+    probe = pathlib.Path(__file__).with_name("Probe.java")
+    url = f"jdbc:arrow-flight-sql://127.0.0.1:{server.port}"
+    command = ["java", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp", JAR, str(probe), url, *properties]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert result.returncode == 0, result.stderr
+    output = {}
+    for line in result.stdout.splitlines():
+        name, _, value = line.partition(":")
+        output[name] = value.removeprefix(" ")
+    return output
 
 
-def test_what_jdbc_sees(served):
-    told = probe(served)
-    assert told == TICKS
+def test_metadata_statements_and_parameters(server):
+    assert run_probe(server) == EXPECTED
 
 
 @pytest.mark.parametrize("properties", [("token", "{}"), ("user", "any", "password", "{}")])
-def test_a_token_is_a_bearer_or_a_password(folder, tmp_path, properties):
+def test_token_is_accepted_as_bearer_and_as_password(folder, tmp_path, properties):
     tokens = tmp_path / "tokens"
-    token = run("token", "add", "reader", "--token-file", tokens, "--read", "*").strip().splitlines()[-1].split()[-1]
-    served = Served(folder, "--token-file", tokens)
-    assert probe(served, *(value.format(token) for value in properties))["tables"] == TICKS["tables"]
-    served.stop()
+    output = run("token", "add", "reader", "--token-file", tokens, "--read", "*")
+    token = output.strip().splitlines()[-1].split()[-1]
+    server = Server(folder, "--token-file", tokens)
+    properties = [value.format(token) for value in properties]
+    assert run_probe(server, *properties)["tables"] == EXPECTED["tables"]
+    server.stop()
