@@ -9,9 +9,9 @@ use arrowwood::{Dataset, ErrorKind};
 use arrowwood_cli::{ClusterOptions, Engine};
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables, WorkerEngine};
 
-use crate::apart::ProcessEngine;
 use crate::cluster::{create_worker, query_cluster};
 use crate::engine::QueryEngine;
+use crate::processes::ProcessEngine;
 
 /// The memory of a query if the system does not report its own.
 const DEFAULT_MEMORY: usize = 4 << 30;

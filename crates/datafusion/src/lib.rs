@@ -48,8 +48,6 @@
 #![deny(unsafe_code)]
 
 #[cfg(feature = "engine")]
-mod apart;
-#[cfg(feature = "engine")]
 mod bounded_function;
 #[cfg(feature = "engine")]
 mod bounded_statements;
@@ -73,6 +71,8 @@ mod parameters;
 #[cfg(feature = "engine")]
 mod planners;
 #[cfg(feature = "engine")]
+mod processes;
+#[cfg(feature = "engine")]
 mod projection_rule;
 mod pushdown;
 #[cfg(feature = "engine")]
@@ -92,14 +92,14 @@ mod statistics;
 mod table;
 
 #[cfg(feature = "engine")]
-pub use apart::{ProcessEngine, WORKER, run_query_process};
-#[cfg(feature = "engine")]
 pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};
 #[cfg(feature = "engine")]
 pub use command::CommandEngine;
 #[cfg(feature = "engine")]
 pub use engine::QueryEngine;
 pub use follow::follow;
+#[cfg(feature = "engine")]
+pub use processes::{ProcessEngine, WORKER, run_query_process};
 pub use scan::Scan;
 pub use table::Table;
 

@@ -405,6 +405,7 @@ struct SplitReader {
 impl SplitReader {
     /// Reads the next chunk of rows into `ready`.
     fn read_chunk(&mut self) -> arrowwood::Result<()> {
+        debug_assert!(self.ready.is_empty(), "{} batches are ready", self.ready.len());
         let mut rows = self.rows.slice(self.next_row, CHUNK_ROWS)?;
         if self.condition.is_some() || self.is_copied {
             (rows, _) = rows.head_within(MAX_CHUNK_BYTES)?;

@@ -99,6 +99,7 @@ fn create_scan(
         }
         columns.push(index);
     }
+    assert_eq!(columns.len(), schema.fields().len(), "each requested column is read");
     let mut conditions = Vec::with_capacity(message.filters.len());
     for filter in &message.filters {
         let expr = Expr::from_bytes_with_ctx(&filter.expr, context)?;

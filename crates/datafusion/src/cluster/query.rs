@@ -262,6 +262,7 @@ impl Cluster {
             if let [only] = shares.as_slice() {
                 shares.push(ServerShare { process: Vec::new(), rows: 0, ..only.clone() });
             }
+            assert!(shares.len() > 1, "the engine distributes table '{name}'");
             let Some(schema) = schema.map(Arc::new) else { continue };
             let empty = Dataset::from_batches(schema.clone(), Vec::new()).map_err(crate::to_external_error)?;
             let table = ClusterTable {

@@ -161,6 +161,7 @@ impl ClusterScan {
             };
             parts.push(Arc::new(PartExec::new(message, self.schema.clone())) as Arc<dyn ExecutionPlan>);
         }
+        assert_eq!(parts.len(), self.shares.len(), "each server has a part");
         Ok(parts)
     }
 }

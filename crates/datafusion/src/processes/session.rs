@@ -11,14 +11,14 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::ipc::reader::StreamDecoder;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::apart::frames::{FrameHeader, FrameKind, write_message};
-use crate::apart::memory_share::{MemoryShare, process_limit};
-use crate::apart::messages::{
+use crate::engine::{to_sql_error, unfinished_error};
+use crate::processes::frames::{FrameHeader, FrameKind, write_message};
+use crate::processes::memory_share::{MemoryShare, process_limit};
+use crate::processes::messages::{
     EndMessage, ErrorMessage, PlanMessage, QueryMessage, RequestMessage, ResponseMessage, decode_schema,
 };
-use crate::apart::process_pool::{Process, ProcessPool, is_out_of_memory, reports_no_memory};
-use crate::apart::table_messages::rows_message;
-use crate::engine::{to_sql_error, unfinished_error};
+use crate::processes::process_pool::{Process, ProcessPool, is_out_of_memory, reports_no_memory};
+use crate::processes::table_messages::rows_message;
 use crate::result_budget::ResultBudget;
 
 /// Kills the process of a query when the query is given up.

@@ -5,7 +5,7 @@ use std::path::Path;
 use arrowwood::{Dataset, Error, ErrorKind, FileSlice, OpenOptions, Result};
 use datafusion::arrow::datatypes::Schema;
 
-use crate::apart::messages::{
+use crate::processes::messages::{
     RowsMessage, SliceMessage, ValueMessage, VersionMessage, decode_schema, encode_schema, path_from_bytes,
     path_to_bytes,
 };

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrowwood_serve::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::apart::memory_share::MemoryShare;
-use crate::apart::messages::{QueryMessage, encode_batch};
-use crate::apart::process_pool::ProcessPool;
-use crate::apart::session::{AnswerSink, KillHandle, KillOnDrop, ProcessSession};
 use crate::engine::{AnswerStream, MAX_QUEUED_BATCHES, QueryEngine, to_sql_error, unfinished_error};
+use crate::processes::memory_share::MemoryShare;
+use crate::processes::messages::{QueryMessage, encode_batch};
+use crate::processes::process_pool::ProcessPool;
+use crate::processes::session::{AnswerSink, KillHandle, KillOnDrop, ProcessSession};
 
 /// A [`QueryEngine`] for untrusted clients.
 ///

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use arrowwood::mapping::MutexExt;
 use tempfile::TempDir;
 
-use crate::apart::query_process::WORKER;
+use crate::processes::query_process::WORKER;
 
 /// The maximum number of idle processes.
 const MAX_IDLE: usize = 2;

@@ -16,15 +16,15 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 
-use crate::apart::frames::{FrameHeader, FrameKind, write_frame, write_message};
-use crate::apart::limits::{data_bytes, limit_data, yield_to_others};
-use crate::apart::memory_share::process_limit;
-use crate::apart::messages::{
-    EndMessage, ErrorMessage, PlanMessage, QueryMessage, RequestMessage, ResponseMessage, decode_batch, encode_schema,
-};
-use crate::apart::table_messages::{is_retryable, open_rows};
 use crate::engine::{QueryEngine, to_sql_error};
 use crate::exact_size::{BufferOrigin, DictionaryCache};
+use crate::processes::frames::{FrameHeader, FrameKind, write_frame, write_message};
+use crate::processes::limits::{data_bytes, limit_data, yield_to_others};
+use crate::processes::memory_share::process_limit;
+use crate::processes::messages::{
+    EndMessage, ErrorMessage, PlanMessage, QueryMessage, RequestMessage, ResponseMessage, decode_batch, encode_schema,
+};
+use crate::processes::table_messages::{is_retryable, open_rows};
 use crate::result_budget::{MemorySource, UNKNOWN_BYTES, anonymous_memory};
 
 /// The first argument of the program when it is started as a query process. The second one is the directory for
@@ -214,7 +214,8 @@ impl GrantedMemory {
     /// Grows the share by at least `bytes`. Returns false if other queries use the memory, or this one would exceed its
     /// maximum.
     fn grow(&self, usage: &mut MemoryUsage, bytes: usize) -> bool {
-        let growth = bytes.max(MIN_REQUEST_BYTES).min(self.max_bytes.saturating_sub(usage.share));
+        assert!(usage.share <= self.max_bytes, "a share of {} bytes of {}", usage.share, self.max_bytes);
+        let growth = bytes.max(MIN_REQUEST_BYTES).min(self.max_bytes - usage.share);
         if growth < bytes {
             return false;
         }
@@ -257,6 +258,7 @@ impl SqlMemory for GrantedMemory {
                 return false;
             }
         }
+        assert!(total <= usage.share, "{total} bytes are taken of a share of {}", usage.share);
         usage.bytes = total;
         true
     }
