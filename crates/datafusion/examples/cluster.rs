@@ -1,7 +1,7 @@
 //! Measures a query over three servers, over one server with all rows, and in one process.
 //!
-//! Run it by `make bench-cluster`, or by `cargo run --release --example cluster -- FOLDER`. It needs 3 GB of disk in the
-//! folder, and the program `arrowwood-datafusion` of the same build.
+//! Run it by `make bench-cluster`, or by `cargo run --release --example cluster -- FOLDER`. It needs 3 GB of disk in
+//! the folder, and the program `arrowwood-datafusion` of the same build.
 
 use std::error::Error;
 use std::fs;

@@ -1,8 +1,8 @@
 //! Measures DataFusion over files and tables of Arrowwood, against DataFusion's own readers of Arrow files and Parquet.
 //!
 //! Run it by `make bench-sql`, or by `cargo run --release --features parquet --example figures -- FOLDER [--quick]
-//! [PART...]`. The folder takes 4 GB. Parts are `group`, `few` and `hits`, which needs the feature. The two sides run in
-//! turns, and their answers are compared in each round.
+//! [PART...]`. The folder takes 4 GB. Parts are `group`, `few` and `hits`, which needs the feature. The two sides run
+//! in turns, and their answers are compared in each round.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -122,8 +122,8 @@ fn drop_from_cache(folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the bytes of the files of a folder that are in the page cache. An open table would report only the files that it
-/// has mapped.
+/// Returns the bytes of the files of a folder that are in the page cache. An open table would report only the files
+/// that it has mapped.
 fn cached_bytes(folder: &Path) -> Outcome<usize> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {
@@ -197,8 +197,9 @@ async fn one_in_a_thousand(folder: &Path, divisor: i64) -> Outcome<()> {
     Ok(())
 }
 
-/// Ten queries like ClickBench's over 10 M rows of a web site's log, sorted by time: over a table, and over Parquet that
-/// DataFusion has written. The answers are written to files for `bench/hits.py`, which compares them with DuckDB's.
+/// Ten queries like ClickBench's over 10 M rows of a web site's log, sorted by time: over a table, and over Parquet
+/// that DataFusion has written. The answers are written to files for `bench/hits.py`, which compares them with
+/// DuckDB's.
 #[cfg(feature = "parquet")]
 mod hits {
     use datafusion::arrow::datatypes::{DataType, TimeUnit};

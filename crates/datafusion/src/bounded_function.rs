@@ -110,8 +110,8 @@ impl ScalarUDFImpl for BoundedFunction {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // Simplifying can't make results larger, but it may insert a call of DataFusion's own function, as `concat` does
-        // when it joins constants.
+        // Simplifying can't make results larger, but it may insert a call of DataFusion's own function, as `concat`
+        // does when it joins constants.
         Ok(match self.inner.simplify(args, info)? {
             ExprSimplifyResult::Simplified(expr) => {
                 ExprSimplifyResult::Simplified(replace_functions(expr, &self.budget)?)

@@ -1,7 +1,7 @@
 //! Decides whether the memory and time of a statement are known to be bounded.
 //!
-//! The operators of a bounded statement account for what they retain or retain little, and end with the query's timeout.
-//! All other statements run in [separate processes](crate::processes), which the system limits.
+//! The operators of a bounded statement account for what they retain or retain little, and end with the query's
+//! timeout. All other statements run in [separate processes](crate::processes), which the system limits.
 //!
 //! The lists here name what is bounded; everything else is not. A value is small if its type has a fixed width, so that
 //! texts and lists are not small.

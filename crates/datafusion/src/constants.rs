@@ -1,7 +1,7 @@
 //! Limits the memory that constants of a plan take when they are repeated in each row of a batch.
 //!
-//! DataFusion evaluates constants such as `repeat('x', 1000000)` when it plans a statement, and its memory pool does not
-//! account for their copies. Nulls of types with a fixed width take memory, too.
+//! DataFusion evaluates constants such as `repeat('x', 1000000)` when it plans a statement, and its memory pool does
+//! not account for their copies. Nulls of types with a fixed width take memory, too.
 
 use std::sync::Arc;
 

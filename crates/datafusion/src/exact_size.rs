@@ -31,8 +31,8 @@ pub(crate) enum BufferOrigin {
     Owned,
 }
 
-/// Recently used dictionaries, each with its copy in exact buffers. Most batches share their dictionaries with the batch
-/// before.
+/// Recently used dictionaries, each with its copy in exact buffers. Most batches share their dictionaries with the
+/// batch before.
 #[derive(Debug, Default)]
 pub(crate) struct DictionaryCache {
     /// Pairs of the original values and the values in exact buffers, oldest first.
@@ -118,7 +118,8 @@ impl BufferOrigin {
             DataType::Struct(fields) => {
                 let array = array.as_struct();
                 let columns = self.shrink_columns(array.columns(), dictionaries)?;
-                Arc::new(StructArray::try_new_with_length(fields.clone(), columns, self.shrink_nulls(array), array.len())?) as ArrayRef
+                let nulls = self.shrink_nulls(array);
+                Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, array.len())?) as ArrayRef
             }
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Map(..)
             | DataType::FixedSizeBinary(_) => copy_array(array)?,

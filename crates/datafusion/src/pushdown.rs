@@ -244,8 +244,8 @@ fn is_text_or_binary(data_type: &DataType) -> bool {
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
 }
 
-/// Converts a value of a column's type to a literal, with times in the column's unit. Returns `None` for values of other
-/// types, null and NaN.
+/// Converts a value of a column's type to a literal, with times in the column's unit. Returns `None` for values of
+/// other types, null and NaN.
 fn to_literal(data_type: &DataType, value: &ScalarValue) -> Option<Literal> {
     if let ScalarValue::Dictionary(_, inner) = value {
         return to_literal(data_type, inner);

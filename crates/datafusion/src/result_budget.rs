@@ -73,8 +73,8 @@ impl ResultBudget {
         true
     }
 
-    /// Reserves memory for a result of the function `name`, so that results made at the same time do not rely on the same
-    /// memory.
+    /// Reserves memory for a result of the function `name`, so that results made at the same time do not rely on the
+    /// same memory.
     pub fn reserve(&self, bytes: u128, name: &str) -> Result<Reservation<'_>> {
         if bytes < MIN_CHECKED_BYTES {
             return Ok(Reservation { reserved: &self.reserved, bytes: 0 });

@@ -1,7 +1,7 @@
 //! Keeps sorts within the memory of a query, however wide rows are.
 //!
-//! A sort has to retain whole batches until it spills and merges them. [`slice_sort_inputs`] cuts the batches that sorts
-//! receive to a size that they can handle, and [`max_batch_rows`] limits the rows that scans return in a batch.
+//! A sort has to retain whole batches until it spills and merges them. [`slice_sort_inputs`] cuts the batches that
+//! sorts receive to a size that they can handle, and [`max_batch_rows`] limits the rows that scans return in a batch.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

@@ -43,8 +43,8 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a token may make the tree of an expression or a query deeper. `previous` has the last token and the one
-/// before it.
+/// Returns true if a token may make the tree of an expression or a query deeper. `previous` has the last token and the
+/// one before it.
 fn deepens_tree(token: &Token, [last, second_last]: [&Token; 2]) -> bool {
     match token {
         Token::Word(word) => {

@@ -40,8 +40,8 @@ struct Snapshots {
 type QueryKey = (String, i64);
 
 impl Table {
-    /// Opens the table at `path`, which can be anything that [`arrowwood::open`] accepts. Later queries see new rows and
-    /// new partitions; the files of a pattern or a directory are listed only now.
+    /// Opens the table at `path`, which can be anything that [`arrowwood::open`] accepts. Later queries see new rows
+    /// and new partitions; the files of a pattern or a directory are listed only now.
     ///
     /// # Errors
     /// Errors of [`arrowwood::open`]; `InvalidArgument` if two columns have the same name.
@@ -65,8 +65,8 @@ impl Table {
         Ok(Table { schema, is_copied: false, is_fixed: false, snapshots })
     }
 
-    /// Makes queries copy rows before DataFusion sees them. A file that is truncated while a query runs is then always an
-    /// error; otherwise it may end the process.
+    /// Makes queries copy rows before DataFusion sees them. A file that is truncated while a query runs is then always
+    /// an error; otherwise it may end the process.
     pub fn copied(mut self) -> Table {
         self.is_copied = true;
         self

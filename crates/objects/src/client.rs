@@ -1,7 +1,7 @@
 //! [`Connector`]: an HTTP client that follows redirects without leaking secrets.
 //!
-//! After a redirect to another host, the request has none of the headers that only the first host may see: no signature,
-//! token or password, and no `Referer` with the URL of the first host.
+//! After a redirect to another host, the request has none of the headers that only the first host may see: no
+//! signature, token or password, and no `Referer` with the URL of the first host.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub(crate) struct Connector {
     pub connect_timeout: Duration,
     /// The header with the user and the password of the URL.
     pub authorization: Option<HeaderValue>,
-    /// True if the end of a multipart upload must not replace an object. A single request has `PutMode::Create` for this,
-    /// but multipart uploads have no such mode.
+    /// True if the end of a multipart upload must not replace an object. A single request has `PutMode::Create` for
+    /// this, but multipart uploads have no such mode.
     pub creates_only: bool,
 }
 

@@ -1,7 +1,7 @@
 //! [`Object`]: reads one object of a store by ranges.
 //!
-//! Stores are not trusted: a response must have the requested size, belong to the version that was opened, and arrive in
-//! time.
+//! Stores are not trusted: a response must have the requested size, belong to the version that was opened, and arrive
+//! in time.
 
 use std::fs::File;
 use std::ops::Range;
@@ -147,8 +147,8 @@ impl Object {
         Ok((version, bytes))
     }
 
-    /// Reads bytes `range` of the object if it has this `version`. Writes those that are in one of `parts`, which are in
-    /// order, to `file` at the same offsets.
+    /// Reads bytes `range` of the object if it has this `version`. Writes those that are in one of `parts`, which are
+    /// in order, to `file` at the same offsets.
     pub(crate) async fn read_into(
         &self,
         file: &File,

@@ -2,8 +2,8 @@
 //!
 //! The store has the table's rows from some row on, without gaps, in objects that are named after their first row. The
 //! footer of each object has its number of rows, so that the next push knows where to continue even if segments were
-//! merged or dropped meanwhile. Objects are never replaced: if two pushes run at the same time, one creates an object and
-//! the other continues after its rows.
+//! merged or dropped meanwhile. Objects are never replaced: if two pushes run at the same time, one creates an object
+//! and the other continues after its rows.
 
 use std::ops::Range;
 use std::path::Path;
@@ -57,8 +57,8 @@ pub struct PushOptions {
 /// Continues after the last row that the folder has. Leaves out rows of the growing segment and rows that are not
 /// durable. Calls `progress` with the number of copied rows, and the total.
 ///
-/// Objects are never replaced. The last rows in the store must equal the table's. If the table has dropped them, it must
-/// be the table that they were pushed from, or [`PushOptions::unseen`] must be set.
+/// Objects are never replaced. The last rows in the store must equal the table's. If the table has dropped them, it
+/// must be the table that they were pushed from, or [`PushOptions::unseen`] must be set.
 ///
 /// # Errors
 /// `NotFound` without a table; `SchemaMismatch` if the table's schema differs from the schema in the store;
@@ -111,7 +111,8 @@ fn push_missing(
     let identity = identity.as_deref().unwrap_or("");
     let stored_end = stored_end(location, &rows, identity, options)?;
     let start = stored_end.unwrap_or(local.start);
-    // After a power cut, other rows may get the numbers of rows that are not durable. The store would have the old ones.
+    // After a power cut, other rows may get the numbers of rows that are not durable. The store would have the old
+    // ones.
     let durable_end = table_stat(table)?.map_or(local.end, |stat| stat.durable_end.min(local.end));
     let mut ends: Vec<u64> =
         sealed.iter().map(|segment| segment.end).filter(|&end| end > start && end <= durable_end).collect();
@@ -148,8 +149,8 @@ fn push_missing(
     Ok(None)
 }
 
-/// Checks that no other first push has started with an earlier row, as the table may have dropped its first rows between
-/// two first pushes.
+/// Checks that no other first push has started with an earlier row, as the table may have dropped its first rows
+/// between two first pushes.
 fn check_first_object(location: &Location, start: u64, options: &Options) -> Result<()> {
     let objects = list_objects(location, options).map_err(|e| e.at(&location.name))?;
     for object in &objects {
@@ -207,8 +208,8 @@ fn stored_end(location: &Location, rows: &Dataset, identity: &str, options: &Pus
         return Err(Error::new(ErrorKind::InvalidData, message).at(&location.name));
     }
     let is_same_table = last.rows.pushed_rows().is_some_and(|origin| !identity.is_empty() && origin.table == identity);
-    // The last object is compared even if it was pushed from this table: a copy of the table's volume may have got other
-    // rows since.
+    // The last object is compared even if it was pushed from this table: a copy of the table's volume may have got
+    // other rows since.
     let first_compared = if is_same_table { objects.len() - 1 } else { 0 };
     let compared_rows = map_parallel(&objects[first_compared..], |object| {
         compare_tail(rows, &object.rows, &object.span).map_err(|e| e.at(&object.location.name))
@@ -222,8 +223,8 @@ fn stored_end(location: &Location, rows: &Dataset, identity: &str, options: &Pus
     Ok(Some(end))
 }
 
-/// Compares the last rows of an object, which has the rows `span`, with the table's rows of the same numbers. Returns the
-/// number of compared rows.
+/// Compares the last rows of an object, which has the rows `span`, with the table's rows of the same numbers. Returns
+/// the number of compared rows.
 ///
 /// # Errors
 /// `InvalidData` if they differ.

@@ -94,8 +94,8 @@ const MIN_REQUEST: usize = 4 << 10;
 /// The maximum bytes of a request.
 const MAX_REQUEST: usize = 8 << 20;
 
-/// Returns the ranges to request so as to fetch `missing`, which is in order, from an object of `size` bytes. Close ranges
-/// are joined, short ones extended, and long ones cut.
+/// Returns the ranges to request so as to fetch `missing`, which is in order, from an object of `size` bytes. Close
+/// ranges are joined, short ones extended, and long ones cut.
 pub(crate) fn plan_requests(missing: &[Range<usize>], size: usize) -> Vec<Range<usize>> {
     let mut joined: Vec<Range<usize>> = Vec::new();
     for range in missing {

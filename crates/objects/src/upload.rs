@@ -134,8 +134,8 @@ enum SendOutcome {
     Unfinished,
 }
 
-/// Sends an object, whose `parts` arrive while they are written. If it was not created, the caller must abort the upload
-/// that is `pending`.
+/// Sends an object, whose `parts` arrive while they are written. If it was not created, the caller must abort the
+/// upload that is `pending`.
 async fn send_object(
     target: UploadTarget,
     response_timeout: Duration,
@@ -274,8 +274,8 @@ impl UploadTarget {
     }
 }
 
-/// Links a file to another name, or renames it on file systems without links. Never replaces a file, except that another
-/// process may create it just before the rename.
+/// Links a file to another name, or renames it on file systems without links. Never replaces a file, except that
+/// another process may create it just before the rename.
 fn link_or_rename(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
     match std::fs::hard_link(from, to) {
         Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {

@@ -25,7 +25,7 @@ pub fn from_session(session: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtension
     let capsule = capsule.cast::<PyCapsule>()?;
     let codec: NonNull<FFI_LogicalExtensionCodec> = capsule.pointer_checked(Some(CAPSULE_NAME))?.cast();
     // SAFETY: by convention, a capsule of this name contains a codec of DataFusion's stable interface, whose layout is
-    // fixed within a major version; `arrowwood` has compared the versions. The capsule keeps the codec alive while it is
-    // cloned, and no other thread changes it, as this one holds the interpreter lock.
+    // fixed within a major version; `arrowwood` has compared the versions. The capsule keeps the codec alive while it
+    // is cloned, and no other thread changes it, as this one holds the interpreter lock.
     Ok(unsafe { codec.as_ref() }.clone())
 }

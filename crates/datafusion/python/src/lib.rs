@@ -2,7 +2,8 @@
 //! `context.register_table("ticks", aw.open("ticks"))`.
 //!
 //! The two packages are built separately, so that neither can use the other's Rust objects. A dataset is passed as the
-//! parts of its files, which are opened again here. A table is returned in a capsule, with DataFusion's stable interface.
+//! parts of its files, which are opened again here. A table is returned in a capsule, with DataFusion's stable
+//! interface.
 #![deny(unsafe_code)]
 
 mod codec;
@@ -54,8 +55,8 @@ fn open_options((validate, copy, strict, partial): OpenArguments) -> PyResult<Op
     Ok(OpenOptions::new().validate(validate).copy(copy).strict(strict).partial(partial))
 }
 
-/// Opens a table of the rows at `places`, which ignores later commits: through the stable interface, mentions of a table in
-/// one query could not agree on a newer commit.
+/// Opens a table of the rows at `places`, which ignores later commits: through the stable interface, mentions of a
+/// table in one query could not agree on a newer commit.
 fn open_table(
     options: OpenOptions,
     places: Vec<FileSliceTuple>,

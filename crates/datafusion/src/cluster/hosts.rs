@@ -8,8 +8,8 @@ use url::{Host, Url};
 /// The maximum number of servers of a cluster.
 const MAX_SERVERS: usize = 256;
 
-/// Reads the servers that `file` lists: one URL a line, `http://HOST:PORT` or `https://HOST:PORT`. Skips empty lines and
-/// lines that begin with `#`.
+/// Reads the servers that `file` lists: one URL a line, `http://HOST:PORT` or `https://HOST:PORT`. Skips empty lines
+/// and lines that begin with `#`.
 pub(crate) fn read_hosts(file: &Path) -> Result<Vec<Url>> {
     let text = std::fs::read_to_string(file).map_err(|e| Error::io("reading the list of servers", &e).at(file))?;
     parse_hosts(&text).map_err(|e| e.at(file))

@@ -61,8 +61,8 @@ impl PartExec {
     }
 }
 
-/// Prepares the plan of a task for this server, node for node: parts and joins end when `cancel` says so, and rows count
-/// at their own size in the memory of operators.
+/// Prepares the plan of a task for this server, node for node: parts and joins end when `cancel` says so, and rows
+/// count at their own size in the memory of operators.
 pub(crate) fn prepare_for_serving(
     plan: Arc<dyn ExecutionPlan>,
     cancel: &CancelToken,

@@ -1,5 +1,5 @@
-//! Controls how the engine distributes a plan: each part of a table is read on its server, and operators that the engine
-//! could distribute wrongly run on the caller.
+//! Controls how the engine distributes a plan: each part of a table is read on its server, and operators that the
+//! engine could distribute wrongly run on the caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,8 @@ fn is_distributable_operator(operator: &Arc<dyn ExecutionPlan>) -> bool {
     }
 }
 
-/// Returns an error for a plan with an operator that is not known to be harmless, such as one that reads or writes files.
+/// Returns an error for a plan with an operator that is not known to be harmless, such as one that reads or writes
+/// files.
 pub(crate) fn check_plan(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     plan.apply(|operator| {
         if !is_distributable_operator(operator) {

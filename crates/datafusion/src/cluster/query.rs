@@ -315,8 +315,8 @@ fn decode_schema(table: &OpenedTable, url: &Url) -> Result<Schema> {
     Ok(Schema::new(schema.fields().clone()))
 }
 
-/// Returns the common schema of a table, after the servers before have `schema` and the server at `url` has `other`. Both
-/// must have the same columns; a column is nullable if it is on one server.
+/// Merges the `schema` of a table on earlier servers with the schema `other` on the server at `url`. Both must have the
+/// same columns. A column is nullable if it is on any server.
 fn merge_schemas(schema: &Schema, other: &Schema, table: &str, url: &Url) -> Result<Schema> {
     if let Some(surplus) = other.fields().iter().find(|field| schema.field_with_name(field.name()).is_err()) {
         let name = surplus.name();

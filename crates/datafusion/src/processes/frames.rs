@@ -1,5 +1,5 @@
-//! The framing of messages between a query process and its parent, which are connected by pipes. A frame is the kind and
-//! the length of its content as little-endian `u64`, followed by the content.
+//! The framing of messages between a query process and its parent, which are connected by pipes. A frame is the kind
+//! and the length of its content as little-endian `u64`, followed by the content.
 
 use std::io::{self, Read, Write};
 

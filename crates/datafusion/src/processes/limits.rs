@@ -6,8 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::result_budget::{UNKNOWN_BYTES, status_bytes};
 
-/// Returns the data size of the process, which [`limit_data`] limits: private memory other than mapped files. Zero where
-/// the system does not report it.
+/// Returns the data size of the process, which [`limit_data`] limits: private memory other than mapped files. Zero
+/// where the system does not report it.
 pub(crate) fn data_bytes() -> u64 {
     status_bytes("VmData:").unwrap_or(UNKNOWN_BYTES)
 }

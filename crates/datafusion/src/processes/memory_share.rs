@@ -21,8 +21,8 @@ pub(crate) struct MemoryShare {
     bytes: AtomicUsize,
 }
 
-/// Returns the maximum bytes by which a process may grow if the operators of its query may retain `share` bytes. It gets
-/// as many again for what operators do not account for.
+/// Returns the maximum bytes by which a process may grow if the operators of its query may retain `share` bytes. It
+/// gets as many again for what operators do not account for.
 pub(crate) fn process_limit(share: u64) -> u64 {
     share.saturating_mul(2).saturating_add(BASE_BYTES)
 }

@@ -40,8 +40,8 @@ impl KillHandle {
         !state.is_given_up
     }
 
-    /// Removes the process, which has finished the query. Returns false if the query was given up before and the process
-    /// killed.
+    /// Removes the process, which has finished the query. Returns false if the query was given up before and the
+    /// process killed.
     fn detach(&self) -> bool {
         let mut state = self.0.lock_ignoring_poison();
         state.child = None;

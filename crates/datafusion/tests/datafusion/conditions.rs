@@ -1,5 +1,5 @@
-//! Tests that conditions select the same rows as DataFusion's operators do in memory, for each type, with nulls, NaN, zeros
-//! of both signs, and values at the limits of blocks and types.
+//! Tests that conditions select the same rows as DataFusion's operators do in memory, for each type, with nulls, NaN,
+//! zeros of both signs, and values at the limits of blocks and types.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tests a query over three servers on separate hosts: network namespaces that a bridge connects. Skipped, with a message,
-//! without root or `ip`.
+//! Tests a query over three servers on separate hosts: network namespaces that a bridge connects. Skipped, with a
+//! message, without root or `ip`.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

@@ -1,5 +1,5 @@
-//! Tests random conditions on columns of many types over files, tables, indexed tables and partitions, against the same rows
-//! in DataFusion's memory.
+//! Tests random conditions on columns of many types over files, tables, indexed tables and partitions, against the same
+//! rows in DataFusion's memory.
 
 use std::ops::Range;
 use std::path::Path;

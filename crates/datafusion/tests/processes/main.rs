@@ -1,5 +1,5 @@
-//! Tests statements that run in query processes, against the same statements in one process, and servers that start such
-//! processes.
+//! Tests statements that run in query processes, against the same statements in one process, and servers that start
+//! such processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -222,8 +222,8 @@ impl Engines {
     }
 }
 
-/// Statements with functions, aggregates, operators and joins that are not known to be bounded, over all types. They run in
-/// a process.
+/// Statements with functions, aggregates, operators and joins that are not known to be bounded, over all types. They
+/// run in a process.
 const UNBOUNDED: &[&str] = &[
     "select upper(word) as up, to_char(to_timestamp(ts), '%Y-%m-%d') as day from ticks where ts between 10 and 40 order by ts",
     "select array_union(list, [1, 2, 9]) as found, list from ticks where ts < 50 order by ts",
@@ -457,7 +457,8 @@ fn start_of(text: &str, max_bytes: usize) -> &str {
     &text[..text.len().min(max_bytes)]
 }
 
-/// Returns a statement of `count` common table expressions, each of which applies `next` to the column of the one before.
+/// Returns a statement of `count` common table expressions, each of which applies `next` to the column of the one
+/// before.
 fn nested(count: usize, first: &str, next: impl Fn(&str) -> String) -> String {
     let mut sql = format!("with t0 as (select {first} as a)");
     for step in 1..=count {

@@ -1,4 +1,5 @@
-//! [`Engine`]: runs statements for sqllogictest in a session of DataFusion, and formats values as DataFusion's test files do.
+//! [`Engine`]: runs statements for sqllogictest in a session of DataFusion, and formats values as DataFusion's test
+//! files do.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! Runs DataFusion's sqllogictest files with each base table read from a table or a file of Arrowwood. The expected rows
-//! are DataFusion's.
+//! Runs DataFusion's sqllogictest files with each base table read from a table or a file of Arrowwood. The expected
+//! rows are DataFusion's.
 //!
 //! The files are part of the crate `datafusion-sqllogictest`, which is never compiled.
 
@@ -19,9 +19,9 @@ use crate::tables::StorageCounts;
 
 /// The files that create tables and query their rows.
 ///
-/// The list leaves out files about plans, settings and catalogs, which have no rows; about reading Parquet, CSV, JSON and
-/// Avro files, which are not in the crate, or about writing them; `async_udf.slt`, which needs a function of DataFusion's
-/// test program; and the directory `spark`, which tests another dialect.
+/// The list leaves out files about plans, settings and catalogs, which have no rows; about reading Parquet, CSV, JSON
+/// and Avro files, which are not in the crate, or about writing them; `async_udf.slt`, which needs a function of
+/// DataFusion's test program; and the directory `spark`, which tests another dialect.
 #[rustfmt::skip]
 const FILES: &[&str] = &[
     "aggregate.slt", "aggregate_any_value.slt", "aggregate_skip_partial.slt", "aggregates_simplify.slt",

@@ -1,4 +1,5 @@
-//! [`MirrorSchema`]: a schema whose tables are written by DataFusion and read from copies in files and tables of Arrowwood.
+//! [`MirrorSchema`]: a schema whose tables are written by DataFusion and read from copies in files and tables of
+//! Arrowwood.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

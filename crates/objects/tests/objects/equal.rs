@@ -69,8 +69,8 @@ const OPERATIONS: &[(&str, Operation)] = &[
     }),
 ];
 
-/// Returns the three rows of a sample, repeated, as column `c`, and numbers as column `n`, so that other buffers follow.
-/// Returns `None` for types that can't be repeated.
+/// Returns the three rows of a sample, repeated, as column `c`, and numbers as column `n`, so that other buffers
+/// follow. Returns `None` for types that can't be repeated.
 fn repeat_sample(array: &ArrayRef, times: i64) -> Option<Dataset> {
     let rows: Vec<i64> = (0..times).flat_map(|_| [0, 1, 2]).collect();
     let repeated = samples::dataset(array).take(&rows).and_then(|rows| rows.collect()).ok()?;

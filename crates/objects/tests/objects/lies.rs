@@ -104,8 +104,8 @@ fn fetched_ranges_are_not_overwritten() {
     let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let flag: ArrayRef = Arc::new(BooleanArray::from_iter((0..ROWS).map(|row| Some(row % 2 == 0))));
     let batch = RecordBatch::try_from_iter([("wide", wide), ("flag", flag), ("n", n)]).unwrap();
-    // The batches are too large to be fetched as a whole, and their flags have 2,500 bytes. A request for the flags includes
-    // the numbers after them.
+    // The batches are too large to be fetched as a whole, and their flags have 2,500 bytes. A request for the flags
+    // includes the numbers after them.
     let server = Server::of_bytes(indexed_file(&Dataset::try_from(vec![batch]).unwrap(), 20_000));
     let rows = open_with(&server.url(), OpenOptions::new(), &options()).unwrap();
     let expected = (ROWS * (ROWS - 1) / 2).to_string();

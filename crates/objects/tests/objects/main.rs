@@ -1,5 +1,5 @@
-//! Tests objects on a web server that counts requests, sends wrong responses, stalls and breaks off, against the same files
-//! on disk; and tables that are pushed to a folder.
+//! Tests objects on a web server that counts requests, sends wrong responses, stalls and breaks off, against the same
+//! files on disk; and tables that are pushed to a folder.
 
 mod equal;
 mod lies;

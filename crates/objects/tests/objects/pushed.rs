@@ -1,4 +1,5 @@
-//! Tests of pushing tables to a folder, which continues after the last row there even if segments were merged or dropped.
+//! Tests of pushing tables to a folder, which continues after the last row there even if segments were merged or
+//! dropped.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -99,8 +99,8 @@ fn batches_of_a_file_without_index_are_listed_by_concurrent_requests() {
 
 const HUGE_BATCH_ROWS: u64 = 15_360;
 
-/// A file of any size that is in no memory: it repeats one batch. The first column is the number of the row in its batch,
-/// times the number of columns.
+/// A file of any size that is in no memory: it repeats one batch. The first column is the number of the row in its
+/// batch, times the number of columns.
 struct HugeFile {
     head: Vec<u8>,
     batch: Vec<u8>,

@@ -164,8 +164,8 @@ impl Drop for Server {
     }
 }
 
-/// Returns options with enough time for a busy machine. Bytes that were not fetched are not zero, so that tests notice if
-/// they are used.
+/// Returns options with enough time for a busy machine. Bytes that were not fetched are not zero, so that tests notice
+/// if they are used.
 pub fn options() -> Options {
     Options { timeout: PATIENCE, poison: Some(0xa5), ..Options::default() }
 }
