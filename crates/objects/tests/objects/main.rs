@@ -1,9 +1,9 @@
 //! Tests objects on a web server that counts requests, sends wrong responses, stalls and breaks off, against the same
 //! files on disk; and tables that are pushed to a folder.
 
-mod equal;
-mod lies;
-mod pushed;
+mod faults;
+mod operations;
+mod push;
 mod requests;
 mod server;
 #[path = "../../../../tests/support/tables.rs"]

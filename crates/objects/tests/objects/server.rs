@@ -13,7 +13,7 @@ use super::wait::{PATIENCE, within_patience};
 
 /// How the server misbehaves. The first response is correct, unless a variant says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Lie {
+pub enum Fault {
     None,
     /// Sends the whole object, whatever was requested. Includes the first response.
     WholeObject,
@@ -26,7 +26,7 @@ pub enum Lie {
     /// Sends less than the header says, and closes the connection.
     Short,
     /// Sends less than was requested, as the header says.
-    ShortSaid,
+    ShortLength,
     /// Sends more than was requested.
     Long,
     /// Never begins the response.
@@ -36,7 +36,7 @@ pub enum Lie {
     /// Reports that the object was replaced, if the request has a condition.
     Replaced,
     /// Reports another version of the object, and ignores the condition of the request.
-    ReplacedInSecret,
+    ReplacedSilently,
     /// Sends other bytes of the same version.
     OtherBytes,
     /// Sends headers without end.
@@ -63,7 +63,7 @@ pub struct Counts {
 struct State {
     size: u64,
     content: Content,
-    lie: Mutex<Lie>,
+    fault: Mutex<Fault>,
     requests: AtomicU64,
     sent_bytes: AtomicU64,
     concurrent: AtomicU64,
@@ -100,7 +100,7 @@ impl Server {
         let state = Arc::new(State {
             size,
             content,
-            lie: Mutex::new(Lie::None),
+            fault: Mutex::new(Fault::None),
             requests: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             concurrent: AtomicU64::new(0),
@@ -123,14 +123,14 @@ impl Server {
         Server { address, state }
     }
 
-    pub fn lying(bytes: Vec<u8>, lie: Lie) -> Server {
+    pub fn with_fault(bytes: Vec<u8>, fault: Fault) -> Server {
         let server = Server::of_bytes(bytes);
-        server.lie(lie);
+        server.set_fault(fault);
         server
     }
 
-    pub fn lie(&self, lie: Lie) {
-        *self.state.lie.lock().unwrap() = lie;
+    pub fn set_fault(&self, fault: Fault) {
+        *self.state.fault.lock().unwrap() = fault;
     }
 
     /// Answers no request before there are `min_concurrent` at a time, and from then on each after `delay`.
@@ -240,26 +240,26 @@ impl State {
     /// Sends a response. Returns true if the connection stays open.
     fn respond(&self, mut output: &TcpStream, request: Request) -> io::Result<bool> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let mut lie = *self.lie.lock().unwrap();
-        let includes_first = matches!(lie, Lie::WholeObject | Lie::Status(_) | Lie::Size(_) | Lie::NoTag);
+        let mut fault = *self.fault.lock().unwrap();
+        let includes_first = matches!(fault, Fault::WholeObject | Fault::Status(_) | Fault::Size(_) | Fault::NoTag);
         if number == 0 && !includes_first {
-            lie = Lie::None;
+            fault = Fault::None;
         }
-        let tag = if matches!(lie, Lie::Replaced | Lie::ReplacedInSecret) { "\"two\"" } else { "\"one\"" };
+        let tag = if matches!(fault, Fault::Replaced | Fault::ReplacedSilently) { "\"two\"" } else { "\"one\"" };
         let is_other_version = request.if_match.is_some_and(|expected| expected != tag);
-        let error_status = match lie {
-            Lie::Status(status) => Some(status),
+        let error_status = match fault {
+            Fault::Status(status) => Some(status),
             _ if self.size == 0 => Some(416),
-            _ if is_other_version && lie != Lie::ReplacedInSecret => Some(412),
+            _ if is_other_version && fault != Fault::ReplacedSilently => Some(412),
             _ => None,
         };
         if let Some(status) = error_status {
             write!(output, "HTTP/1.1 {status} No\r\nContent-Length: 4\r\n\r\nsigh")?;
             return Ok(true);
         }
-        match lie {
-            Lie::Silent => return wait_for_close(output),
-            Lie::EndlessHeader => {
+        match fault {
+            Fault::Silent => return wait_for_close(output),
+            Fault::EndlessHeader => {
                 write!(output, "HTTP/1.1 206 Yes\r\n")?;
                 for _ in 0..1 << 24 {
                     write!(output, "X-{0}: {0}\r\n", "a".repeat(4000))?;
@@ -268,9 +268,9 @@ impl State {
             }
             _ => (),
         }
-        let tag_header = if lie == Lie::NoTag { String::new() } else { format!("ETag: {tag}\r\n") };
+        let tag_header = if fault == Fault::NoTag { String::new() } else { format!("ETag: {tag}\r\n") };
         match request.range {
-            Some(range) if lie != Lie::WholeObject => self.send_range(output, range, &tag_header, lie),
+            Some(range) if fault != Fault::WholeObject => self.send_range(output, range, &tag_header, fault),
             _ => {
                 write!(output, "HTTP/1.1 200 Yes\r\n{tag_header}Content-Length: {}\r\n\r\n", self.size)?;
                 self.send(output, 0..self.size)?;
@@ -280,40 +280,46 @@ impl State {
     }
 
     /// Sends the response to a request for a range. Returns true if the connection stays open.
-    fn send_range(&self, mut output: &TcpStream, range: Range<u64>, tag_header: &str, lie: Lie) -> io::Result<bool> {
+    fn send_range(
+        &self,
+        mut output: &TcpStream,
+        range: Range<u64>,
+        tag_header: &str,
+        fault: Fault,
+    ) -> io::Result<bool> {
         const SURPLUS: usize = 1 << 20;
         let requested = range.end - range.start;
-        let (reported, reported_size) = match lie {
-            Lie::OtherRange => (range.start + 1..range.end + 1, self.size),
-            Lie::Size(size) => (size - requested..size, size),
+        let (reported, reported_size) = match fault {
+            Fault::OtherRange => (range.start + 1..range.end + 1, self.size),
+            Fault::Size(size) => (size - requested..size, size),
             _ => (range.clone(), self.size),
         };
-        let len = match lie {
-            Lie::ShortSaid => requested / 2,
-            Lie::Long => requested + SURPLUS as u64,
+        let len = match fault {
+            Fault::ShortLength => requested / 2,
+            Fault::Long => requested + SURPLUS as u64,
             _ => requested,
         };
         write!(output, "HTTP/1.1 206 Yes\r\n{tag_header}Content-Length: {len}\r\n")?;
         write!(output, "Content-Range: bytes {}-{}/{reported_size}\r\n\r\n", reported.start, reported.end - 1)?;
-        match lie {
-            Lie::Short => {
+        match fault {
+            Fault::Short => {
                 self.send(output, half(&range))?;
                 Ok(false)
             }
-            Lie::ShortSaid => {
+            Fault::ShortLength => {
                 self.send(output, half(&range))?;
                 Ok(true)
             }
-            Lie::Stall => {
+            Fault::Stall => {
                 self.send(output, half(&range))?;
                 wait_for_close(output)
             }
-            Lie::Long => {
+            Fault::Long => {
                 self.send(output, range)?;
                 output.write_all(&vec![7; SURPLUS])?;
                 Ok(true)
             }
-            Lie::OtherBytes => {
+            Fault::OtherBytes => {
                 output.write_all(&vec![0xff; len as usize])?;
                 Ok(true)
             }

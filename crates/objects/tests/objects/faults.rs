@@ -8,7 +8,7 @@ use arrowwood::{Dataset, ErrorKind, OpenOptions};
 use arrowwood_objects::{Options, open, open_with};
 
 use super::requests::{indexed_file, numbers};
-use super::server::{Lie, Server, impatient, options};
+use super::server::{Fault, Server, impatient, options};
 use super::wait::PATIENCE;
 
 const ROWS: i64 = 100_000;
@@ -40,40 +40,40 @@ fn wrong_responses_are_errors_that_name_the_problem() {
     use ErrorKind::*;
     let bytes = sample_file();
     assert_eq!(sum_column(&Server::of_bytes(bytes.clone()), &options()).unwrap(), expected_sum());
-    assert_eq!(sum_column(&Server::lying(bytes.clone(), Lie::NoTag), &options()).unwrap(), expected_sum());
-    for (lie, kind, message) in [
-        (Lie::WholeObject, Unsupported, "ignores ranges"),
-        (Lie::Status(403), PermissionDenied, "denies access (403)"),
-        (Lie::Status(401), PermissionDenied, "asks for a user and a password (401)"),
-        (Lie::Status(404), NotFound, "has no such file (404)"),
-        (Lie::Status(500), Io, "500"),
-        (Lie::Size(200_000_000_000), InvalidData, "another range"),
-        (Lie::Size(u64::MAX), InvalidData, "bytes"),
-        (Lie::OtherRange, InvalidData, "another range"),
-        (Lie::ShortSaid, InvalidData, "were asked for"),
-        (Lie::Long, InvalidData, "more than"),
-        (Lie::Silent, Io, "did not answer within"),
-        (Lie::Stall, Io, "did not answer within"),
-        (Lie::Replaced, FileChanged, "replaced"),
-        (Lie::ReplacedInSecret, FileChanged, "replaced"),
-        (Lie::EndlessHeader, Io, ""),
+    assert_eq!(sum_column(&Server::with_fault(bytes.clone(), Fault::NoTag), &options()).unwrap(), expected_sum());
+    for (fault, kind, message) in [
+        (Fault::WholeObject, Unsupported, "ignores ranges"),
+        (Fault::Status(403), PermissionDenied, "denies access (403)"),
+        (Fault::Status(401), PermissionDenied, "asks for a user and a password (401)"),
+        (Fault::Status(404), NotFound, "has no such file (404)"),
+        (Fault::Status(500), Io, "500"),
+        (Fault::Size(200_000_000_000), InvalidData, "another range"),
+        (Fault::Size(u64::MAX), InvalidData, "bytes"),
+        (Fault::OtherRange, InvalidData, "another range"),
+        (Fault::ShortLength, InvalidData, "were asked for"),
+        (Fault::Long, InvalidData, "more than"),
+        (Fault::Silent, Io, "did not answer within"),
+        (Fault::Stall, Io, "did not answer within"),
+        (Fault::Replaced, FileChanged, "replaced"),
+        (Fault::ReplacedSilently, FileChanged, "replaced"),
+        (Fault::EndlessHeader, Io, ""),
     ] {
-        let server = Server::lying(bytes.clone(), lie);
-        let is_slow = matches!(lie, Lie::Silent | Lie::Stall | Lie::EndlessHeader);
+        let server = Server::with_fault(bytes.clone(), fault);
+        let is_slow = matches!(fault, Fault::Silent | Fault::Stall | Fault::EndlessHeader);
         let options = if is_slow { impatient() } else { options() };
-        let error = sum_column(&server, &options).expect_err(&format!("{lie:?}"));
-        println!("{lie:?}: {error}");
-        assert_eq!(error.kind(), kind, "{lie:?}: {error}");
-        assert!(error.to_string().contains(message), "{lie:?}: {error}");
-        assert_eq!(error.path().unwrap().to_str().unwrap(), server.url(), "{lie:?}: {error}");
-        assert!(!error.to_string().contains('\n') && error.to_string().len() < 500, "{lie:?}: {error}");
+        let error = sum_column(&server, &options).expect_err(&format!("{fault:?}"));
+        println!("{fault:?}: {error}");
+        assert_eq!(error.kind(), kind, "{fault:?}: {error}");
+        assert!(error.to_string().contains(message), "{fault:?}: {error}");
+        assert_eq!(error.path().unwrap().to_str().unwrap(), server.url(), "{fault:?}: {error}");
+        assert!(!error.to_string().contains('\n') && error.to_string().len() < 500, "{fault:?}: {error}");
     }
 }
 
 /// The rest of a response that breaks off is requested again.
 #[test]
 fn truncated_responses_are_not_taken_for_complete() {
-    let server = Server::lying(sample_file(), Lie::Short);
+    let server = Server::with_fault(sample_file(), Fault::Short);
     match sum_column(&server, &options()) {
         Ok(sum) => assert_eq!(sum, expected_sum()),
         Err(e) => assert_eq!(e.kind(), ErrorKind::Io, "{e}"),
@@ -85,10 +85,10 @@ fn replaced_object_fails_until_it_is_opened_again() {
     let server = Server::of_bytes(sample_file());
     let rows = open_with(&server.url(), OpenOptions::new(), &options()).unwrap();
     assert_eq!(first_value(&rows, 5).unwrap(), "20");
-    server.lie(Lie::Replaced);
+    server.set_fault(Fault::Replaced);
     assert_eq!(first_value(&rows, 55_000).unwrap_err().kind(), ErrorKind::FileChanged);
     // Rows of two versions must not be mixed, so that the error remains.
-    server.lie(Lie::None);
+    server.set_fault(Fault::None);
     assert_eq!(first_value(&rows, 75_000).unwrap_err().kind(), ErrorKind::FileChanged);
     assert_eq!(open_with(&server.url(), OpenOptions::new(), &options()).unwrap().len().unwrap(), 100_000);
 }
@@ -110,8 +110,8 @@ fn fetched_ranges_are_not_overwritten() {
     let rows = open_with(&server.url(), OpenOptions::new(), &options()).unwrap();
     let expected = (ROWS * (ROWS - 1) / 2).to_string();
     assert_eq!(column_sum(&rows, "n"), expected);
-    server.lie(Lie::OtherBytes);
-    assert_ne!(column_sum(&rows, "flag"), (ROWS / 2).to_string(), "the server did not lie");
+    server.set_fault(Fault::OtherBytes);
+    assert_ne!(column_sum(&rows, "flag"), (ROWS / 2).to_string(), "the server sent the correct bytes");
     assert_eq!(column_sum(&rows, "n"), expected);
 }
 
@@ -121,9 +121,9 @@ fn timed_out_ranges_are_requested_again() {
     // The correct response, after the one that stalls, has the same time.
     let options = Options { timeout: Duration::from_secs(2), ..options() };
     let rows = open_with(&server.url(), OpenOptions::new(), &options).unwrap();
-    server.lie(Lie::Stall);
+    server.set_fault(Fault::Stall);
     assert_eq!(first_value(&rows, 55_000).unwrap_err().kind(), ErrorKind::Io);
-    server.lie(Lie::None);
+    server.set_fault(Fault::None);
     assert_eq!(first_value(&rows, 55_000).unwrap(), "220000");
 }
 
@@ -144,7 +144,7 @@ fn invalid_urls_and_contents_are_rejected() {
 
 #[test]
 fn errors_have_no_secrets_of_the_url() {
-    let server = Server::lying(vec![1; 100], Lie::Status(403));
+    let server = Server::with_fault(vec![1; 100], Fault::Status(403));
     let url = format!("{}?X-Amz-Signature=sesame", server.url()).replace("http://", "http://user:hush@");
     let error = open(&url).map(drop).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("sesame") && !format!("{error:?}").contains("hush"), "{error:?}");
