@@ -1,8 +1,12 @@
-//! Tables whose headers and commit records say something else, under checksums that are right, are refused or show the
-//! rows that were written: opened, refreshed, followed, checked, written to, repaired and compacted.
+//! Fuzzes tables whose headers and commit records are forged: changed, with valid checksums.
 //!
-//! The input says what to forge: a byte for the table, the boot and how much is asked, then up to four fields, each by a
-//! number of two bytes and a value: one of those that are worth trying, or eight bytes of any.
+//! A forged table is either rejected or shows the rows that were written, whether it is opened, refreshed, followed,
+//! checked, written to, repaired or compacted. `tests/recovery/forged.rs` tries the same fields one by one.
+//!
+//! An input is
+//! - a byte that selects the table, the boot in which it is read, and whether it is also written to, repaired and compacted;
+//! - up to [`MAX_EDITS`] edits: the number of a field (two bytes, little-endian), and a byte that either selects one of the
+//!   field's typical wrong values or announces that eight bytes with the value follow.
 #![no_main]
 
 #[path = "../../tests/support/forger.rs"]
@@ -17,41 +21,56 @@ use std::sync::OnceLock;
 use arrowwood::simulate::simulate_boot;
 use forged::{BOOTS, Bench, Edit, Template};
 
-const MOST_EDITS: usize = 4;
-
-fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
-    let (front, rest) = bytes.split_at_checked(len)?;
-    *bytes = rest;
-    Some(front)
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
-}
-
-fn edit<'a>(template: &'a Template, bytes: &mut &[u8]) -> Option<Edit<'a>> {
-    let site = &template.fields[number(take(bytes, 2)?) as usize % template.fields.len()];
-    let values = site.values();
-    let value = match number(take(bytes, 1)?) as usize {
-        any if any >= 0xf0 => number(take(bytes, 8)?),
-        chosen => values[chosen % values.len()],
-    };
-    Some((site, value))
-}
+const MAX_EDITS: usize = 4;
+/// Value selectors from here on announce a literal value.
+const FIRST_LITERAL_SELECTOR: usize = 0xf0;
+/// First bytes from here on ask for writing, repairing and compacting too.
+const FIRST_THOROUGH_MODE: usize = 0x80;
+/// The bits of the first byte below this value select the table, the ones above it the boot.
+const BOOT_DIVISOR: usize = 8;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     static TEMPLATES: OnceLock<Vec<Template>> = OnceLock::new();
     static BENCH: OnceLock<Bench> = OnceLock::new();
     let templates = TEMPLATES.get_or_init(Template::all);
-    let mut rest = bytes;
-    let Some(how) = take(&mut rest, 1).map(|how| how[0] as usize) else { return };
-    let template = &templates[how % templates.len()];
-    let boot = (how / 8) % BOOTS.len();
-    let edits: Vec<Edit<'_>> = std::iter::from_fn(|| edit(template, &mut rest)).take(MOST_EDITS).collect();
+
+    let mut input = bytes;
+    let Some(mode) = take_number(&mut input, 1) else { return };
+    let mode = mode as usize;
+    let template = &templates[mode % templates.len()];
+    let boot = (mode / BOOT_DIVISOR) % BOOTS.len();
+    let is_thorough = mode >= FIRST_THOROUGH_MODE;
+    let edits: Vec<Edit<'_>> = std::iter::from_fn(|| take_edit(template, &mut input)).take(MAX_EDITS).collect();
+
     simulate_boot(Some(BOOTS[boot]));
-    if let Err(why) = BENCH.get_or_init(Bench::default).check_edits(template, &edits, boot, how >= 0x80) {
-        let edits: Vec<_> =
-            edits.iter().map(|(site, value)| format!("file {}, {} = {value}", site.file, site.name)).collect();
-        panic!("{}, boot {boot}: {}: {why}", template.name, edits.join("; "));
+    if let Err(reason) = BENCH.get_or_init(Bench::default).check_edits(template, &edits, boot, is_thorough) {
+        panic!("{}, boot {boot}: {}: {reason}", template.name, describe_edits(&edits));
     }
 });
+
+/// Takes the next edit from the front of `input`; returns `None` where it ends.
+fn take_edit<'a>(template: &'a Template, input: &mut &[u8]) -> Option<Edit<'a>> {
+    let field_index = take_number(input, 2)? as usize;
+    let field = &template.fields[field_index % template.fields.len()];
+    let selector = take_number(input, 1)? as usize;
+    if selector >= FIRST_LITERAL_SELECTOR {
+        return Some((field, take_number(input, 8)?));
+    }
+    let values = field.values();
+    Some((field, values[selector % values.len()]))
+}
+
+/// Takes a little-endian number of `len` bytes from the front of `input`.
+fn take_number(input: &mut &[u8], len: usize) -> Option<u64> {
+    let (front, rest) = input.split_at_checked(len)?;
+    *input = rest;
+    let mut word = [0; 8];
+    word[..len].copy_from_slice(front);
+    Some(u64::from_le_bytes(word))
+}
+
+fn describe_edits(edits: &[Edit<'_>]) -> String {
+    let edits: Vec<_> =
+        edits.iter().map(|(field, value)| format!("file {}, {} = {value}", field.file, field.name)).collect();
+    edits.join("; ")
+}
