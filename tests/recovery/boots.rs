@@ -1,5 +1,6 @@
-//! Tables of an earlier boot of the machine.
+//! Tests of tables whose last commits were written in an earlier boot of the machine, or through another mount.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,34 +11,46 @@ use arrowwood::{Value, Writer, WriterOptions, check, follow, open, parse_schema,
 use crate::tables::{copy_table, read_numbers};
 use crate::wait::PATIENCE;
 
-fn writer(table: &Path) -> Writer {
+/// The id of the simulated boot after the one in which a table was written.
+const NEXT_BOOT: [u8; 16] = [9; 16];
+
+/// The distance between the live page and the visible records, and between two records.
+const PAGE: usize = 4096;
+
+fn open_writer(table: &Path) -> Writer {
     let schema = Arc::new(parse_schema("n: int64").unwrap());
     Writer::open(table, Some(schema), &WriterOptions::default()).unwrap()
 }
 
-fn write(writer: &mut Writer, numbers: std::ops::Range<i64>) {
+/// Writes one row for each number, and commits each.
+fn commit_rows(writer: &mut Writer, numbers: Range<i64>) {
     for number in numbers {
         writer.append_row(&[Value::Int(number)]).unwrap();
         writer.commit().unwrap();
     }
 }
 
-/// A table of five rows in `folder`, three of which are durable, as a writer leaves it that is killed. It was written through mount 1,
-/// which tests go on to pretend.
-fn killed_through_mount_1(folder: &Path) -> PathBuf {
-    let written = folder.join("written");
-    simulate_mount(Some(1));
-    let mut killed = writer(&written);
-    write(&mut killed, 0..3);
-    killed.sync().unwrap();
-    write(&mut killed, 3..5);
-    let copied = folder.join("copied");
-    copy_table(&written, &copied);
-    copied
+/// Writes five rows: three in a durable record, and two in a log entry each.
+fn commit_record_and_log(writer: &mut Writer) {
+    for numbers in [0..3, 3..4, 4..5] {
+        commit_rows(writer, numbers);
+        writer.sync().unwrap();
+    }
 }
 
-/// How far the live page and the visible records are apart.
-const PAGE: usize = 4096;
+/// Creates a table of five rows, three of which are durable, as a killed writer leaves it. The rows are written through
+/// mount 1, which stays the simulated mount.
+fn create_table_of_killed_writer(folder: &Path) -> PathBuf {
+    let original = folder.join("original");
+    simulate_mount(Some(1));
+    let mut writer = open_writer(&original);
+    commit_rows(&mut writer, 0..3);
+    writer.sync().unwrap();
+    commit_rows(&mut writer, 3..5);
+    let copy = folder.join("copy");
+    copy_table(&original, &copy);
+    copy
+}
 
 /// The bytes of a table's first segment.
 struct Segment {
@@ -45,190 +58,196 @@ struct Segment {
     path: PathBuf,
 }
 
+/// How a test makes a commit record incomplete.
+#[derive(Clone, Copy)]
+enum RecordDamage {
+    /// The beginning is zero, as if a writer had erased it.
+    Erased,
+    /// The checksum is wrong, as if the record had been overwritten in part.
+    Torn,
+}
+
 impl Segment {
-    fn of(table: &Path) -> Segment {
+    fn read(table: &Path) -> Segment {
         let path = table.join(format!("{:020}.arrow", 0));
         Segment { bytes: std::fs::read(&path).unwrap(), path }
     }
 
-    /// Where the live page begins.
-    fn live(&self) -> usize {
+    fn live_page_offset(&self) -> usize {
         let header = self.bytes.windows(8).position(|window| window == b"ArrwWood").unwrap();
         u64::from_le_bytes(self.bytes[header + 40..][..8].try_into().unwrap()) as usize
     }
 
-    /// The number of the newest visible commit.
+    /// Returns the number of the newest visible commit.
     fn sequence(&self) -> u64 {
-        u64::from_le_bytes(self.bytes[self.live()..][..8].try_into().unwrap())
+        u64::from_le_bytes(self.bytes[self.live_page_offset()..][..8].try_into().unwrap())
     }
 
-    fn set_sequence(mut self, sequence: u64) {
-        let live = self.live();
+    fn write_sequence(mut self, sequence: u64) {
+        let live = self.live_page_offset();
         self.bytes[live..live + 8].copy_from_slice(&sequence.to_le_bytes());
         std::fs::write(&self.path, &self.bytes).unwrap();
     }
 
-    /// Makes both visible records incomplete: erased from their beginnings, or as if written over.
-    fn spoil_records(mut self, is_erased: bool) {
+    /// Makes both visible records incomplete.
+    fn damage_visible_records(mut self, damage: RecordDamage) {
         let newest = self.sequence();
         for number in [newest, newest - 1] {
-            let record = self.live() + PAGE + (number & 1) as usize * PAGE;
+            let record = self.live_page_offset() + PAGE + (number & 1) as usize * PAGE;
             assert_eq!(self.bytes[record..][..8], number.to_le_bytes());
-            match is_erased {
-                true => self.bytes[record..][..64].fill(0),
-                false => self.bytes[record + 8] ^= 1,
+            match damage {
+                RecordDamage::Erased => self.bytes[record..][..64].fill(0),
+                RecordDamage::Torn => self.bytes[record + 8] ^= 1,
             }
         }
         std::fs::write(&self.path, &self.bytes).unwrap();
     }
 }
 
-/// What was recovered has a larger number than the live page says, where the durable record has: a follower took each look for
-/// a newer commit, and never slept.
+/// A recovered commit has a larger number than the live page if the durable record has. Followers took that for a newer
+/// commit at each poll, and never slept.
 #[test]
-fn a_table_of_an_earlier_boot_is_the_newest_until_somebody_writes() {
+fn table_of_an_earlier_boot_is_newest_until_it_is_written() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
-    let closed = folder.path().join("closed");
-    let mut one = writer(&closed);
-    write(&mut one, 0..5);
-    one.close().unwrap();
-    // Durable rows, and one more that is lost; the writer stays, as if it had been killed.
-    let lost = folder.path().join("lost");
-    let mut killed = writer(&lost);
-    write(&mut killed, 0..5);
-    killed.sync().unwrap();
-    write(&mut killed, 5..6);
-    let copied = folder.path().join("copy");
-    copy_table(&lost, &copied);
-    simulate_boot(Some([9; 16]));
-    for table in [closed, copied] {
+    let closed_table = folder.path().join("closed");
+    let mut closed_writer = open_writer(&closed_table);
+    commit_rows(&mut closed_writer, 0..5);
+    closed_writer.close().unwrap();
+    // Five durable rows and one that the boot loses. The writer stays open, as if it had been killed.
+    let original = folder.path().join("original");
+    let mut killed_writer = open_writer(&original);
+    commit_rows(&mut killed_writer, 0..5);
+    killed_writer.sync().unwrap();
+    commit_rows(&mut killed_writer, 5..6);
+    let killed_table = folder.path().join("killed");
+    copy_table(&original, &killed_table);
+
+    simulate_boot(Some(NEXT_BOOT));
+    for table in [closed_table, killed_table] {
         let dataset = open(&table).unwrap();
         assert!(dataset.len().unwrap() == 5 && dataset.is_newest(), "{table:?}");
         let mut follower = follow(&dataset, None, None).unwrap();
         assert!(follower.poll(Duration::from_millis(5)).unwrap().is_none());
-        let mut writer = writer(&table);
-        write(&mut writer, 5..7);
+
+        let mut writer = open_writer(&table);
+        commit_rows(&mut writer, 5..7);
         assert!(!dataset.is_newest());
         assert_eq!(dataset.refresh().unwrap().len().unwrap(), 7);
         assert!(dataset.refresh().unwrap().is_newest());
-        let found = follower.poll(PATIENCE).unwrap().unwrap();
-        assert_eq!(found.column("n").unwrap().get(0).unwrap().to_string(), "5");
+        let new_rows = follower.poll(PATIENCE).unwrap().unwrap();
+        assert_eq!(new_rows.column("n").unwrap().get(0).unwrap().to_string(), "5");
     }
     simulate_boot(None);
 }
 
-/// Commits of the new boot were compared with their proof on pages in which a reader has put the bytes of the log, and
-/// which miss what is written later: through another mount than the writer's, a refresh never found one.
+/// A reader copies rows of the log to private pages, which miss later stores. Commits of the new boot were compared with
+/// their proofs on these pages, so a refresh through another mount than the writer's never found one.
 #[test]
-fn commits_of_a_new_boot_are_found_behind_a_log_through_another_mount() {
+fn refresh_through_another_mount_finds_commits_of_a_new_boot_behind_a_log() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
-    let written = folder.path().join("written");
-    let mut first = writer(&written);
-    // One durable record, and two commits in the log behind it.
-    for numbers in [0..3, 3..4, 4..5] {
-        write(&mut first, numbers);
-        first.sync().unwrap();
-    }
-    let cut = folder.path().join("cut");
-    copy_table(&written, &cut);
-    simulate_boot(Some([9; 16]));
-    simulate_mount(Some(1));
-    let dataset = open(&cut).unwrap();
+    let original = folder.path().join("original");
+    let mut first_writer = open_writer(&original);
+    commit_record_and_log(&mut first_writer);
+    let table = folder.path().join("copy");
+    copy_table(&original, &table);
+
+    simulate_boot(Some(NEXT_BOOT));
+    let (readers_mount, writers_mount) = (Some(1), Some(2));
+    simulate_mount(readers_mount);
+    let dataset = open(&table).unwrap();
     assert_eq!(read_numbers(&dataset), (0..5).collect::<Vec<_>>());
-    simulate_mount(Some(2));
-    let mut second = writer(&cut);
-    write(&mut second, 5..7);
-    simulate_mount(Some(1));
-    let newer = dataset.refresh().unwrap();
-    assert_eq!(read_numbers(&newer), (0..7).collect::<Vec<_>>());
-    simulate_mount(Some(2));
-    write(&mut second, 7..8);
-    simulate_mount(Some(1));
-    assert_eq!(read_numbers(&newer.refresh().unwrap()), (0..8).collect::<Vec<_>>());
+    simulate_mount(writers_mount);
+    let mut second_writer = open_writer(&table);
+    commit_rows(&mut second_writer, 5..7);
+    simulate_mount(readers_mount);
+    let refreshed = dataset.refresh().unwrap();
+    assert_eq!(read_numbers(&refreshed), (0..7).collect::<Vec<_>>());
+    simulate_mount(writers_mount);
+    commit_rows(&mut second_writer, 7..8);
+    simulate_mount(readers_mount);
+    assert_eq!(read_numbers(&refreshed.refresh().unwrap()), (0..8).collect::<Vec<_>>());
     assert_eq!(read_numbers(&dataset), (0..5).collect::<Vec<_>>());
     simulate_mount(None);
     simulate_boot(None);
 }
 
-/// A volume whose page cache was lost may have the number of a commit and not its record, as after a crash. A check took
-/// that for damage, and a repair set the segment aside.
+/// A volume that lost its page cache may have the number of a commit without its record, as after a crash. A check
+/// reported that as damage, and a repair moved the segment away.
 #[test]
-fn a_lost_record_is_no_damage_where_rows_are_known_by_their_proof() {
+fn lost_record_is_no_damage_where_proofs_verify_rows() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
-    let copied = killed_through_mount_1(folder.path());
-    // The records are those of the commits before.
-    let segment = Segment::of(&copied);
+    let table = create_table_of_killed_writer(folder.path());
+    // The records on the disk are older than the sequence.
+    let segment = Segment::read(&table);
     let newest = segment.sequence();
-    segment.set_sequence(newest + 2);
+    segment.write_sequence(newest + 2);
     for (mount, is_good) in [(1, false), (2, true)] {
         simulate_mount(Some(mount));
-        let report = check(&copied, |_, _| ()).unwrap();
+        let report = check(&table, |_, _| ()).unwrap();
         assert_eq!(report.is_good(), is_good, "mount {mount}: {report:?}");
         assert_eq!((report.rows, report.findings.len()), (5, 1), "mount {mount}: {report:?}");
     }
     simulate_mount(None);
 }
 
-/// A writer that goes back behind commits that were lost with the page cache erases their records; it died before its first
-/// commit. A check took that for damage, as the durable record is of this boot, and a repair set the segment aside.
+/// A writer erases the records of commits that were lost with the page cache, and may die before its first commit. A check
+/// reported that as damage, as the durable record is of this boot, and a repair moved the segment away.
 #[test]
-fn records_that_were_erased_or_lost_with_a_page_cache_are_no_damage() {
+fn erased_or_torn_records_are_no_damage_after_a_page_cache_loss() {
     alone!();
-    for is_erased in [true, false] {
+    for damage in [RecordDamage::Erased, RecordDamage::Torn] {
         let folder = tempfile::tempdir().unwrap();
-        let copied = killed_through_mount_1(folder.path());
-        Segment::of(&copied).spoil_records(is_erased);
+        let table = create_table_of_killed_writer(folder.path());
+        Segment::read(&table).damage_visible_records(damage);
         simulate_mount(Some(2));
-        let report = check(&copied, |_, _| ()).unwrap();
+        let report = check(&table, |_, _| ()).unwrap();
         assert!(report.is_good(), "{report:?}");
         assert_eq!(report.rows, 3, "{report:?}");
-        assert_eq!(read_numbers(&open(&copied).unwrap()), (0..3).collect::<Vec<_>>());
+        assert_eq!(read_numbers(&open(&table).unwrap()), (0..3).collect::<Vec<_>>());
         simulate_mount(None);
     }
 }
 
-/// The first writer after a power cut was killed when the record of its first commit was whole and not yet the newest one.
-/// That record was taken for a commit of this boot, so the log was not read; the commit that counts was that of the boot
-/// before, which needs it. Nobody could open the table until the machine was started again.
+/// The first writer after a power cut was killed when the record of its first commit was complete, but not yet selected by
+/// the sequence. Readers took this record for a commit of this boot and skipped the log, which the selected commit, of the
+/// boot before, needs. The table could not be opened until the next boot.
 #[test]
-fn rows_of_the_log_outlive_a_kill_in_the_first_commit_of_a_boot() {
+fn log_rows_survive_a_kill_in_the_first_commit_of_a_boot() {
     alone!();
-    // Commits behind the last sync are lost, and the commit before the one that was killed is of one of them.
-    for lost in [0, 1] {
+    // Commits after the last sync are lost. With one, the record before the killed commit's belongs to a lost row.
+    for lost_rows in [0, 1] {
         let folder = tempfile::tempdir().unwrap();
-        let written = folder.path().join("written");
-        let mut first = writer(&written);
-        // One durable record, and two commits in the log behind it.
-        for numbers in [0..3, 3..4, 4..5] {
-            write(&mut first, numbers);
-            first.sync().unwrap();
-        }
-        write(&mut first, 5..5 + lost);
-        let cut = folder.path().join("cut");
-        copy_table(&written, &cut);
-        simulate_boot(Some([9; 16]));
-        let before = Segment::of(&cut).sequence();
-        let second = writer(&cut);
-        let killed = folder.path().join("killed");
-        copy_table(&cut, &killed);
-        drop(second);
-        let segment = Segment::of(&killed);
-        assert_eq!(segment.sequence(), before + 1, "the record of the commit before is still there");
-        segment.set_sequence(before);
-        assert_eq!(read_numbers(&open(&killed).unwrap()), (0..5).collect::<Vec<_>>());
-        assert_eq!(table_stat(&killed).unwrap().unwrap().durable_end, 5);
-        let report = check(&killed, |_, _| ()).unwrap();
+        let original = folder.path().join("original");
+        let mut first_writer = open_writer(&original);
+        commit_record_and_log(&mut first_writer);
+        commit_rows(&mut first_writer, 5..5 + lost_rows);
+        let after_cut = folder.path().join("after_cut");
+        copy_table(&original, &after_cut);
+
+        simulate_boot(Some(NEXT_BOOT));
+        let sequence_before = Segment::read(&after_cut).sequence();
+        let second_writer = open_writer(&after_cut);
+        let after_kill = folder.path().join("after_kill");
+        copy_table(&after_cut, &after_kill);
+        drop(second_writer);
+        let segment = Segment::read(&after_kill);
+        assert_eq!(segment.sequence(), sequence_before + 1, "opening a writer commits once");
+        segment.write_sequence(sequence_before);
+
+        assert_eq!(read_numbers(&open(&after_kill).unwrap()), (0..5).collect::<Vec<_>>());
+        assert_eq!(table_stat(&after_kill).unwrap().unwrap().durable_end, 5);
+        let report = check(&after_kill, |_, _| ()).unwrap();
         assert!(report.is_good(), "{report:?}");
-        // A dataset of that moment goes on with the writer's commits, without the private pages that have the log's bytes.
-        let dataset = open(&killed).unwrap();
-        let mut third = writer(&killed);
-        assert_eq!((third.rows(), third.dropped_rows()), (5, lost as u64));
-        write(&mut third, 5..7);
+        // A refresh of this dataset must not read new rows from its private pages with the rows of the log.
+        let dataset = open(&after_kill).unwrap();
+        let mut third_writer = open_writer(&after_kill);
+        assert_eq!((third_writer.rows(), third_writer.dropped_rows()), (5, lost_rows as u64));
+        commit_rows(&mut third_writer, 5..7);
         assert_eq!(dataset.refresh().unwrap().len().unwrap(), 7);
-        assert_eq!(read_numbers(&open(&killed).unwrap()), (0..7).collect::<Vec<_>>());
+        assert_eq!(read_numbers(&open(&after_kill).unwrap()), (0..7).collect::<Vec<_>>());
         simulate_boot(None);
     }
 }

@@ -1,6 +1,9 @@
-//! Footers for other Arrow readers after a crash that came before their pages were on the disk, and after those that point to
-//! them were.
+//! Tests that footers lost in a crash are written again.
+//!
+//! A growing segment publishes footers for other Arrow readers without syncs, so the disk may have the word that selects a
+//! footer, but not the pages of the footer itself.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,172 +14,210 @@ use arrowwood::{Value, Writer, WriterOptions, check, open, parse_schema, repair}
 use crate::tables::{copy_table, read_numbers, unsynced};
 use crate::wait::wait_until;
 
-fn writer(table: &Path, options: &WriterOptions) -> Writer {
+/// The mount through which all tables are written.
+const WRITERS_MOUNT: u64 = 1;
+const OTHER_MOUNT: u64 = 2;
+/// The id of the simulated boot after the one in which a table was written.
+const NEXT_BOOT: [u8; 16] = [9; 16];
+
+fn open_writer(table: &Path, options: &WriterOptions) -> Writer {
     Writer::open(table, Some(Arc::new(parse_schema("n: int64").unwrap())), options).unwrap()
 }
 
-fn write(writer: &mut Writer, numbers: std::ops::Range<i64>) {
+fn commit_rows(writer: &mut Writer, numbers: Range<i64>) {
     for number in numbers {
         writer.append_row(&[Value::Int(number)]).unwrap();
     }
     writer.commit().unwrap();
 }
 
-fn segments(table: &Path) -> Vec<PathBuf> {
+fn list_segments(table: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> = std::fs::read_dir(table).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths
 }
 
-/// The rows that another Arrow reader finds; `None` where it finds no file.
-fn stock_rows(path: &Path) -> Option<usize> {
+/// Counts the rows that arrow-rs finds in a segment; returns `None` if it can't read the file.
+fn count_arrow_rs_rows(path: &Path) -> Option<usize> {
     let reader = FileReader::try_new(std::fs::File::open(path).unwrap(), None).ok()?;
     reader.map(|batch| batch.ok().map(|batch| batch.num_rows())).sum()
 }
 
-/// What was not written to the disk.
+fn count_arrow_rs_rows_by_segment(table: &Path) -> Vec<Option<usize>> {
+    list_segments(table).iter().map(|path| count_arrow_rs_rows(path)).collect()
+}
+
+/// The pages of a segment that a test loses.
 #[derive(Clone, Copy, Debug)]
-enum Unwritten {
+enum LostPart {
     Footer,
+    /// The messages that the footer points to.
     Messages,
-    /// Nothing that a crash may leave: it was there before the segment had a name.
+    /// The schema that all footers share. No crash loses it, as it is synced before the segment gets its name.
     Schema,
 }
 
-/// Puts zeros where the published footer of a segment is, or the messages that it points to.
-fn lose(path: &Path, what: Unwritten) {
+/// Clears the published footer of a segment, or what it refers to.
+fn clear_part(path: &Path, part: LostPart) {
     let mut bytes = std::fs::read(path).unwrap();
     let header = bytes.windows(8).position(|window| window == b"ArrwWood").unwrap();
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-    let (tail, size, len) = (word(header + 72), word(header + 80), word(header + 12) as u32 as usize);
-    let shared = word(header + len - 8);
-    let footer = tail - u32::from_le_bytes(bytes[tail..tail + 4].try_into().unwrap()) as usize;
-    let messages = word(footer + 40);
-    let (at, len) = match what {
-        Unwritten::Footer => (footer, size),
-        Unwritten::Messages => (messages, 64),
-        Unwritten::Schema => (tail - shared * size, shared * size),
+    let header_len = read_u32(&bytes, header + 12);
+    let (tail, footer_len) = (read_u64(&bytes, header + 72), read_u64(&bytes, header + 80));
+    let shared_footers = read_u64(&bytes, header + header_len - 8);
+    let footer = tail - read_u32(&bytes, tail);
+    let messages = read_u64(&bytes, footer + 40);
+    let cleared = match part {
+        LostPart::Footer => footer..footer + footer_len,
+        LostPart::Messages => messages..messages + 64,
+        LostPart::Schema => tail - shared_footers * footer_len..tail,
     };
-    bytes[at..at + len].fill(0);
+    bytes[cleared].fill(0);
     std::fs::write(path, bytes).unwrap();
 }
 
-/// A crash that came before the page of the newest footer was written back, and behind the store that selects it, was damage,
-/// and a repair set the segment aside, with its rows, or without any.
+fn read_u64(bytes: &[u8], offset: usize) -> usize {
+    u64::from_le_bytes(bytes[offset..offset + 8].try_into().unwrap()) as usize
+}
+
+fn read_u32(bytes: &[u8], offset: usize) -> usize {
+    u32::from_le_bytes(bytes[offset..offset + 4].try_into().unwrap()) as usize
+}
+
+/// A crash between write-backs can keep the word that selects the newest footer and lose the footer. That was reported as
+/// damage, and a repair moved the segment away, sometimes with all rows.
 #[test]
-fn a_footer_that_a_crash_has_lost_is_no_damage_and_is_written_again() {
+fn lost_footer_is_no_damage_after_a_crash_and_is_written_again() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
-    let written = folder.path().join("written");
-    simulate_mount(Some(1));
-    let mut killed = writer(&written, &unsynced(1000));
-    let mut number = 0;
+    let original = folder.path().join("original");
+    simulate_mount(Some(WRITERS_MOUNT));
+    let mut killed_writer = open_writer(&original, &unsynced(1000));
+    let mut case_number = 0;
     for is_durable in [false, true] {
-        write(&mut killed, 0..3);
+        commit_rows(&mut killed_writer, 0..3);
         if is_durable {
-            killed.sync().unwrap();
+            killed_writer.sync().unwrap();
         }
-        let rows = killed.rows() as usize;
-        wait_until("the footer of the newest commit", || stock_rows(&segments(&written)[0]) == Some(rows));
-        for what in [Unwritten::Footer, Unwritten::Messages] {
-            for (boot, mount) in [(None, 1), (None, 2), (Some([9; 16]), 1)] {
-                number += 1;
-                let copies = [0, 1].map(|copy| folder.path().join(format!("{number}-{copy}")));
+        let rows = killed_writer.rows() as usize;
+        wait_until("the footer of the newest commit", || {
+            count_arrow_rs_rows(&list_segments(&original)[0]) == Some(rows)
+        });
+        for lost_part in [LostPart::Footer, LostPart::Messages] {
+            for (boot, mount) in [(None, WRITERS_MOUNT), (None, OTHER_MOUNT), (Some(NEXT_BOOT), WRITERS_MOUNT)] {
+                case_number += 1;
+                let case = format!("{lost_part:?}, durable: {is_durable}, boot {boot:?}, mount {mount}");
+                let copies = [0, 1].map(|copy| folder.path().join(format!("{case_number}-{copy}")));
                 for copy in &copies {
-                    copy_table(&written, copy);
-                    lose(&segments(copy)[0], what);
+                    copy_table(&original, copy);
+                    clear_part(&list_segments(copy)[0], lost_part);
                 }
+
                 simulate_boot(boot);
                 simulate_mount(Some(mount));
-                let case = format!("{what:?}, durable: {is_durable}, boot {boot:?}, mount {mount}");
-                let is_there = boot.is_none() || is_durable;
-                let expected = if is_there { rows } else { 0 };
-                assert_eq!(open(&copies[0]).unwrap().len().unwrap() as usize, expected, "{case}");
-                let report = check(&copies[0], |_, _| ()).unwrap();
-                assert_eq!(report.rows as usize, expected, "{case}: {report:?}");
-                // In the page cache of the writer it can only be damage.
-                let is_good = (boot, mount) != (None, 1);
-                assert_eq!(report.is_good(), is_good, "{case}: {report:?}");
-                assert!(!report.findings.is_empty(), "{case}: other readers find no file");
+                let has_rows = boot.is_none() || is_durable;
+                let expected_rows = if has_rows { rows } else { 0 };
+                // In the page cache of the writer, no crash has happened: a lost footer must be damage.
+                let is_good = (boot, mount) != (None, WRITERS_MOUNT);
+                assert_lost_footer_is_reported(&copies[0], expected_rows, is_good, &case);
                 if is_good {
-                    let before = segments(&copies[0]);
-                    let report = repair(&copies[0], |_, _| ()).unwrap();
-                    assert!(report.is_good() && report.repaired.is_none(), "{case}: {report:?}");
-                    assert_eq!(segments(&copies[0]), before, "{case}");
-                    assert_eq!(stock_rows(&before[0]), Some(expected), "{case}");
-                    let report = check(&copies[0], |_, _| ()).unwrap();
-                    assert!(report.findings.is_empty(), "{case}: {report:?}");
-                    assert_eq!(read_numbers(&open(&copies[0]).unwrap()).len(), expected, "{case}");
-                    let next = writer(&copies[1], &unsynced(1000));
-                    assert_eq!(
-                        (next.rows() as usize, stock_rows(&segments(&copies[1])[0])),
-                        (expected, Some(expected))
-                    );
-                    drop(next);
-                    let report = check(&copies[1], |_, _| ()).unwrap();
-                    assert!(report.findings.is_empty(), "{case}: {report:?}");
+                    assert_repair_restores_footer(&copies[0], expected_rows, &case);
+                    assert_writer_restores_footer(&copies[1], expected_rows, &case);
                 }
                 simulate_boot(None);
-                simulate_mount(Some(1));
+                simulate_mount(Some(WRITERS_MOUNT));
             }
         }
     }
-    drop(killed);
+    drop(killed_writer);
     simulate_mount(None);
 }
 
-/// The footer of a sealed segment, too, whose rows are known by their proof, or are on the disk.
+fn assert_lost_footer_is_reported(table: &Path, expected_rows: usize, is_good: bool, case: &str) {
+    assert_eq!(open(table).unwrap().len().unwrap() as usize, expected_rows, "{case}");
+    let report = check(table, |_, _| ()).unwrap();
+    assert_eq!(report.rows as usize, expected_rows, "{case}: {report:?}");
+    assert_eq!(report.is_good(), is_good, "{case}: {report:?}");
+    assert!(!report.findings.is_empty(), "{case}: other readers can't read the file");
+}
+
+fn assert_repair_restores_footer(table: &Path, expected_rows: usize, case: &str) {
+    let segments = list_segments(table);
+    let report = repair(table, |_, _| ()).unwrap();
+    assert!(report.is_good() && report.repaired.is_none(), "{case}: {report:?}");
+    assert_eq!(list_segments(table), segments, "{case}");
+    assert_eq!(count_arrow_rs_rows(&segments[0]), Some(expected_rows), "{case}");
+    let report = check(table, |_, _| ()).unwrap();
+    assert!(report.findings.is_empty(), "{case}: {report:?}");
+    assert_eq!(read_numbers(&open(table).unwrap()).len(), expected_rows, "{case}");
+}
+
+fn assert_writer_restores_footer(table: &Path, expected_rows: usize, case: &str) {
+    let writer = open_writer(table, &unsynced(1000));
+    assert_eq!(writer.rows() as usize, expected_rows, "{case}");
+    assert_eq!(count_arrow_rs_rows(&list_segments(table)[0]), Some(expected_rows), "{case}");
+    drop(writer);
+    let report = check(table, |_, _| ()).unwrap();
+    assert!(report.findings.is_empty(), "{case}: {report:?}");
+}
+
+/// Sealed segments get their footers back too: their rows are either verified by proofs or durable.
 #[test]
-fn footers_of_sealed_segments_that_a_crash_has_lost_are_written_again() {
+fn lost_footers_of_sealed_segments_are_written_again() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
-    let mut number = 0;
+    let expected_rows = [Some(2), Some(2), Some(1)];
+    let mut case_number = 0;
     for is_durable in [false, true] {
-        let written = folder.path().join(format!("written-{is_durable}"));
-        simulate_mount(Some(1));
-        let mut killed = writer(&written, &unsynced(2));
-        write(&mut killed, 0..5);
+        let original = folder.path().join(format!("original-{is_durable}"));
+        simulate_mount(Some(WRITERS_MOUNT));
+        let mut killed_writer = open_writer(&original, &unsynced(2));
+        commit_rows(&mut killed_writer, 0..5);
         if is_durable {
-            killed.sync().unwrap();
+            killed_writer.sync().unwrap();
         }
-        let rows = |table: &Path| segments(table).iter().map(|path| stock_rows(path)).collect::<Vec<_>>();
-        wait_until("the footers", || rows(&written) == [Some(2), Some(2), Some(1)]);
-        for boot in [None, Some([9; 16])].into_iter().take(1 + usize::from(is_durable)) {
-            number += 1;
-            let copies = [0, 1].map(|copy| folder.path().join(format!("{number}-{copy}")));
+        wait_until("the footers", || count_arrow_rs_rows_by_segment(&original) == expected_rows);
+        // Rows that are not durable don't survive a boot.
+        let boots: &[_] = if is_durable { &[None, Some(NEXT_BOOT)] } else { &[None] };
+        for &boot in boots {
+            case_number += 1;
+            let copies = [0, 1].map(|copy| folder.path().join(format!("{case_number}-{copy}")));
             for copy in &copies {
-                copy_table(&written, copy);
-                segments(copy).iter().for_each(|path| lose(path, Unwritten::Footer));
+                copy_table(&original, copy);
+                for segment in list_segments(copy) {
+                    clear_part(&segment, LostPart::Footer);
+                }
             }
+
             simulate_boot(boot);
-            simulate_mount(Some(2));
+            simulate_mount(Some(OTHER_MOUNT));
             let report = check(&copies[0], |_, _| ()).unwrap();
             assert!(report.is_good() && report.rows == 5 && report.findings.len() == 3, "{report:?}");
             repair(&copies[0], |_, _| ()).unwrap();
-            drop(writer(&copies[1], &unsynced(2)));
+            drop(open_writer(&copies[1], &unsynced(2)));
             for copy in &copies {
-                assert_eq!(rows(copy), [Some(2), Some(2), Some(1)], "durable: {is_durable}, boot {boot:?}, {copy:?}");
+                let case = format!("durable: {is_durable}, boot {boot:?}, {copy:?}");
+                assert_eq!(count_arrow_rs_rows_by_segment(copy), expected_rows, "{case}");
                 let report = check(copy, |_, _| ()).unwrap();
-                assert!(report.findings.is_empty(), "durable: {is_durable}, boot {boot:?}, {copy:?}: {report:?}");
+                assert!(report.findings.is_empty(), "{case}: {report:?}");
             }
             simulate_boot(None);
-            simulate_mount(Some(1));
+            simulate_mount(Some(WRITERS_MOUNT));
         }
     }
     simulate_mount(None);
 }
 
-/// The schema of all footers never changes, so no crash has lost it.
+/// The schema of all footers never changes, so no crash can lose it.
 #[test]
-fn a_lost_schema_of_footers_is_damage_behind_a_crash() {
+fn lost_schema_of_footers_is_damage_even_after_a_crash() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t");
-    let mut killed = writer(&table, &unsynced(1000));
-    write(&mut killed, 0..3);
-    killed.close().unwrap();
-    lose(&segments(&table)[0], Unwritten::Schema);
-    simulate_boot(Some([9; 16]));
+    let mut writer = open_writer(&table, &unsynced(1000));
+    commit_rows(&mut writer, 0..3);
+    writer.close().unwrap();
+    clear_part(&list_segments(&table)[0], LostPart::Schema);
+    simulate_boot(Some(NEXT_BOOT));
     let report = check(&table, |_, _| ()).unwrap();
     assert!(!report.is_good() && report.rows == 3, "{report:?}");
     simulate_boot(None);
