@@ -1,4 +1,4 @@
-//! Tables after something went wrong: power cuts, earlier boots, damage, forgery, and their repair.
+//! Tests of recovery: power cuts, earlier boots, damage, forged tables, and repairs.
 
 #[macro_use]
 #[path = "../support/alone.rs"]

@@ -1,4 +1,4 @@
-//! The rows of vectors, and how `expected.json` writes them.
+//! The rows of golden vectors, and their representation in `expected.json`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{IntervalMonthDayNano, NullBuffer, OffsetBuffer};
-use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit, UnionMode};
 use serde_json::{Value as Json, json};
 
-/// Rows of a number, a text that may be null, and a bit that may be null.
+/// Returns rows with a number, a nullable text and a nullable bit.
 pub fn simple(rows: Range<u64>) -> RecordBatch {
     let fields = [
         Field::new("n", DataType::Int64, false),
@@ -29,219 +29,282 @@ pub fn simple(rows: Range<u64>) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields.to_vec())), columns.to_vec()).unwrap()
 }
 
-/// The rows of [`simple`], with 4,500 bytes of text in that of number `n`.
+/// Replaces the text of the [`simple`] row with number `n` by 4,500 bytes of text.
 pub fn with_long_text(batch: &RecordBatch, n: i64) -> RecordBatch {
     let numbers = batch.column(0).as_primitive::<Int64Type>();
-    let old = batch.column(1).as_string::<i32>();
-    let long = "forty-five hundred bytes of text, ".repeat(133)[..4500].to_string();
-    let text = (0..batch.num_rows()).map(|row| match numbers.value(row) == n {
-        true => Some(long.as_str()),
-        false => old.is_valid(row).then(|| old.value(row)),
-    });
-    let text: ArrayRef = Arc::new(text.collect::<StringArray>());
-    RecordBatch::try_new(batch.schema(), vec![batch.column(0).clone(), text, batch.column(2).clone()]).unwrap()
+    let texts = batch.column(1).as_string::<i32>();
+    let long_text = "forty-five hundred bytes of text, ".repeat(133)[..4500].to_string();
+    let new_texts = numbers.values().iter().zip(texts).map(
+        |(&number, text)| {
+            if number == n { Some(long_text.as_str()) } else { text }
+        },
+    );
+    let new_texts: ArrayRef = Arc::new(new_texts.collect::<StringArray>());
+    RecordBatch::try_new(batch.schema(), vec![batch.column(0).clone(), new_texts, batch.column(2).clone()]).unwrap()
 }
 
-fn field(name: &str, data_type: DataType) -> Field {
+fn nullable_field(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, true)
 }
 
-/// A column of a primitive type; every `hole`th value is null, none where that is 0.
-fn numbers<T: ArrowPrimitiveType>(rows: &Range<u64>, hole: u64, value: impl Fn(u64) -> T::Native) -> PrimitiveArray<T> {
-    let cell = |n: u64| (hole == 0 || n % hole != hole - 1).then(|| value(n));
-    rows.clone().map(cell).collect()
+/// Returns true if the value of row `n` is null: every `null_step`th one, and none if that is 0.
+fn is_null(n: u64, null_step: u64) -> bool {
+    null_step != 0 && n % null_step == null_step - 1
 }
 
-fn texts(rows: &Range<u64>, hole: u64, value: impl Fn(u64) -> String) -> Vec<Option<String>> {
-    rows.clone().map(|n| (hole == 0 || n % hole != hole - 1).then(|| value(n))).collect()
+/// Returns a column of a primitive type; every `null_step`th value is null, none if that is 0.
+fn primitives<T: ArrowPrimitiveType>(
+    rows: &Range<u64>,
+    null_step: u64,
+    value: impl Fn(u64) -> T::Native,
+) -> PrimitiveArray<T> {
+    rows.clone().map(|n| (!is_null(n, null_step)).then(|| value(n))).collect()
 }
 
-/// Rows with a column of every type that grows.
+/// Returns texts; every `null_step`th one is null, none if that is 0.
+fn texts(rows: &Range<u64>, null_step: u64, value: impl Fn(u64) -> String) -> Vec<Option<String>> {
+    rows.clone().map(|n| (!is_null(n, null_step)).then(|| value(n))).collect()
+}
+
+fn to_bytes(texts: &[Option<String>]) -> Vec<Option<Vec<u8>>> {
+    texts.iter().map(|text| text.clone().map(String::into_bytes)).collect()
+}
+
+/// Returns rows with a column of every type whose values have a place of their own, and of text and lists.
 pub fn every_type(rows: Range<u64>) -> RecordBatch {
-    let mut columns: Vec<(&str, bool, ArrayRef)> = Vec::new();
-    let mut add = |name, nullable, array: ArrayRef| columns.push((name, nullable, array));
-    plain(&rows, &mut add);
-    times(&rows, &mut add);
-    variable(&rows, &mut add);
-    nested(&rows, &mut add);
-    let fields: Vec<Field> =
-        columns.iter().map(|(name, nullable, array)| Field::new(*name, array.data_type().clone(), *nullable)).collect();
-    let arrays = columns.into_iter().map(|(_, _, array)| array).collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+    let mut columns = Columns::default();
+    add_primitives(&rows, &mut columns);
+    add_times(&rows, &mut columns);
+    add_variable_width(&rows, &mut columns);
+    add_nested(&rows, &mut columns);
+    columns.into_batch()
 }
 
-type Add<'a> = &'a mut dyn FnMut(&'static str, bool, ArrayRef);
+/// The columns of a batch in the making.
+#[derive(Default)]
+struct Columns {
+    fields: Vec<Field>,
+    arrays: Vec<ArrayRef>,
+}
 
-fn plain(rows: &Range<u64>, add: Add<'_>) {
-    add("i8", false, Arc::new(numbers::<Int8Type>(rows, 0, |n| -(n as i8))));
-    add("i16", true, Arc::new(numbers::<Int16Type>(rows, 3, |n| 1000 - n as i16)));
-    add("i32", true, Arc::new(numbers::<Int32Type>(rows, 4, |n| -(n as i32) * 100_000)));
-    add("i64", false, Arc::new(numbers::<Int64Type>(rows, 0, |n| -(n as i64) << 40)));
-    add("u8", true, Arc::new(numbers::<UInt8Type>(rows, 5, |n| 250 + (n % 6) as u8)));
-    add("u16", false, Arc::new(numbers::<UInt16Type>(rows, 0, |n| 65_000 + n as u16)));
-    add("u32", true, Arc::new(numbers::<UInt32Type>(rows, 2, |n| 4_000_000_000 + n as u32)));
-    add("u64", true, Arc::new(numbers::<UInt64Type>(rows, 3, |n| (1 << 52) + n)));
-    add("f16", true, Arc::new(numbers::<Float16Type>(rows, 4, |n| half::f16::from_f32(n as f32 / 4.0))));
-    add("f32", false, Arc::new(numbers::<Float32Type>(rows, 0, |n| n as f32 / -8.0)));
-    add("f64", true, Arc::new(numbers::<Float64Type>(rows, 5, |n| n as f64 * 1e100)));
+impl Columns {
+    fn add(&mut self, name: &str, is_nullable: bool, array: impl Array + 'static) {
+        self.fields.push(Field::new(name, array.data_type().clone(), is_nullable));
+        self.arrays.push(Arc::new(array));
+    }
+
+    fn into_batch(self) -> RecordBatch {
+        RecordBatch::try_new(Arc::new(Schema::new(self.fields)), self.arrays).unwrap()
+    }
+}
+
+fn add_primitives(rows: &Range<u64>, columns: &mut Columns) {
+    columns.add("i8", false, primitives::<Int8Type>(rows, 0, |n| -(n as i8)));
+    columns.add("i16", true, primitives::<Int16Type>(rows, 3, |n| 1000 - n as i16));
+    columns.add("i32", true, primitives::<Int32Type>(rows, 4, |n| -(n as i32) * 100_000));
+    columns.add("i64", false, primitives::<Int64Type>(rows, 0, |n| -(n as i64) << 40));
+    columns.add("u8", true, primitives::<UInt8Type>(rows, 5, |n| 250 + (n % 6) as u8));
+    columns.add("u16", false, primitives::<UInt16Type>(rows, 0, |n| 65_000 + n as u16));
+    columns.add("u32", true, primitives::<UInt32Type>(rows, 2, |n| 4_000_000_000 + n as u32));
+    columns.add("u64", true, primitives::<UInt64Type>(rows, 3, |n| (1 << 52) + n));
+    columns.add("f16", true, primitives::<Float16Type>(rows, 4, |n| half::f16::from_f32(n as f32 / 4.0)));
+    columns.add("f32", false, primitives::<Float32Type>(rows, 0, |n| n as f32 / -8.0));
+    columns.add("f64", true, primitives::<Float64Type>(rows, 5, |n| n as f64 * 1e100));
     let bits = rows.clone().map(|n| (n % 4 != 1).then_some(n % 3 == 0));
-    add("bool", true, Arc::new(bits.collect::<BooleanArray>()));
-    add("bool_full", false, Arc::new(BooleanArray::from_iter(rows.clone().map(|n| Some(n % 2 == 1)))));
-    let small = numbers::<Decimal32Type>(rows, 3, |n| n as i32 * 1001).with_precision_and_scale(9, 2).unwrap();
-    add("decimal32", true, Arc::new(small));
+    columns.add("bool", true, bits.collect::<BooleanArray>());
+    columns.add("bool_full", false, BooleanArray::from_iter(rows.clone().map(|n| Some(n % 2 == 1))));
+    let small = primitives::<Decimal32Type>(rows, 3, |n| n as i32 * 1001).with_precision_and_scale(9, 2).unwrap();
+    columns.add("decimal32", true, small);
     let middle =
-        numbers::<Decimal64Type>(rows, 0, |n| -(n as i64) * 1_000_001).with_precision_and_scale(18, 3).unwrap();
-    add("decimal64", false, Arc::new(middle));
-    let large = numbers::<Decimal128Type>(rows, 4, |n| (n as i128 + 1) * 10i128.pow(25));
-    add("decimal128", true, Arc::new(large.with_precision_and_scale(30, 4).unwrap()));
-    let huge = numbers::<Decimal256Type>(rows, 2, |n| arrow_buffer::i256::from_i128(-(n as i128) * 10i128.pow(35)));
-    add("decimal256", true, Arc::new(huge.with_precision_and_scale(60, 7).unwrap()));
+        primitives::<Decimal64Type>(rows, 0, |n| -(n as i64) * 1_000_001).with_precision_and_scale(18, 3).unwrap();
+    columns.add("decimal64", false, middle);
+    let large = primitives::<Decimal128Type>(rows, 4, |n| (n as i128 + 1) * 10i128.pow(25));
+    columns.add("decimal128", true, large.with_precision_and_scale(30, 4).unwrap());
+    let huge = primitives::<Decimal256Type>(rows, 2, |n| arrow_buffer::i256::from_i128(-(n as i128) * 10i128.pow(35)));
+    columns.add("decimal256", true, huge.with_precision_and_scale(60, 7).unwrap());
     let bytes = rows.clone().map(|n| (n % 3 != 0).then_some([n as u8, 0, 255]));
-    add("fixed_3", true, Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes, 3).unwrap()));
+    columns.add("fixed_3", true, FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes, 3).unwrap());
 }
 
-fn times(rows: &Range<u64>, add: Add<'_>) {
-    let day = 86_400_000;
-    add("date32", true, Arc::new(numbers::<Date32Type>(rows, 3, |n| 20_000 + n as i32)));
-    add("date64", false, Arc::new(numbers::<Date64Type>(rows, 0, |n| day * (20_000 + n as i64))));
-    add("time_s", true, Arc::new(numbers::<Time32SecondType>(rows, 4, |n| 3600 + n as i32)));
-    add("time_ms", false, Arc::new(numbers::<Time32MillisecondType>(rows, 0, |n| 3_600_000 + n as i32)));
-    add("time_us", true, Arc::new(numbers::<Time64MicrosecondType>(rows, 5, |n| 7_200_000_000 + n as i64)));
-    add("time_ns", true, Arc::new(numbers::<Time64NanosecondType>(rows, 2, |n| 1000 * n as i64)));
-    let at = |n: u64| 1_790_000_000_000_000 + n as i64 * 1_000_000;
-    add("timestamp_utc", true, Arc::new(numbers::<TimestampMicrosecondType>(rows, 3, at).with_timezone("UTC")));
-    add("timestamp_s", false, Arc::new(numbers::<TimestampSecondType>(rows, 0, |n| -(n as i64))));
-    add("duration_ms", true, Arc::new(numbers::<DurationMillisecondType>(rows, 4, |n| 1500 * n as i64)));
-    let interval = |n: u64| IntervalMonthDayNano::new(n as i32, -1, 1_000_000 * n as i64);
-    add("interval", true, Arc::new(numbers::<IntervalMonthDayNanoType>(rows, 3, interval)));
+fn add_times(rows: &Range<u64>, columns: &mut Columns) {
+    const MS_PER_DAY: i64 = 86_400_000;
+    columns.add("date32", true, primitives::<Date32Type>(rows, 3, |n| 20_000 + n as i32));
+    columns.add("date64", false, primitives::<Date64Type>(rows, 0, |n| MS_PER_DAY * (20_000 + n as i64)));
+    columns.add("time_s", true, primitives::<Time32SecondType>(rows, 4, |n| 3600 + n as i32));
+    columns.add("time_ms", false, primitives::<Time32MillisecondType>(rows, 0, |n| 3_600_000 + n as i32));
+    columns.add("time_us", true, primitives::<Time64MicrosecondType>(rows, 5, |n| 7_200_000_000 + n as i64));
+    columns.add("time_ns", true, primitives::<Time64NanosecondType>(rows, 2, |n| 1000 * n as i64));
+    let timestamps = primitives::<TimestampMicrosecondType>(rows, 3, |n| 1_790_000_000_000_000 + n as i64 * 1_000_000);
+    columns.add("timestamp_utc", true, timestamps.with_timezone("UTC"));
+    columns.add("timestamp_s", false, primitives::<TimestampSecondType>(rows, 0, |n| -(n as i64)));
+    columns.add("duration_ms", true, primitives::<DurationMillisecondType>(rows, 4, |n| 1500 * n as i64));
+    let intervals = primitives::<IntervalMonthDayNanoType>(rows, 3, |n| {
+        IntervalMonthDayNano::new(n as i32, -1, 1_000_000 * n as i64)
+    });
+    columns.add("interval", true, intervals);
 }
 
-fn variable(rows: &Range<u64>, add: Add<'_>) {
+fn add_variable_width(rows: &Range<u64>, columns: &mut Columns) {
     let short = texts(rows, 3, |n| "é".repeat(n as usize % 4));
     let long = texts(rows, 4, |n| format!("more than twelve bytes, {n}"));
     let full = texts(rows, 0, |n| n.to_string());
-    let bytes = |texts: &[Option<String>]| texts.iter().map(|t| t.clone().map(String::into_bytes)).collect::<Vec<_>>();
-    add("utf8", true, Arc::new(StringArray::from_iter(short.clone())));
-    add("utf8_full", false, Arc::new(StringArray::from_iter(full.clone())));
-    add("large_utf8", true, Arc::new(LargeStringArray::from_iter(long.clone())));
-    add("binary", true, Arc::new(BinaryArray::from_iter(bytes(&short))));
-    add("large_binary", true, Arc::new(LargeBinaryArray::from_iter(bytes(&long))));
-    let mixed = rows.clone().map(|n| if n % 2 == 0 { short[n as usize].clone() } else { long[n as usize].clone() });
-    let mixed: Vec<Option<String>> = mixed.collect();
-    add("utf8_view", true, Arc::new(StringViewArray::from_iter(mixed.clone())));
-    add("binary_view", true, Arc::new(BinaryViewArray::from_iter(bytes(&mixed))));
-    let keys = rows.clone().map(|n| (n % 5 != 3).then(|| ["red", "green", "blue"][n as usize % 3]));
-    add("dictionary", true, Arc::new(keys.collect::<DictionaryArray<Int32Type>>()));
+    columns.add("utf8", true, StringArray::from_iter(short.clone()));
+    columns.add("utf8_full", false, StringArray::from_iter(full));
+    columns.add("large_utf8", true, LargeStringArray::from_iter(long.clone()));
+    columns.add("binary", true, BinaryArray::from_iter(to_bytes(&short)));
+    columns.add("large_binary", true, LargeBinaryArray::from_iter(to_bytes(&long)));
+    // Views have short texts inline, and refer to long ones.
+    let mut mixed = Vec::new();
+    for n in rows.clone() {
+        let texts = if n % 2 == 0 { &short } else { &long };
+        mixed.push(texts[n as usize].clone());
+    }
+    columns.add("utf8_view", true, StringViewArray::from_iter(mixed.clone()));
+    columns.add("binary_view", true, BinaryViewArray::from_iter(to_bytes(&mixed)));
+    let colors = rows.clone().map(|n| (n % 5 != 3).then(|| ["red", "green", "blue"][n as usize % 3]));
+    columns.add("dictionary", true, colors.collect::<DictionaryArray<Int32Type>>());
 }
 
-fn nested(rows: &Range<u64>, add: Add<'_>) {
-    let items =
-        |n: u64| (n % 4 != 2).then(|| (0..n as i32 % 4).map(|k| (k != 1).then_some(k * n as i32)).collect::<Vec<_>>());
-    add("list", true, Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows.clone().map(items))));
-    let mut lists = LargeListBuilder::new(ListBuilder::new(StringBuilder::new()));
+fn add_nested(rows: &Range<u64>, columns: &mut Columns) {
+    let int_lists = rows.clone().map(|n| {
+        let items = (0..n as i32 % 4).map(|k| (k != 1).then_some(k * n as i32));
+        (n % 4 != 2).then(|| items.collect::<Vec<_>>())
+    });
+    columns.add("list", true, ListArray::from_iter_primitive::<Int32Type, _, _>(int_lists));
+    let mut lists_of_lists = LargeListBuilder::new(ListBuilder::new(StringBuilder::new()));
     let mut triples = FixedSizeListBuilder::new(Float32Builder::new(), 3);
     let mut words = ListBuilder::new(StringDictionaryBuilder::<Int32Type>::new());
     for n in rows.clone() {
-        for k in 0..n % 3 {
-            lists.values().append_value((0..k + 1).map(|k| (k != 1).then(|| "x".repeat(k as usize))));
+        for len in 1..n % 3 + 1 {
+            lists_of_lists.values().append_value((0..len).map(|k| (k != 1).then(|| "x".repeat(k as usize))));
         }
-        lists.append(n % 5 != 4);
+        lists_of_lists.append(n % 5 != 4);
         triples.values().append_slice(&[n as f32, 0.5, -1.0]);
         triples.append(n % 3 != 1);
         words.append_value([Some("green"), None, Some(["a", "b"][n as usize % 2])]);
     }
-    add("large_list_of_lists", true, Arc::new(lists.finish()));
-    add("fixed_size_list", true, Arc::new(triples.finish()));
-    add("list_of_dictionary", false, Arc::new(words.finish()));
-    let members = vec![Field::new("a", DataType::Int8, false), field("u", DataType::Utf8)];
-    let arrays: Vec<ArrayRef> = vec![
-        Arc::new(numbers::<Int8Type>(rows, 0, |n| n as i8)),
+    columns.add("large_list_of_lists", true, lists_of_lists.finish());
+    columns.add("fixed_size_list", true, triples.finish());
+    columns.add("list_of_dictionary", false, words.finish());
+    let fields = vec![Field::new("a", DataType::Int8, false), nullable_field("u", DataType::Utf8)];
+    let members: Vec<ArrayRef> = vec![
+        Arc::new(primitives::<Int8Type>(rows, 0, |n| n as i8)),
         Arc::new(StringArray::from_iter(texts(rows, 2, |n| format!("u{n}")))),
     ];
-    let valid: NullBuffer = rows.clone().map(|n| n % 6 != 5).collect::<Vec<bool>>().into();
-    add("struct", true, Arc::new(StructArray::new(members.into(), arrays, Some(valid))));
-    add("deep", false, Arc::new(deep(rows)));
+    let validity: NullBuffer = rows.clone().map(|n| n % 6 != 5).collect::<Vec<bool>>().into();
+    columns.add("struct", true, StructArray::new(fields.into(), members, Some(validity)));
+    columns.add("deep", false, structs_of_lists_of_structs(rows));
 }
 
-/// Rows with a column of each type whose parts refer to each other: list views, maps, unions, dictionaries of many kinds.
-pub fn types_that_refer(rows: Range<u64>) -> RecordBatch {
-    let n = (rows.end - rows.start) as usize;
-    let words = || StringArray::from_iter(texts(&rows, 3, |n| format!("word {n}")));
-    let item = |array: &dyn Array| Arc::new(field("item", array.data_type().clone()));
-    let lens = OffsetBuffer::<i32>::from_lengths(rows.clone().map(|n| n as usize % 3));
-    let starts: Vec<i32> = lens.iter().take(n).copied().collect();
-    let sizes: Vec<i32> = rows.clone().map(|n| n as i32 % 3).collect();
-    let items: ArrayRef = Arc::new(numbers::<Int16Type>(&(0..lens[n] as u64), 4, |n| n as i16));
-    let valid: NullBuffer = rows.clone().map(|n| n % 5 != 2).collect::<Vec<bool>>().into();
-    let views = ListViewArray::new(item(&items), starts.into(), sizes.into(), items, Some(valid));
-    let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
-    for n in rows.clone() {
-        (0..n % 3).for_each(|k| {
-            maps.keys().append_value(format!("key {k}"));
-            maps.values().append_option((k != 1).then_some(n as i32));
-        });
-        maps.append(n % 4 != 3).unwrap();
-    }
-    let union = |is_dense: bool| {
-        let children: Vec<ArrayRef> = vec![Arc::new(numbers::<Int64Type>(&rows, 4, |n| n as i64)), Arc::new(words())];
-        let members = [(5, item(&children[0])), (0, item(&children[1]))].into_iter().collect();
-        let ids: Vec<i8> = rows.clone().map(|n| if n % 3 == 1 { 5 } else { 0 }).collect();
-        UnionArray::try_new(members, ids.into(), is_dense.then(|| (0..n as i32).collect()), children).unwrap()
-    };
+/// Returns structs of lists of structs of times; the lists and the inner structs have nulls.
+fn structs_of_lists_of_structs(rows: &Range<u64>) -> StructArray {
+    let lens: Vec<usize> = rows.clone().map(|n| n as usize % 3).collect();
+    let item_count: u64 = lens.iter().map(|&len| len as u64).sum();
+    let inner_fields: Fields = vec![nullable_field("y", DataType::Time32(TimeUnit::Second))].into();
+    let times: ArrayRef = Arc::new(primitives::<Time32SecondType>(&(0..item_count), 4, |n| n as i32));
+    let inner_validity: NullBuffer = (0..item_count).map(|n| n % 3 != 2).collect::<Vec<bool>>().into();
+    let items = StructArray::new(inner_fields.clone(), vec![times], Some(inner_validity));
+    let item_field = Arc::new(nullable_field("item", DataType::Struct(inner_fields)));
+    let list_validity: NullBuffer = rows.clone().map(|n| n % 4 != 3).collect::<Vec<bool>>().into();
+    let lists = ListArray::new(item_field, OffsetBuffer::from_lengths(lens), Arc::new(items), Some(list_validity));
+    let fields: Fields = vec![nullable_field("x", lists.data_type().clone())].into();
+    StructArray::new(fields, vec![Arc::new(lists)], None)
+}
+
+/// Returns rows with a column of each type whose values refer to other arrays: list views, maps, unions and dictionaries.
+pub fn referencing_types(rows: Range<u64>) -> RecordBatch {
+    let short_dictionary = words(&rows).iter().collect::<DictionaryArray<Int8Type>>();
     let mut amounts = PrimitiveDictionaryBuilder::<UInt16Type, Int64Type>::new();
-    rows.clone().for_each(|n| amounts.append_option((n % 4 != 1).then_some(n as i64 % 3 * 1_000_000_007)));
-    let short = words().iter().collect::<DictionaryArray<Int8Type>>();
-    let as_views = |n: u64| if n.is_multiple_of(2) { format!("{n}") } else { format!("longer than twelve bytes, {n}") };
-    let mixed = StringArray::from_iter(texts(&rows, 5, as_views)).iter().collect::<DictionaryArray<Int64Type>>();
-    let mixed = mixed.with_values(Arc::new(mixed.values().as_string::<i32>().iter().collect::<StringViewArray>()));
+    for n in rows.clone() {
+        amounts.append_option((n % 4 != 1).then_some(n as i64 % 3 * 1_000_000_007));
+    }
     let columns: [(&str, ArrayRef); 8] = [
-        ("null", Arc::new(NullArray::new(n))),
-        ("list_view", Arc::new(views)),
-        ("map", Arc::new(maps.finish())),
-        ("dense_union", Arc::new(union(true))),
-        ("sparse_union", Arc::new(union(false))),
-        ("dictionary_i8_utf8", Arc::new(short)),
+        ("null", Arc::new(NullArray::new((rows.end - rows.start) as usize))),
+        ("list_view", Arc::new(list_views(&rows))),
+        ("map", Arc::new(maps(&rows))),
+        ("dense_union", Arc::new(unions(&rows, UnionMode::Dense))),
+        ("sparse_union", Arc::new(unions(&rows, UnionMode::Sparse))),
+        ("dictionary_i8_utf8", Arc::new(short_dictionary)),
         ("dictionary_u16_i64", Arc::new(amounts.finish())),
-        ("dictionary_i64_utf8_view", Arc::new(mixed)),
+        ("dictionary_i64_utf8_view", Arc::new(dictionary_of_views(&rows))),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
 }
 
-/// Structs of lists of structs of times, the lists and the inner structs with nulls.
-fn deep(rows: &Range<u64>) -> StructArray {
-    let lens: Vec<usize> = rows.clone().map(|n| n as usize % 3).collect();
-    let all: u64 = lens.iter().map(|&len| len as u64).sum();
-    let inner_fields: Fields = vec![field("y", DataType::Time32(TimeUnit::Second))].into();
-    let inner: ArrayRef = Arc::new(numbers::<Time32SecondType>(&(0..all), 4, |n| n as i32));
-    let valid: NullBuffer = (0..all).map(|n| n % 3 != 2).collect::<Vec<bool>>().into();
-    let items = StructArray::new(inner_fields.clone(), vec![inner], Some(valid));
-    let item = Arc::new(field("item", DataType::Struct(inner_fields)));
-    let valid: NullBuffer = rows.clone().map(|n| n % 4 != 3).collect::<Vec<bool>>().into();
-    let lists = ListArray::new(item, OffsetBuffer::from_lengths(lens), Arc::new(items), Some(valid));
-    let fields: Fields = vec![field("x", lists.data_type().clone())].into();
-    StructArray::new(fields, vec![Arc::new(lists)], None)
+fn words(rows: &Range<u64>) -> StringArray {
+    StringArray::from_iter(texts(rows, 3, |n| format!("word {n}")))
 }
 
-/// The rows of a batch as `expected.json` has them.
+fn item_field(array: &ArrayRef) -> Arc<Field> {
+    Arc::new(nullable_field("item", array.data_type().clone()))
+}
+
+fn list_views(rows: &Range<u64>) -> ListViewArray {
+    let row_count = (rows.end - rows.start) as usize;
+    let offsets = OffsetBuffer::<i32>::from_lengths(rows.clone().map(|n| n as usize % 3));
+    let starts: Vec<i32> = offsets.iter().take(row_count).copied().collect();
+    let sizes: Vec<i32> = rows.clone().map(|n| n as i32 % 3).collect();
+    let items: ArrayRef = Arc::new(primitives::<Int16Type>(&(0..offsets[row_count] as u64), 4, |n| n as i16));
+    let validity: NullBuffer = rows.clone().map(|n| n % 5 != 2).collect::<Vec<bool>>().into();
+    ListViewArray::new(item_field(&items), starts.into(), sizes.into(), items, Some(validity))
+}
+
+fn maps(rows: &Range<u64>) -> MapArray {
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+    for n in rows.clone() {
+        for k in 0..n % 3 {
+            maps.keys().append_value(format!("key {k}"));
+            maps.values().append_option((k != 1).then_some(n as i32));
+        }
+        maps.append(n % 4 != 3).unwrap();
+    }
+    maps.finish()
+}
+
+/// Returns unions of numbers (type id 5) and words (type id 0).
+fn unions(rows: &Range<u64>, mode: UnionMode) -> UnionArray {
+    let children: Vec<ArrayRef> = vec![Arc::new(primitives::<Int64Type>(rows, 4, |n| n as i64)), Arc::new(words(rows))];
+    let fields = [(5, item_field(&children[0])), (0, item_field(&children[1]))].into_iter().collect();
+    let type_ids: Vec<i8> = rows.clone().map(|n| if n % 3 == 1 { 5 } else { 0 }).collect();
+    let offsets = match mode {
+        UnionMode::Dense => Some((0..type_ids.len() as i32).collect()),
+        UnionMode::Sparse => None,
+    };
+    UnionArray::try_new(fields, type_ids.into(), offsets, children).unwrap()
+}
+
+/// Returns a dictionary whose entries are inline views and references to longer texts.
+fn dictionary_of_views(rows: &Range<u64>) -> DictionaryArray<Int64Type> {
+    let texts =
+        texts(rows, 5, |n| if n.is_multiple_of(2) { format!("{n}") } else { format!("longer than twelve bytes, {n}") });
+    let dictionary = StringArray::from_iter(texts).iter().collect::<DictionaryArray<Int64Type>>();
+    let views = dictionary.values().as_string::<i32>().iter().collect::<StringViewArray>();
+    dictionary.with_values(Arc::new(views))
+}
+
+/// Converts the rows of a batch to objects, as `expected.json` has them.
 pub fn json_rows(batch: &RecordBatch) -> Vec<Json> {
     let schema = batch.schema();
-    let row = |row: usize| {
-        let cells = schema.fields().iter().zip(batch.columns());
-        let cells = cells.map(|(field, array)| (field.name().clone(), cell(array, row)));
-        Json::Object(cells.collect::<serde_json::Map<String, Json>>())
-    };
-    (0..batch.num_rows()).map(row).collect()
+    (0..batch.num_rows()).map(|row| json_object(schema.fields(), batch.columns(), row)).collect()
 }
 
-fn hex(bytes: &[u8]) -> Json {
+fn json_object(fields: &Fields, arrays: &[ArrayRef], row: usize) -> Json {
+    let mut object = serde_json::Map::new();
+    for (field, array) in fields.iter().zip(arrays) {
+        object.insert(field.name().clone(), json_cell(array, row));
+    }
+    Json::Object(object)
+}
+
+fn hex_string(bytes: &[u8]) -> Json {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }
 
-fn list(items: &ArrayRef) -> Json {
-    (0..items.len()).map(|item| cell(items, item)).collect::<Vec<Json>>().into()
+fn json_list(items: &ArrayRef) -> Json {
+    (0..items.len()).map(|item| json_cell(items, item)).collect::<Vec<Json>>().into()
 }
 
-fn cell(array: &ArrayRef, row: usize) -> Json {
+fn json_cell(array: &ArrayRef, row: usize) -> Json {
     use DataType::*;
     if array.is_null(row) {
         return Json::Null;
@@ -257,9 +320,9 @@ fn cell(array: &ArrayRef, row: usize) -> Json {
         Float16 => array.as_primitive::<Float16Type>().value(row).to_f64().into(),
         Float32 => f64::from(array.as_primitive::<Float32Type>().value(row)).into(),
         Float64 => array.as_primitive::<Float64Type>().value(row).into(),
-        // Times as the number that is stored.
-        Int32 | Date32 | Time32(_) => stored(array, row, 4),
-        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => stored(array, row, 8),
+        // Times are shown as the stored number.
+        Int32 | Date32 | Time32(_) => stored_integer(array, row, 4),
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => stored_integer(array, row, 8),
         Interval(_) => {
             let value = array.as_primitive::<IntervalMonthDayNanoType>().value(row);
             json!([value.months, value.days, value.nanoseconds])
@@ -271,41 +334,39 @@ fn cell(array: &ArrayRef, row: usize) -> Json {
         Utf8 => array.as_string::<i32>().value(row).into(),
         LargeUtf8 => array.as_string::<i64>().value(row).into(),
         Utf8View => array.as_string_view().value(row).into(),
-        Binary => hex(array.as_binary::<i32>().value(row)),
-        LargeBinary => hex(array.as_binary::<i64>().value(row)),
-        BinaryView => hex(array.as_binary_view().value(row)),
-        FixedSizeBinary(_) => hex(array.as_fixed_size_binary().value(row)),
-        List(_) => list(&array.as_list::<i32>().value(row)),
-        LargeList(_) => list(&array.as_list::<i64>().value(row)),
-        FixedSizeList(..) => list(&array.as_fixed_size_list().value(row)),
-        Struct(fields) => {
-            let members = fields.iter().zip(array.as_struct().columns());
-            let members = members.map(|(field, member)| (field.name().clone(), cell(member, row)));
-            Json::Object(members.collect::<serde_json::Map<String, Json>>())
-        }
+        Binary => hex_string(array.as_binary::<i32>().value(row)),
+        LargeBinary => hex_string(array.as_binary::<i64>().value(row)),
+        BinaryView => hex_string(array.as_binary_view().value(row)),
+        FixedSizeBinary(_) => hex_string(array.as_fixed_size_binary().value(row)),
+        List(_) => json_list(&array.as_list::<i32>().value(row)),
+        LargeList(_) => json_list(&array.as_list::<i64>().value(row)),
+        FixedSizeList(..) => json_list(&array.as_fixed_size_list().value(row)),
+        Struct(fields) => json_object(fields, array.as_struct().columns(), row),
         Null => Json::Null,
-        ListView(_) => list(&array.as_list_view::<i32>().value(row)),
+        ListView(_) => json_list(&array.as_list_view::<i32>().value(row)),
         Map(..) => {
             let entries = array.as_map().value(row);
-            let pair = |entry| json!([cell(entries.column(0), entry), cell(entries.column(1), entry)]);
-            (0..entries.len()).map(pair).collect::<Vec<Json>>().into()
+            let (keys, values) = (entries.column(0), entries.column(1));
+            let pairs = (0..entries.len()).map(|entry| json!([json_cell(keys, entry), json_cell(values, entry)]));
+            pairs.collect::<Vec<Json>>().into()
         }
-        Union(..) => cell(&array.as_union().value(row), 0),
+        Union(..) => json_cell(&array.as_union().value(row), 0),
         Dictionary(..) => {
-            let keyed = array.as_any_dictionary();
-            cell(keyed.values(), keyed.normalized_keys()[row])
+            let dictionary = array.as_any_dictionary();
+            json_cell(dictionary.values(), dictionary.normalized_keys()[row])
         }
         other => unreachable!("no vector has {other}"),
     }
 }
 
-/// Value `row` of a column of whole numbers or times, as it stands in its buffer of values `width` bytes wide.
-fn stored(array: &ArrayRef, row: usize, width: usize) -> Json {
+/// Returns value `row` of a column of integers or times, read from its buffer of values with `width` bytes each.
+fn stored_integer(array: &ArrayRef, row: usize, width: usize) -> Json {
     let data = array.to_data();
-    let at = (data.offset() + row) * width;
-    let bytes = &data.buffers()[0][at..at + width];
-    match bytes.try_into() {
-        Ok(four) => i32::from_le_bytes(four).into(),
-        Err(_) => i64::from_le_bytes(bytes.try_into().unwrap()).into(),
+    let offset = (data.offset() + row) * width;
+    let bytes = &data.buffers()[0][offset..offset + width];
+    if width == 4 {
+        i32::from_le_bytes(bytes.try_into().unwrap()).into()
+    } else {
+        i64::from_le_bytes(bytes.try_into().unwrap()).into()
     }
 }
