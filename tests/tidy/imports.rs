@@ -1,11 +1,21 @@
-//! Which file uses which: paths as the compiler sees them, followed through re-exports to the file that has the item.
-//! Methods that a file adds to a type of another are not seen.
+//! Finds which file of a crate uses which.
+//!
+//! Paths are resolved as the compiler does, and followed through re-exports to the file that defines the item. Methods that
+//! a file adds to a type of another file are not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The module that a file is, segment by segment, as seen from its crate's root.
-pub fn module_of(path: &Path) -> Vec<String> {
+use crate::without_visibility;
+
+/// The segments of a path in a crate, from its root on.
+type ModulePath = Vec<String>;
+
+/// What names in a file refer to.
+type Names = BTreeMap<String, ModulePath>;
+
+/// Returns the module that a file defines.
+pub fn module_of(path: &Path) -> ModulePath {
     let parts = path.with_extension("");
     let parts: Vec<String> = parts.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
     let root = parts.iter().position(|part| part == "src").unwrap();
@@ -16,80 +26,87 @@ pub fn module_of(path: &Path) -> Vec<String> {
     module
 }
 
-/// The paths in `code` that begin with `crate` or `super`, braces multiplied out, as seen from the crate's root.
-pub fn paths_in(code: &str, module: &[String]) -> Vec<Vec<String>> {
-    paths_from(code, &BTreeMap::new(), module)
+/// Returns the paths in `code` that begin with `crate`, `super` or `self`, with braces expanded.
+pub fn paths_in(code: &str, module: &[String]) -> Vec<ModulePath> {
+    resolve_paths(code, &Names::new(), module)
 }
 
-/// The paths in `code` that begin with `crate`, `super`, `self` or a name of `known`.
-fn paths_from(code: &str, known: &BTreeMap<String, Vec<String>>, module: &[String]) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices("::") {
-        let start = code[..at].trim_end_matches(is_part_of_word).len();
-        let (first, before) = (&code[start..at], code[..start].chars().next_back());
-        let is_known = ["crate", "super", "self"].contains(&first) || known.contains_key(first);
+/// Returns the paths in `code` that begin with `crate`, `super`, `self` or a name in `names`.
+fn resolve_paths(code: &str, names: &Names, module: &[String]) -> Vec<ModulePath> {
+    let mut paths = Vec::new();
+    for (colons, _) in code.match_indices("::") {
+        let start = code[..colons].trim_end_matches(is_word_char).len();
+        let first = &code[start..colons];
+        let char_before = code[..start].chars().next_back();
+        let is_known = ["crate", "super", "self"].contains(&first) || names.contains_key(first);
         // `pub(in crate::ipc)` uses nothing.
-        if !is_known || before.is_some_and(|c| c == ':' || c == '$') || code[..start].ends_with("(in ") {
+        if !is_known || char_before.is_some_and(|c| c == ':' || c == '$') || code[..start].ends_with("(in ") {
             continue;
         }
         let mut leaves = Vec::new();
-        expand(&code[start..], &mut Vec::new(), &mut leaves);
-        found.extend(leaves.into_iter().map(|(leaf, _)| absolute(&leaf, known, module)));
+        expand_braces(&code[start..], &mut Vec::new(), &mut leaves);
+        paths.extend(leaves.into_iter().map(|leaf| absolute_path(&leaf.path, names, module)));
     }
-    found
+    paths
 }
 
-/// What the `use` declarations of `code` bring in: each name, and the path of what it names.
-fn imports_of(code: &str, known: &BTreeMap<String, Vec<String>>, module: &[String]) -> BTreeMap<String, Vec<String>> {
-    let mut found = BTreeMap::new();
-    for (at, _) in code.match_indices("use ") {
-        let own = ["crate::", "super::", "self::"].iter().any(|begin| code[at + 4..].starts_with(begin));
-        let first = code[at + 4..].split("::").next().unwrap();
-        let is_word = code[..at].chars().next_back().is_none_or(|c| c.is_whitespace());
-        if !is_word || !(own || known.contains_key(first)) {
+/// Returns the names that the `use` declarations of `code` introduce.
+fn imported_names(code: &str, names: &Names, module: &[String]) -> Names {
+    let mut imported = Names::new();
+    for (start, keyword) in code.match_indices("use ") {
+        let tree = &code[start + keyword.len()..];
+        let first = tree.split("::").next().unwrap();
+        let is_known = ["crate", "super", "self"].contains(&first) || names.contains_key(first);
+        let is_word = code[..start].chars().next_back().is_none_or(|c| c.is_whitespace());
+        if !is_word || !is_known {
             continue;
         }
         let mut leaves = Vec::new();
-        expand(&code[at + 4..], &mut Vec::new(), &mut leaves);
-        for (leaf, name) in leaves {
-            let path = absolute(&leaf, known, module);
-            found.insert(name.or_else(|| path.last().cloned()).unwrap_or_default(), path);
+        expand_braces(tree, &mut Vec::new(), &mut leaves);
+        for leaf in leaves {
+            let path = absolute_path(&leaf.path, names, module);
+            let name = leaf.alias.or_else(|| path.last().cloned()).unwrap_or_default();
+            imported.insert(name, path);
         }
     }
-    found
+    imported
 }
 
-/// A path, and the name that `as` gives it.
-type Leaf = (Vec<String>, Option<String>);
+/// A path of a `use` tree without braces.
+struct Leaf {
+    path: ModulePath,
+    /// The name after `as`.
+    alias: Option<String>,
+}
 
-/// The leaves of the path that `code` begins with; returns what comes behind it.
-fn expand<'a>(code: &'a str, prefix: &mut Vec<String>, leaves: &mut Vec<Leaf>) -> &'a str {
-    let mut code = code.trim_start();
+/// Adds the leaves of the path or `use` tree at the start of `code`; returns the code after it.
+fn expand_braces<'a>(code: &'a str, prefix: &mut ModulePath, leaves: &mut Vec<Leaf>) -> &'a str {
+    let code = code.trim_start();
     if let Some(mut rest) = code.strip_prefix('{') {
         loop {
-            rest = expand(rest, prefix, leaves).trim_start_matches(|c: char| c != ',' && c != '}');
+            rest = expand_braces(rest, prefix, leaves).trim_start_matches(|c: char| c != ',' && c != '}');
             match rest.strip_prefix(',') {
                 Some(next) => rest = next,
                 None => return rest.get(1..).unwrap_or_default(),
             }
         }
     }
-    let len = word_len(code);
-    if len == 0 {
-        leaves.push((prefix.clone(), None));
-        return code;
+    let (segment, after) = code.split_at(word_len(code));
+    if segment.is_empty() {
+        leaves.push(Leaf { path: prefix.clone(), alias: None });
+        return after;
     }
-    let is_self = &code[..len] == "self" && !prefix.is_empty();
+    // `self` in braces is the path before the braces.
+    let is_self = segment == "self" && !prefix.is_empty();
     if !is_self {
-        prefix.push(code[..len].to_owned());
+        prefix.push(segment.to_owned());
     }
-    code = &code[len..];
-    let rest = match code.strip_prefix("::") {
-        Some(inner) => expand(inner, prefix, leaves),
+    let rest = match after.strip_prefix("::") {
+        Some(inner) => expand_braces(inner, prefix, leaves),
         None => {
-            let name = code.trim_start().strip_prefix("as ").map(|name| name[..word_len(name)].to_owned());
-            leaves.push((prefix.clone(), name));
-            code
+            let alias = after.trim_start().strip_prefix("as ").map(|name| name[..word_len(name)].to_owned());
+            leaves.push(Leaf { path: prefix.clone(), alias });
+            after
         }
     };
     if !is_self {
@@ -99,105 +116,115 @@ fn expand<'a>(code: &'a str, prefix: &mut Vec<String>, leaves: &mut Vec<Leaf>) -
 }
 
 fn word_len(code: &str) -> usize {
-    code.find(|c| !is_part_of_word(c)).unwrap_or(code.len())
+    code.find(|c| !is_word_char(c)).unwrap_or(code.len())
 }
 
-fn is_part_of_word(c: char) -> bool {
+fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-fn absolute(path: &[String], known: &BTreeMap<String, Vec<String>>, module: &[String]) -> Vec<String> {
+/// Resolves a path in the file of `module`.
+fn absolute_path(path: &[String], names: &Names, module: &[String]) -> ModulePath {
     if path[0] == "crate" {
         return path[1..].to_vec();
     }
-    if let Some(begin) = known.get(&path[0]) {
-        return begin.iter().chain(&path[1..]).cloned().collect();
+    if let Some(target) = names.get(&path[0]) {
+        return target.iter().chain(&path[1..]).cloned().collect();
     }
-    let ups = path.iter().take_while(|segment| *segment == "super").count();
-    let own = &module[..module.len().saturating_sub(ups)];
-    let skipped = ups.max(usize::from(path[0] == "self"));
-    own.iter().chain(&path[skipped..]).cloned().collect()
+    let super_count = path.iter().take_while(|segment| *segment == "super").count();
+    let ancestor = &module[..module.len().saturating_sub(super_count)];
+    let keyword_count = super_count.max(usize::from(path[0] == "self"));
+    ancestor.iter().chain(&path[keyword_count..]).cloned().collect()
 }
 
 /// A file of a crate.
 struct File {
     path: PathBuf,
     code: String,
-    /// What each imported name, and each child module, names.
-    names: BTreeMap<String, Vec<String>>,
+    /// The imported names, and the child modules.
+    names: Names,
 }
 
-/// The files of a crate by their modules.
-pub struct Crate(BTreeMap<Vec<String>, File>);
+/// The files of a crate by the modules that they define.
+pub struct Crate(BTreeMap<ModulePath, File>);
+
+/// Re-exports of re-exports: more of them must be a cycle.
+const MAX_REEXPORTS: usize = 20;
 
 impl Crate {
-    /// Of paths and code without comments and tests.
+    /// Creates a crate from paths, and code without comments and tests.
     pub fn new(files: impl IntoIterator<Item = (PathBuf, String)>) -> Crate {
         let files: Vec<_> = files.into_iter().map(|(path, code)| (module_of(&path), path, code)).collect();
-        let modules: BTreeSet<_> = files.iter().map(|(module, ..)| module.clone()).collect();
-        let mut found = BTreeMap::new();
+        let modules: BTreeSet<ModulePath> = files.iter().map(|(module, ..)| module.clone()).collect();
+        let mut by_module = BTreeMap::new();
         for (module, path, code) in files {
-            let children = modules.iter().filter(|child| child.split_last().is_some_and(|(_, above)| above == module));
-            let mut names: BTreeMap<_, _> =
-                children.map(|child| (child[child.len() - 1].clone(), child.clone())).collect();
-            names.extend(imports_of(&code, &names, &module));
-            let known = found.insert(module, File { path, code, names });
+            let mut names = Names::new();
+            for child in &modules {
+                if let Some((name, parent)) = child.split_last()
+                    && parent == module
+                {
+                    names.insert(name.clone(), child.clone());
+                }
+            }
+            names.extend(imported_names(&code, &names, &module));
+            let other_file = by_module.insert(module, File { path, code, names });
             assert!(
-                known.is_none(),
+                other_file.is_none(),
                 "two files are one module: the library's root and the program's, to be kept apart"
             );
         }
-        Crate(found)
+        Crate(by_module)
     }
 
-    /// The module whose file has what `path` names, followed through re-exports.
-    fn home(&self, path: &[String]) -> Vec<String> {
+    /// Returns the module whose file defines the item at `path`, followed through re-exports.
+    fn defining_module(&self, path: &[String]) -> ModulePath {
         let mut path = path.to_vec();
-        for _ in 0..20 {
+        for _ in 0..MAX_REEXPORTS {
             let depth = (0..=path.len()).rev().find(|&depth| self.0.contains_key(&path[..depth])).unwrap_or(0);
             let (module, rest) = path.split_at(depth);
-            let again = rest.first().and_then(|name| self.0[module].names.get(name));
-            let again = again.filter(|again| again[..] != path[..=depth]);
-            match again {
-                Some(again) => path = again.iter().chain(&rest[1..]).cloned().collect(),
+            let target = rest.first().and_then(|name| self.0[module].names.get(name));
+            match target.filter(|target| target[..] != path[..=depth]) {
+                Some(target) => path = target.iter().chain(&rest[1..]).cloned().collect(),
                 None => return module.to_vec(),
             }
         }
         panic!("{} is re-exported in a circle", path.join("::"));
     }
 
-    /// The other files that each file uses. A re-export is no use, unless the file has the name elsewhere too.
+    /// Returns the other files that each file uses.
     pub fn uses(&self) -> BTreeMap<&Path, BTreeSet<&Path>> {
-        let used = |(module, file): (&Vec<String>, &File)| {
-            let (declarations, body) = declarations_of(&file.code);
-            let mut paths = paths_from(&body, &file.names, module);
-            for declaration in declarations {
-                let imports = imports_of(declaration, &file.names, module);
-                let is_reexport = declaration.starts_with("pub");
-                let is_used = |name: &str| !is_reexport || has_word(&body, name);
-                paths.extend(imports.into_iter().filter(|(name, _)| is_used(name)).map(|(_, path)| path));
+        self.0.iter().map(|(module, file)| (file.path.as_path(), self.files_used_by(module, file))).collect()
+    }
+
+    fn files_used_by(&self, module: &ModulePath, file: &File) -> BTreeSet<&Path> {
+        let (declarations, body) = split_declarations(&file.code);
+        let mut paths = resolve_paths(&body, &file.names, module);
+        for declaration in declarations {
+            // A re-export alone is no use, unless the file has the name elsewhere, too.
+            let is_reexport = declaration.starts_with("pub");
+            for (name, path) in imported_names(declaration, &file.names, module) {
+                if !is_reexport || has_word(&body, &name) {
+                    paths.push(path);
+                }
             }
-            let homes = paths.iter().map(|path| self.home(path)).filter(|home| home != module);
-            homes.map(|home| self.0[&home].path.as_path()).collect()
-        };
-        self.0.iter().map(|entry| (entry.1.path.as_path(), used(entry))).collect()
+        }
+        let modules = paths.iter().map(|path| self.defining_module(path)).filter(|used| used != module);
+        modules.map(|used| self.0[&used].path.as_path()).collect()
     }
 }
 
-/// The `use` declarations of a file, and all else in it but its child modules.
-fn declarations_of(code: &str) -> (Vec<&str>, String) {
+/// Splits a file into its `use` declarations and the rest, without declarations of child modules.
+fn split_declarations(code: &str) -> (Vec<&str>, String) {
     let mut declarations = Vec::new();
     let mut body = String::new();
     let mut rest = code;
     while let Some((line, after)) = rest.split_once('\n') {
-        let visible = line.trim_start().strip_prefix("pub").map_or(line.trim_start(), |rest| {
-            rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, rest)| rest).trim_start()
-        });
-        if visible.starts_with("use ") && rest.contains(';') {
+        let item = without_visibility(line.trim_start());
+        if item.starts_with("use ") && rest.contains(';') {
             let end = rest.find(';').unwrap() + 1;
             declarations.push(rest[..end].trim_start());
             rest = &rest[end..];
-        } else if visible.starts_with("mod ") && visible.ends_with(';') {
+        } else if item.starts_with("mod ") && item.ends_with(';') {
             rest = after;
         } else {
             body.push_str(line);
@@ -209,27 +236,32 @@ fn declarations_of(code: &str) -> (Vec<&str>, String) {
     (declarations, body)
 }
 
+/// Returns true if `code` contains `word` as a whole word.
 fn has_word(code: &str, word: &str) -> bool {
-    let is_whole = |at| !code[..at].ends_with(is_part_of_word) && !code[at + word.len()..].starts_with(is_part_of_word);
-    code.match_indices(word).any(|(at, _)| is_whole(at))
+    code.match_indices(word).any(|(start, _)| {
+        !code[..start].ends_with(is_word_char) && !code[start + word.len()..].starts_with(is_word_char)
+    })
 }
 
-/// The groups of files that all use each other, in however many steps; of each its files in order.
-pub fn circles<'a>(uses: &BTreeMap<&'a Path, BTreeSet<&'a Path>>) -> Vec<Vec<&'a Path>> {
-    let reach = |start: &'a Path| {
-        let mut seen = BTreeSet::new();
-        let mut open = vec![start];
-        while let Some(file) = open.pop() {
-            open.extend(uses[file].iter().copied().filter(|used| seen.insert(*used)));
-        }
-        seen
-    };
-    let reached: BTreeMap<&Path, _> = uses.keys().map(|&file| (file, reach(file))).collect();
-    let mut found = BTreeSet::new();
-    for (&file, seen) in &reached {
-        if seen.contains(file) {
-            found.insert(seen.iter().copied().filter(|other| reached[other].contains(file)).collect::<Vec<_>>());
+/// Returns the groups of files that all use each other, directly or indirectly; the files of each are sorted.
+pub fn find_cycles<'a>(uses: &BTreeMap<&'a Path, BTreeSet<&'a Path>>) -> Vec<Vec<&'a Path>> {
+    let reachable: BTreeMap<&Path, _> = uses.keys().map(|&file| (file, reachable_files(file, uses))).collect();
+    let mut cycles = BTreeSet::new();
+    for (&file, used) in &reachable {
+        if used.contains(file) {
+            let cycle: Vec<_> = used.iter().copied().filter(|other| reachable[other].contains(file)).collect();
+            cycles.insert(cycle);
         }
     }
-    found.into_iter().collect()
+    cycles.into_iter().collect()
+}
+
+/// Returns the files that `start` uses, directly or indirectly.
+fn reachable_files<'a>(start: &'a Path, uses: &BTreeMap<&'a Path, BTreeSet<&'a Path>>) -> BTreeSet<&'a Path> {
+    let mut reached = BTreeSet::new();
+    let mut pending = vec![start];
+    while let Some(file) = pending.pop() {
+        pending.extend(uses[file].iter().copied().filter(|used| reached.insert(*used)));
+    }
+    reached
 }

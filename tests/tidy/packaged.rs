@@ -1,21 +1,23 @@
-//! What is packaged is what belongs to the crate, whatever else lies in the checkout.
+//! Tests that packages contain only files of their crate, whatever else is in the checkout.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The lines of `include = […]` in a manifest.
-fn included(manifest: &str) -> Vec<String> {
+/// Returns the patterns of `include = […]` in a manifest.
+fn include_patterns(manifest: &str) -> Vec<String> {
     let list = manifest.split("include = [").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
-    list.split(',').map(|pattern| pattern.trim().trim_matches('"').to_owned()).filter(|p| !p.is_empty()).collect()
+    let patterns = list.split(',').map(|pattern| pattern.trim().trim_matches('"').to_owned());
+    patterns.filter(|pattern| !pattern.is_empty()).collect()
 }
 
+/// A pattern without a leading slash matches at all depths: `LICENSE` would include the licences of all packages in a
+/// virtual environment.
 #[test]
-fn patterns_begin_at_the_manifest() {
-    // `LICENSE` is any file of that name, such as those of 248 packages in a virtual environment.
-    let mut patterns = 0;
+fn include_patterns_are_anchored() {
+    let mut pattern_count = 0;
     for manifest in [
         "Cargo.toml",
         "cli/Cargo.toml",
@@ -24,27 +26,29 @@ fn patterns_begin_at_the_manifest() {
         "python/Cargo.toml",
         "crates/mapping/Cargo.toml",
     ] {
-        for pattern in included(&fs::read_to_string(Path::new(ROOT).join(manifest)).unwrap()) {
+        for pattern in include_patterns(&fs::read_to_string(Path::new(ROOT).join(manifest)).unwrap()) {
             assert!(pattern.starts_with('/'), "{manifest}: '{pattern}' matches anywhere; begin it with a slash");
-            patterns += 1;
+            pattern_count += 1;
         }
     }
-    assert!(patterns > 4, "the search is broken");
+    assert!(pattern_count > 4, "the search is broken");
 }
 
-/// Files that nobody wants, removed at the end.
-struct Decoy(std::path::PathBuf);
+/// A folder of files that must not be packaged. It is removed when it is dropped.
+struct Decoy(PathBuf);
 
 impl Drop for Decoy {
     fn drop(&mut self) {
+        // A panic in `drop` would hide the failure of the test.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 #[test]
-fn the_package_has_its_own_files_only() {
+fn package_has_only_files_of_the_crate() {
     if !Path::new(ROOT).join(".git").exists() {
-        return; // a package, in which cargo packages nothing
+        // In an unpacked package, cargo packages nothing.
+        return;
     }
     let decoy = Decoy(Path::new(ROOT).join(format!(".decoy-{}", std::process::id())));
     for name in ["LICENSE", "CHANGELOG.md", "src/lib.rs", "docs/why.md"] {
@@ -59,13 +63,13 @@ fn the_package_has_its_own_files_only() {
         .unwrap();
     assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
     let list = String::from_utf8(cargo.stdout).unwrap();
-    let files = ["CHANGELOG.md", "Cargo.lock", "Cargo.toml", "Cargo.toml.orig", "LICENSE", "README.md"];
+    let root_files = ["CHANGELOG.md", "Cargo.lock", "Cargo.toml", "Cargo.toml.orig", "LICENSE", "README.md"];
     for path in list.lines() {
-        let is_known = files.contains(&path) || path == ".cargo_vcs_info.json";
-        let is_inside = ["src/", "examples/", "docs/"].iter().any(|folder| path.starts_with(folder));
-        assert!(is_known || is_inside, "{path} is no part of the crate");
+        let is_root_file = root_files.contains(&path) || path == ".cargo_vcs_info.json";
+        let is_in_folder = ["src/", "examples/", "docs/"].iter().any(|folder| path.starts_with(folder));
+        assert!(is_root_file || is_in_folder, "{path} is no part of the crate");
     }
-    for file in files.into_iter().chain(["src/lib.rs", "docs/format.md"]) {
+    for file in root_files.into_iter().chain(["src/lib.rs", "docs/format.md"]) {
         assert_eq!(list.lines().filter(|path| *path == file).count(), 1, "{file}");
     }
 }
