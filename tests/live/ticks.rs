@@ -1,4 +1,6 @@
-//! A table whose row `i` is what `i` says, the same as in `rows.py`, and the processes that write and read it.
+//! A table whose values follow from row numbers, and the writer and readers that test it.
+//!
+//! Row `i` has the same values here as in `rows.py`, so that processes in both languages can check each other.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -17,30 +19,34 @@ use arrowwood::{Dataset, ErrorKind, LatePolicy, SyncPolicy, Value, Writer, Write
 use crate::dice::Dice;
 use crate::wait::{wait_for, wait_until};
 
+/// Symbols, texts and lists repeat after this many rows.
 const PERIOD: u64 = 1 << 14;
-const START: i64 = 1_700_000_000_000_000;
-/// A late row has a time that rows had which came at most so many rows before.
-const LATEST: u64 = 3000;
-/// A writer that is so many rows ahead of a reader waits for it.
-const AHEAD: u64 = 8 << 20;
+/// The time of row 0, in microseconds.
+const START_TIME_US: i64 = 1_700_000_000_000_000;
+/// A late row has the time of a row that came at most this many rows before.
+const MAX_LATE_ROWS: u64 = 3000;
+/// A compacting writer that is this many rows ahead of a reader waits for it.
+const MAX_ROWS_AHEAD: u64 = 8 << 20;
+/// Rows per symbol, one after the other.
+const ROWS_PER_SYMBOL: u64 = 16;
 
-/// What an instance of the table looks like.
+/// The layout of a table, and how it is written.
 #[derive(Clone, Copy)]
 pub struct Shape {
     pub segment_rows: u64,
-    /// Whether there is a list, which takes batches where others take rows.
+    /// True if there is a column of lists. Rows are appended in batches then, never one by one.
     pub lists: bool,
-    /// Whether the writer compacts, and drops what is behind so many rows.
+    /// If set, the writer compacts, and drops rows before the last `keep`.
     pub keep: Option<u64>,
-    /// Whether each hundredth row is late, and rows are found by zones.
+    /// True if one of a hundred rows is late, and rows have zones.
     pub late: bool,
 }
 
 pub fn schema(shape: Shape) -> SchemaRef {
-    let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let timestamp = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let mut fields = vec![
         Field::new("row", DataType::Int64, false),
-        Field::new("ts", zoned, false),
+        Field::new("ts", timestamp, false),
         Field::new("symbol", DataType::Utf8, false),
         Field::new("price", DataType::Float64, true),
         Field::new("text", DataType::Utf8, true),
@@ -51,13 +57,18 @@ pub fn schema(shape: Shape) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The time of a row that is in order.
-fn ts(i: u64) -> i64 {
-    START + (i / 3 * 10) as i64
+/// Returns the time of row `i` if it is not late.
+fn time_in_order(i: u64) -> i64 {
+    START_TIME_US + (i / 3 * 10) as i64
+}
+
+/// Returns the number of the symbol of row `i`.
+fn symbol_number(i: u64) -> u64 {
+    i % PERIOD / ROWS_PER_SYMBOL
 }
 
 fn symbol(i: u64) -> String {
-    format!("S{}", i % PERIOD / 16)
+    format!("S{}", symbol_number(i))
 }
 
 fn price(i: u64) -> Option<f64> {
@@ -69,12 +80,16 @@ fn text(i: u64) -> Option<String> {
     (i % 13 != 5).then(|| format!("{i:x}").repeat(i as usize % 4))
 }
 
-fn items(i: u64) -> Option<impl Iterator<Item = i32>> {
+fn list_items(i: u64) -> Option<impl Iterator<Item = i32>> {
     let i = i % PERIOD;
     (i % 17 != 3).then(|| (0..i % 5).map(move |k| (i + k) as i32))
 }
 
-/// What repeats after a period.
+fn timestamp(time_us: i64) -> Value<'static> {
+    Value::Timestamp(time_us, TimeUnit::Microsecond, Some("UTC"))
+}
+
+/// Creates and checks rows. Values that repeat are computed once.
 pub struct Rows {
     symbols: Vec<String>,
     texts: Vec<Option<String>>,
@@ -87,54 +102,67 @@ impl Rows {
         Rows { symbols, texts: (0..PERIOD).map(text).collect(), is_late: false }
     }
 
-    /// Those of a table, which may accept late ones.
+    /// Returns the rows of a table, some of which are late if it accepts late rows.
     pub fn of(dataset: &Dataset) -> Rows {
         Rows { is_late: dataset.late_by().is_some(), ..Rows::new() }
     }
 
-    fn ts(&self, i: u64) -> i64 {
-        ts(if self.is_late && i % 100 == 77 { i.saturating_sub(i * 7919 % LATEST) } else { i })
+    fn time(&self, i: u64) -> i64 {
+        if self.is_late && i % 100 == 77 {
+            time_in_order(i.saturating_sub(i * 7919 % MAX_LATE_ROWS))
+        } else {
+            time_in_order(i)
+        }
     }
 
+    fn symbol(&self, i: u64) -> &str {
+        &self.symbols[(i % PERIOD) as usize]
+    }
+
+    fn text(&self, i: u64) -> Option<&str> {
+        self.texts[(i % PERIOD) as usize].as_deref()
+    }
+
+    /// Returns the rows `start .. start + count`.
     pub fn batch(&self, schema: &SchemaRef, start: u64, count: u64) -> RecordBatch {
-        let rows = || start..start + count;
-        let near = |i: u64| (i % PERIOD) as usize;
+        let rows = start..start + count;
+        let times = TimestampMicrosecondArray::from_iter_values(rows.clone().map(|i| self.time(i)));
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(rows().map(|i| i as i64))),
-            Arc::new(TimestampMicrosecondArray::from_iter_values(rows().map(|i| self.ts(i))).with_timezone("UTC")),
-            Arc::new(StringArray::from_iter_values(rows().map(|i| &self.symbols[near(i)]))),
-            Arc::new(Float64Array::from_iter(rows().map(price))),
-            Arc::new(StringArray::from_iter(rows().map(|i| self.texts[near(i)].as_ref()))),
+            Arc::new(Int64Array::from_iter_values(rows.clone().map(|i| i as i64))),
+            Arc::new(times.with_timezone("UTC")),
+            Arc::new(StringArray::from_iter_values(rows.clone().map(|i| self.symbol(i)))),
+            Arc::new(Float64Array::from_iter(rows.clone().map(price))),
+            Arc::new(StringArray::from_iter(rows.clone().map(|i| self.text(i)))),
         ];
         if schema.fields().len() > columns.len() {
-            let lists = rows().map(|i| items(i).map(|items| items.map(Some)));
+            let lists = rows.map(|i| list_items(i).map(|items| items.map(Some)));
             columns.push(Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists)));
         }
         RecordBatch::try_new(schema.clone(), columns).unwrap()
     }
 
     fn values(&self, i: u64) -> [Value<'_>; 5] {
-        let near = (i % PERIOD) as usize;
         [
             Value::Int(i as i64),
-            Value::Timestamp(self.ts(i), TimeUnit::Microsecond, Some("UTC")),
-            Value::Str(&self.symbols[near]),
+            timestamp(self.time(i)),
+            Value::Str(self.symbol(i)),
             price(i).map_or(Value::Null, Value::Float64),
-            self.texts[near].as_deref().map_or(Value::Null, Value::Str),
+            self.text(i).map_or(Value::Null, Value::Str),
         ]
     }
 
-    /// Panics unless `dataset` is rows `start ..`.
+    /// Asserts that `dataset` has the rows from `start` on.
     pub fn check(&self, dataset: &Dataset, start: u64) {
-        let mut at = start;
+        let mut next = start;
         for batch in dataset.to_record_batches() {
             let batch = batch.unwrap();
-            self.check_batch(&batch, at);
-            at += batch.num_rows() as u64;
+            self.check_batch(&batch, next);
+            next += batch.num_rows() as u64;
         }
-        assert_eq!(at - start, dataset.len().unwrap());
+        assert_eq!(next - start, dataset.len().unwrap());
     }
 
+    /// Asserts that `batch` has the rows from `start` on.
     pub fn check_batch(&self, batch: &RecordBatch, start: u64) {
         let rows = batch.column(0).as_primitive::<Int64Type>();
         let times = batch.column(1).as_primitive::<TimestampMicrosecondType>();
@@ -143,33 +171,34 @@ impl Rows {
         let prices = batch.column(3).as_primitive::<Float64Type>();
         let texts = batch.column(4).as_string::<i32>();
         let lists = batch.columns().get(5).map(|column| column.as_list::<i32>());
-        for at in 0..batch.num_rows() {
-            let i = start + at as u64;
-            let near = (i % PERIOD) as usize;
-            assert_eq!(rows.value(at), i as i64, "row");
-            assert_eq!(times.value(at), self.ts(i), "ts of row {i}");
-            assert_eq!(names.value(keys.value(at) as usize), self.symbols[near], "symbol of row {i}");
-            assert_eq!(prices.is_valid(at).then(|| prices.value(at)), price(i), "price of row {i}");
-            assert_eq!(texts.is_valid(at).then(|| texts.value(at)), self.texts[near].as_deref(), "text of row {i}");
+        for (index, i) in (0..batch.num_rows()).zip(start..) {
+            assert_eq!(rows.value(index), i as i64, "row");
+            assert_eq!(times.value(index), self.time(i), "ts of row {i}");
+            assert_eq!(names.value(keys.value(index) as usize), self.symbol(i), "symbol of row {i}");
+            assert_eq!(prices.is_valid(index).then(|| prices.value(index)), price(i), "price of row {i}");
+            assert_eq!(texts.is_valid(index).then(|| texts.value(index)), self.text(i), "text of row {i}");
             if let Some(lists) = lists {
-                let expected: Option<Vec<i32>> = items(i).map(Iterator::collect);
-                let got = lists.is_valid(at).then(|| lists.value(at).as_primitive::<Int32Type>().values().to_vec());
-                assert_eq!(got, expected, "list of row {i}");
+                let expected: Option<Vec<i32>> = list_items(i).map(Iterator::collect);
+                let actual =
+                    lists.is_valid(index).then(|| lists.value(index).as_primitive::<Int32Type>().values().to_vec());
+                assert_eq!(actual, expected, "list of row {i}");
             }
         }
-        for column in [rows.null_count(), times.null_count(), symbols.null_count()] {
-            assert_eq!(column, 0);
+        for null_count in [rows.null_count(), times.null_count(), symbols.null_count()] {
+            assert_eq!(null_count, 0);
         }
     }
 }
 
-/// A file beside the table: how far the writer is with its commit, what it has committed, how far each reader is.
+/// A file of words beside the table, through which the processes share their progress.
 pub struct Journal(File);
 
 impl Journal {
+    /// The number of rows after the commit that the writer tries.
     pub const INTENDED: u64 = 0;
+    /// The number of rows after the last acknowledged commit.
     pub const COMMITTED: u64 = 1;
-    /// The first of the readers' words.
+    /// The first of the readers' words: the next row that each needs, or `u64::MAX` once it has ended.
     pub const READERS: u64 = 2;
     pub const WORDS: u64 = 18;
 
@@ -187,6 +216,7 @@ impl Journal {
         u64::from_le_bytes(bytes)
     }
 
+    /// Returns the first row that some reader needs.
     pub fn slowest(&self) -> u64 {
         (Journal::READERS..Journal::WORDS).map(|word| self.read(word)).min().unwrap()
     }
@@ -195,6 +225,7 @@ impl Journal {
 /// What a process has done.
 #[derive(Debug, Default)]
 pub struct Report {
+    /// The number of commits or reads.
     pub looks: u64,
     pub rows: u64,
 }
@@ -212,7 +243,7 @@ pub fn options(shape: Shape) -> WriterOptions {
     }
 }
 
-/// Commits single rows and batches of random sizes at full speed. `opened` hears with how many rows it begins.
+/// Commits single rows and batches of random sizes at full speed. Calls `opened` with the number of rows at the start.
 pub fn write(
     folder: &Path,
     shape: Shape,
@@ -221,75 +252,83 @@ pub fn write(
     time: Duration,
     opened: impl FnOnce(u64),
 ) -> Report {
+    const COMPACTION_INTERVAL: Duration = Duration::from_millis(300);
     let rows = Rows { is_late: shape.late, ..Rows::new() };
-    let (schema, deadline) = (schema(shape), Instant::now() + time);
+    let schema = schema(shape);
+    let deadline = Instant::now() + time;
     let mut writer = Writer::open(folder, Some(schema.clone()), &options(shape)).unwrap();
     opened(writer.rows());
     let mut dice = Dice::new(seed);
-    let (mut at, mut report, mut tidied) = (writer.rows(), Report::default(), Instant::now());
+    let mut next = writer.rows();
+    let mut report = Report::default();
+    let mut last_compaction = Instant::now();
     while Instant::now() < deadline {
-        let (burst, most) = match dice.below(8) {
+        let (commits, max_rows) = match dice.below(8) {
             0 => (1, 3 * shape.segment_rows.min(2000)),
             1..4 => (20, 40),
             _ => (200, 1),
         };
-        for _ in 0..burst {
-            let count = 1 + dice.below(most);
-            match (count, shape.lists) {
-                (1, false) => writer.append_row(&rows.values(at)).unwrap(),
-                _ => writer.append(&rows.batch(&schema, at, count)).unwrap(),
+        for _ in 0..commits {
+            let count = 1 + dice.below(max_rows);
+            if count == 1 && !shape.lists {
+                writer.append_row(&rows.values(next)).unwrap();
+            } else {
+                writer.append(&rows.batch(&schema, next, count)).unwrap();
             }
             if dice.below(50) == 0 {
                 writer.rollback();
                 continue;
             }
-            at += count;
-            journal.note(Journal::INTENDED, at);
+            next += count;
+            journal.note(Journal::INTENDED, next);
             writer.commit().unwrap();
-            journal.note(Journal::COMMITTED, at);
-            (report.looks, report.rows) = (report.looks + 1, report.rows + count);
+            journal.note(Journal::COMMITTED, next);
+            report.looks += 1;
+            report.rows += count;
         }
-        if let Some(keep) = shape.keep.filter(|_| tidied.elapsed() > Duration::from_millis(300)) {
+        if let Some(keep) = shape.keep
+            && last_compaction.elapsed() > COMPACTION_INTERVAL
+        {
             writer.compact(|_, _| ()).unwrap();
-            writer.drop_before(at.saturating_sub(keep).min(journal.slowest())).unwrap();
-            // Readers that have ended are at u64::MAX.
-            wait_until("readers that come after", || journal.slowest() >= at.saturating_sub(AHEAD));
-            tidied = Instant::now();
+            writer.drop_before(next.saturating_sub(keep).min(journal.slowest())).unwrap();
+            wait_until("readers that come after", || journal.slowest() >= next.saturating_sub(MAX_ROWS_AHEAD));
+            last_compaction = Instant::now();
         }
     }
     writer.close().unwrap();
     report
 }
 
-/// Opens the table, which may not be there yet.
-fn opened(folder: &Path) -> Dataset {
+/// Opens the table as soon as it exists.
+fn open_when_created(folder: &Path) -> Dataset {
     wait_for("a table", || match open(folder) {
         Ok(dataset) => Some(dataset),
         Err(e) if e.kind() == ErrorKind::NotFound => None,
-        // A folder without a segment is no table yet.
+        // The folder is created before its first segment.
         Err(_) if std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_none()) => None,
         Err(e) => panic!("{e}"),
     })
 }
 
-/// How a reader gets to know of new rows.
+/// How a reader gets new rows.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Way {
     Refresh,
     Open,
 }
 
-/// Looks for new rows again and again, and checks each of them once.
+/// Looks for new rows repeatedly, and checks each of them once.
 pub fn read(folder: &Path, journal: &Journal, number: u64, way: Way, time: Duration) -> Report {
     let deadline = Instant::now() + time;
-    let mut dataset = opened(folder);
+    let mut dataset = open_when_created(folder);
     let rows = Rows::of(&dataset);
-    let (mut next, mut first, mut report) = (0, 0, Report::default());
+    let (mut next, mut first) = (0, 0);
+    let mut report = Report::default();
     while Instant::now() < deadline {
         let committed = journal.read(Journal::COMMITTED);
-        dataset = if way == Way::Open { opened(folder) } else { dataset.refresh().unwrap() };
-        let (start, len) = (dataset.first_row(), dataset.len().unwrap());
-        let end = start + len;
+        dataset = if way == Way::Open { open_when_created(folder) } else { dataset.refresh().unwrap() };
+        let start = dataset.first_row();
+        let end = start + dataset.len().unwrap();
         assert!(start >= first && start <= next, "begins with row {start} after {first}, and {next} were read");
         assert!(end >= next, "{end} rows after {next}");
         assert!(end >= committed, "{end} rows, and {committed} were committed before");
@@ -307,21 +346,23 @@ pub fn read(folder: &Path, journal: &Journal, number: u64, way: Way, time: Durat
 
 /// Follows the table, and checks that every row comes once.
 pub fn tail(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Report {
+    const POLL_TIMEOUT: Duration = Duration::from_millis(700);
     let deadline = Instant::now() + time;
-    let table = opened(folder);
+    let table = open_when_created(folder);
     let rows = Rows::of(&table);
-    let mut following = follow(&table, Some(0), None).unwrap();
-    let (mut next, mut report) = (0, Report::default());
-    while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+    let mut follower = follow(&table, Some(0), None).unwrap();
+    let mut next = 0;
+    let mut report = Report::default();
+    while let Some(time_left) = deadline.checked_duration_since(Instant::now()) {
         let committed = journal.read(Journal::COMMITTED);
-        let Some(found) = following.poll(left.min(Duration::from_millis(700))).unwrap() else {
+        let Some(new_rows) = follower.poll(time_left.min(POLL_TIMEOUT)).unwrap() else {
             assert!(committed <= next, "nothing new came after row {next}, and {committed} were committed");
             continue;
         };
-        assert_eq!(found.first_row(), next);
-        rows.check(&found, next);
-        next += found.len().unwrap();
-        assert_eq!(following.next_row(), next);
+        assert_eq!(new_rows.first_row(), next);
+        rows.check(&new_rows, next);
+        next += new_rows.len().unwrap();
+        assert_eq!(follower.next_row(), next);
         report = Report { looks: report.looks + 1, rows: next };
         journal.note(Journal::READERS + number, next);
     }
@@ -329,28 +370,38 @@ pub fn tail(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Re
     report
 }
 
-/// Holds what it sees in the first third of its time, and looks at it again at the end.
+/// A part of the table that a reader keeps.
+struct HeldRows {
+    start: u64,
+    len: u64,
+    dataset: Dataset,
+}
+
+/// Keeps datasets from the first third of its time, and checks at the end that they have not changed.
 pub fn hold(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Report {
-    let begin = Instant::now();
-    let mut dataset = opened(folder);
+    /// The first datasets are kept as a whole, later ones only their last rows.
+    const WHOLE_DATASETS: usize = 10;
+    const MAX_HELD_ROWS: u64 = 50_000;
+    let start_time = Instant::now();
+    let mut dataset = open_when_created(folder);
     let rows = Rows::of(&dataset);
-    let mut held: Vec<(u64, u64, Dataset)> = Vec::new();
-    while begin.elapsed() < time {
-        // So that what it holds is of many moments.
+    let mut held: Vec<HeldRows> = Vec::new();
+    while start_time.elapsed() < time {
+        // Spreads the datasets over many moments.
         std::thread::sleep(time / 200);
         dataset = dataset.refresh().unwrap();
-        let (start, len) = (dataset.first_row(), dataset.len().unwrap());
-        if begin.elapsed() < time / 3 {
-            let from = if held.len() < 10 { 0 } else { len.saturating_sub(50_000) };
-            let part = dataset.slice(from, len - from).unwrap();
-            rows.check(&part, start + from);
-            held.push((start + from, len - from, part));
+        let (first_row, len) = (dataset.first_row(), dataset.len().unwrap());
+        if start_time.elapsed() < time / 3 {
+            let skipped = if held.len() < WHOLE_DATASETS { 0 } else { len.saturating_sub(MAX_HELD_ROWS) };
+            let part = dataset.slice(skipped, len - skipped).unwrap();
+            rows.check(&part, first_row + skipped);
+            held.push(HeldRows { start: first_row + skipped, len: len - skipped, dataset: part });
         }
-        journal.note(Journal::READERS + number, start + len);
+        journal.note(Journal::READERS + number, first_row + len);
     }
     journal.note(Journal::READERS + number, u64::MAX);
     let mut report = Report::default();
-    for (start, len, dataset) in &held {
+    for HeldRows { start, len, dataset } in &held {
         assert_eq!(dataset.len().unwrap(), *len);
         rows.check(dataset, *start);
         dataset.validate(|_, _| ()).unwrap();
@@ -359,51 +410,53 @@ pub fn hold(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Re
     report
 }
 
-/// Asks each commit that it sees for rows by columns with zones, and compares the answer with a look at all of them.
+/// Filters each commit that it sees by columns with zones, and compares the result with the values of all rows.
 pub fn find(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Report {
-    let (deadline, mut dice, mut report) = (Instant::now() + time, Dice::new(number), Report::default());
-    let mut dataset = opened(folder);
+    const RETAINED_ROWS: u64 = 200_000;
+    let deadline = Instant::now() + time;
+    let mut dice = Dice::new(number);
+    let mut report = Report::default();
+    let mut dataset = open_when_created(folder);
     let rows = Rows::of(&dataset);
-    let at = |ts: i64| Value::Timestamp(ts, TimeUnit::Microsecond, Some("UTC"));
-    // Rows from this one on are not dropped.
-    let mut kept = 0;
+    // Tells the writer that rows from this one on must not be dropped.
+    let mut retained_from = 0;
     while Instant::now() < deadline {
-        dataset = if dice.below(4) == 0 { opened(folder) } else { dataset.refresh().unwrap() };
+        dataset = if dice.below(4) == 0 { open_when_created(folder) } else { dataset.refresh().unwrap() };
         let end = dataset.first_row() + dataset.len().unwrap();
-        let start = dataset.first_row().max(kept);
+        let start = dataset.first_row().max(retained_from);
         let len = end - start;
         if len == 0 {
             continue;
         }
         let dataset = dataset.tail(len).unwrap();
-        let near = start + dice.below(len);
-        let (low, high) = (rows.ts(near), rows.ts(near) + 10 * dice.below(200) as i64);
-        let (least, most) = (near.saturating_sub(dice.below(300)), near + dice.below(300));
-        let symbol = near % PERIOD / 16;
-        let is_between = |i: u64| (low..=high).contains(&rows.ts(i));
-        let is_near = |i: u64| (least..=most).contains(&i);
-        let has_symbol = |i: u64| i % PERIOD / 16 == symbol;
-        let by_time = col("ts").ge(at(low)) & col("ts").le(at(high));
-        let by_row = col("row").ge(least as i64) & col("row").le(most as i64);
-        let by_symbol = col("symbol").eq(rows.symbols[(near % PERIOD) as usize].as_str());
-        let (found, holds): (_, &dyn Fn(u64) -> bool) = match dice.below(5) {
-            0 => (dataset.between(&at(low), &at(high)), &is_between),
-            1 => (dataset.filter(&by_time), &is_between),
+        let middle = start + dice.below(len);
+        let (min_time, max_time) = (rows.time(middle), rows.time(middle) + 10 * dice.below(200) as i64);
+        let (min_row, max_row) = (middle.saturating_sub(dice.below(300)), middle + dice.below(300));
+        let symbol = symbol_number(middle);
+        let has_time = |i: u64| (min_time..=max_time).contains(&rows.time(i));
+        let has_row = |i: u64| (min_row..=max_row).contains(&i);
+        let has_symbol = |i: u64| symbol_number(i) == symbol;
+        let by_time = col("ts").ge(timestamp(min_time)) & col("ts").le(timestamp(max_time));
+        let by_row = col("row").ge(min_row as i64) & col("row").le(max_row as i64);
+        let by_symbol = col("symbol").eq(rows.symbol(middle));
+        let (found, is_expected): (_, &dyn Fn(u64) -> bool) = match dice.below(5) {
+            0 => (dataset.between(&timestamp(min_time), &timestamp(max_time)), &has_time),
+            1 => (dataset.filter(&by_time), &has_time),
             2 => (dataset.filter(&by_symbol), &has_symbol),
-            3 => (dataset.filter(&(by_time & !by_symbol)), &|i| is_between(i) && !has_symbol(i)),
-            _ => (dataset.filter(&(by_row | by_time)), &|i| is_near(i) || is_between(i)),
+            3 => (dataset.filter(&(by_time & !by_symbol)), &|i| has_time(i) && !has_symbol(i)),
+            _ => (dataset.filter(&(by_row | by_time)), &|i| has_row(i) || has_time(i)),
         };
-        let mut expected = (start..end).filter(|&i| holds(i));
+        let mut expected = (start..end).filter(|&i| is_expected(i));
         for batch in found.unwrap().to_record_batches() {
             let batch = batch.unwrap();
-            for at in 0..batch.num_rows() {
+            for index in 0..batch.num_rows() {
                 let i = expected.next().expect("no more rows than there are");
-                rows.check_batch(&batch.slice(at, 1), i);
+                rows.check_batch(&batch.slice(index, 1), i);
             }
         }
         assert_eq!(expected.next(), None, "a row of {start} .. {end} was not found");
-        kept = kept.max(end.saturating_sub(200_000));
-        journal.note(Journal::READERS + number, kept);
+        retained_from = retained_from.max(end.saturating_sub(RETAINED_ROWS));
+        journal.note(Journal::READERS + number, retained_from);
         report = Report { looks: report.looks + 1, rows: report.rows + len };
     }
     journal.note(Journal::READERS + number, u64::MAX);
