@@ -1,13 +1,12 @@
-//! Columns of int64 whose number nobody knows beforehand, 512 MiB in the end: `BuildPrimitiveArrayNoNulls` of Arrow's
-//! own benchmarks, from an empty builder to a finished array.
+//! Builds 512 MiB of int64 values whose number is not known beforehand, as `BuildPrimitiveArrayNoNulls` of Arrow's own
+//! benchmarks does: from an empty builder to a finished array.
 //!
-//! Each measurement has a process of its own, in which it is made twice: for the first time, and again after what was
-//! built has been dropped. So no way finds memory that another has left behind. Ways take turns in every round. What
-//! is measured is the processor time of the one thread that works, so that others on a shared machine don't count.
+//! Each measurement runs in a new process, so that no method finds memory that another one has freed. It is made twice
+//! there, the second time after the first array was dropped. Methods take turns in every round. The processor time of the
+//! one working thread is measured, so that other work on a shared machine does not count.
 //!
-//! A virtual machine may give free memory back to its host after a second or two, and then the next to touch it waits
-//! for the host, which takes much longer than the kernel. So as much memory is touched and freed right before each
-//! measurement.
+//! A virtual machine may return free memory to its host after a second or two. Touching it again then takes much longer
+//! than the kernel needs, so as much memory is touched and freed right before each measurement.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,15 +20,20 @@ use crate::table::{Table, median};
 use crate::{AnonymousPages, processor_seconds};
 
 const COUNT: usize = 512 << 17;
+/// Values that are copied at a time.
 const PIECE: usize = 8192;
+const DEFAULT_ROUNDS: usize = 7;
 
-/// Seconds it took, and the column.
+/// Seconds, and the array that was built.
 type TimedArray = (f64, Int64Array);
 
-/// A name and what to do.
+/// Seconds of the first and of the second build.
+type TimePair = (f64, f64);
+
+/// A name, and the function that measures the method.
 type BuildMethod = (&'static str, fn() -> TimePair);
 
-const WAYS: [BuildMethod; 12] = [
+const METHODS: [BuildMethod; 12] = [
     ("Vec::push", || twice(vec_push)),
     ("arrow-rs append_value", || twice(arrow_push)),
     ("arrowwood push", || twice(our_push)),
@@ -44,41 +48,39 @@ const WAYS: [BuildMethod; 12] = [
     ("limit: copies, small pages", || limit(false, copy)),
 ];
 
-/// Seconds for the first time and again.
-type TimePair = (f64, f64);
-
-/// What both programs do; `allocator` is the one this was built with.
+/// Runs the benchmark in a program that was built with `allocator`.
 ///
-/// Arguments are `[--json] [--rounds N]`, or `--one WAY`.
+/// Arguments are `[--json] [--rounds N]`, or `--one METHOD` in the process of a measurement.
 pub fn main(allocator: &str) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [one, name] = &arguments[..]
         && one == "--one"
     {
-        let (_, way) = WAYS.iter().find(|(way, _)| way == name).expect("one of the ways");
+        let (_, measure) = METHODS.iter().find(|(method, _)| method == name).expect("one of the methods");
         drop(AnonymousPages::new(12 * COUNT, true).filled());
-        let (first, again) = way();
+        let (first, again) = measure();
         return println!("{first} {again}");
     }
     let json = arguments.iter().any(|argument| argument == "--json");
-    let at = arguments.iter().position(|argument| argument == "--rounds");
-    let rounds = at.map_or(7, |at| arguments[at + 1].parse().expect("a number of rounds"));
+    let rounds_option = arguments.iter().position(|argument| argument == "--rounds");
+    let rounds =
+        rounds_option.map_or(DEFAULT_ROUNDS, |index| arguments[index + 1].parse().expect("a number of rounds"));
     run(allocator, rounds).print(json);
 }
 
 fn run(allocator: &str, rounds: usize) -> Table {
-    let own = std::env::current_exe().expect("this program");
-    let other = own.with_file_name("builders_jemalloc");
-    let mut programs = vec![(allocator, own)];
-    if allocator == "system" && other.exists() {
-        programs.push(("jemalloc", other));
+    let this_program = std::env::current_exe().expect("this program");
+    let jemalloc_program = this_program.with_file_name("builders_jemalloc");
+    let mut programs = vec![(allocator, this_program)];
+    if allocator == "system" && jemalloc_program.exists() {
+        programs.push(("jemalloc", jemalloc_program));
     }
-    let mut times = vec![vec![[vec![], vec![]]; programs.len()]; WAYS.len()];
+    let mut times = vec![vec![[vec![], vec![]]; programs.len()]; METHODS.len()];
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
-        for ((name, _), times) in WAYS.iter().zip(&mut times) {
+        for ((name, _), times) in METHODS.iter().zip(&mut times) {
             for ((_, program), times) in programs.iter().zip(times) {
-                let (first, again) = measured(program, name);
+                let (first, again) = measure_in_new_process(program, name);
                 times[0].push(first);
                 times[1].push(again);
             }
@@ -87,36 +89,39 @@ fn run(allocator: &str, rounds: usize) -> Table {
     table(&programs, times)
 }
 
-fn measured(program: &Path, way: &str) -> TimePair {
-    let output = Command::new(program).args(["--one", way]).stderr(Stdio::inherit()).output().expect("a measurement");
-    assert!(output.status.success(), "{way} failed");
+fn measure_in_new_process(program: &Path, method: &str) -> TimePair {
+    let output =
+        Command::new(program).args(["--one", method]).stderr(Stdio::inherit()).output().expect("a measurement");
+    assert!(output.status.success(), "{method} failed");
     let text = String::from_utf8(output.stdout).expect("text");
     let (first, again) = text.trim().split_once(' ').expect("two numbers");
     (first.parse().expect("seconds"), again.parse().expect("seconds"))
 }
 
-fn table(programs: &[(&str, PathBuf)], mut times: Vec<Vec<[Vec<f64>; 2]>>) -> Table {
-    let speed = |times: &mut Vec<f64>| (8 * COUNT) as f64 / 1e9 / median(times);
-    let cells = |times: &mut Vec<[Vec<f64>; 2]>| times.iter_mut().flatten().map(|times| Some(speed(times))).collect();
-    let rows: Vec<(String, Vec<Option<f64>>)> =
-        WAYS.iter().zip(&mut times).map(|((name, _), times)| (name.to_string(), cells(times))).collect();
-    let of = |name: &str, column: usize| {
-        rows.iter().find(|(row, _)| row == name).and_then(|(_, cells)| cells[column]).expect("a figure")
-    };
-    let promise = |what: &str, wanted, ours: f64, theirs: f64| (what.to_string(), wanted, ours / theirs);
-    let ours = "arrowwood push";
+/// The figures of a method, by column.
+type Row = (String, Vec<Option<f64>>);
+
+/// The columns of the first program.
+const FIRST: usize = 0;
+const AGAIN: usize = 1;
+
+fn table(programs: &[(&str, PathBuf)], times: Vec<Vec<[Vec<f64>; 2]>>) -> Table {
+    let mut rows: Vec<Row> = Vec::new();
+    for ((name, _), times) in METHODS.iter().zip(times) {
+        let speeds = times.into_iter().flatten().map(|mut times| Some((8 * COUNT) as f64 / 1e9 / median(&mut times)));
+        rows.push((name.to_string(), speeds.collect()));
+    }
+    let push = "arrowwood push";
+    let extend = "arrowwood extend";
+    let copies = "limit: copies, huge pages";
+    let stores = "limit: stores, huge pages";
     let promises = vec![
-        promise("push : arrow-rs append_value, first", 2.5, of(ours, 0), of("arrow-rs append_value", 0)),
-        promise("push : first touch of huge pages", 0.8, of(ours, 0), of("limit: stores, huge pages", 0)),
-        promise("push, again : stores into touched memory", 0.8, of(ours, 1), of("limit: stores, huge pages", 1)),
-        promise("the same : one store a time", 0.8, of(ours, 1), of("limit: one store a time, huge pages", 1)),
-        promise(
-            "extend, first : first touch, copies",
-            0.8,
-            of("arrowwood extend", 0),
-            of("limit: copies, huge pages", 0),
-        ),
-        promise("extend, again : copies", 0.8, of("arrowwood extend", 1), of("limit: copies, huge pages", 1)),
+        ("push : arrow-rs append_value, first".into(), 2.5, ratio(&rows, FIRST, push, "arrow-rs append_value")),
+        ("push : first touch of huge pages".into(), 0.8, ratio(&rows, FIRST, push, stores)),
+        ("push, again : stores into touched memory".into(), 0.8, ratio(&rows, AGAIN, push, stores)),
+        ("the same : one store a time".into(), 0.8, ratio(&rows, AGAIN, push, "limit: one store a time, huge pages")),
+        ("extend, first : first touch, copies".into(), 0.8, ratio(&rows, FIRST, extend, copies)),
+        ("extend, again : copies".into(), 0.8, ratio(&rows, AGAIN, extend, copies)),
     ];
     let columns: Vec<String> =
         programs.iter().flat_map(|(name, _)| [format!("{name}, first"), format!("{name}, again")]).collect();
@@ -124,7 +129,16 @@ fn table(programs: &[(&str, PathBuf)], mut times: Vec<Vec<[Vec<f64>; 2]>>) -> Ta
     Table { title, unit: "GB/s".into(), plotted: columns.len(), columns, rows, promises }
 }
 
-// ---- the ways ----
+/// Returns the speed of one method divided by another's.
+fn ratio(rows: &[Row], column: usize, method: &str, other_method: &str) -> f64 {
+    speed(rows, column, method) / speed(rows, column, other_method)
+}
+
+fn speed(rows: &[Row], column: usize, method: &str) -> f64 {
+    rows.iter().find(|(name, _)| name == method).and_then(|(_, cells)| cells[column]).expect("a figure")
+}
+
+// ---- the methods ----
 
 fn twice(build: fn() -> TimedArray) -> TimePair {
     twice_with(|| {
@@ -133,23 +147,23 @@ fn twice(build: fn() -> TimedArray) -> TimePair {
     })
 }
 
-/// `build` returns seconds and the sum of what it has built, which is gone by then.
+/// Builds twice. `build` returns seconds and the sum of the values, which it has dropped.
 fn twice_with(build: impl Fn() -> (f64, i64)) -> TimePair {
     let times = [(); 2].map(|()| {
         let (seconds, sum) = build();
-        assert!(sum == pushed() || sum == copied(), "a wrong sum: {sum}");
+        assert!(sum == sum_of_pushed() || sum == sum_of_copied(), "a wrong sum: {sum}");
         seconds
     });
     (times[0], times[1])
 }
 
-/// The sum of what the pushing ways build: 0, 1, 2, …
-fn pushed() -> i64 {
+/// Returns the sum of the values that are pushed: 0, 1, 2, …
+fn sum_of_pushed() -> i64 {
     (COUNT as i64 - 1) * COUNT as i64 / 2
 }
 
-/// The sum of what the copying ways build: one piece again and again.
-fn copied() -> i64 {
+/// Returns the sum of the values that are copied: repetitions of one piece.
+fn sum_of_copied() -> i64 {
     piece().iter().sum::<i64>() * (COUNT / PIECE) as i64
 }
 
@@ -159,8 +173,8 @@ fn piece() -> Vec<i64> {
 
 fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let start = processor_seconds();
-    let made = work();
-    (processor_seconds() - start, made)
+    let result = work();
+    (processor_seconds() - start, result)
 }
 
 fn count() -> i64 {
@@ -215,7 +229,7 @@ fn our_push() -> TimedArray {
         for number in 0..count() {
             buffer.push(number).expect("pushed");
         }
-        finished(buffer)
+        finish(buffer)
     })
 }
 
@@ -226,17 +240,17 @@ fn our_extend() -> TimedArray {
         for _ in 0..COUNT / PIECE {
             buffer.extend_from_slice(&bytes).expect("extended");
         }
-        finished(buffer)
+        finish(buffer)
     })
 }
 
-fn finished(buffer: GrowableBuffer) -> Int64Array {
+fn finish(buffer: GrowableBuffer) -> Int64Array {
     let len = buffer.len();
     let values = Bytes::from(buffer).slice(0, len).expect("all bytes");
     Int64Array::new(values.into(), None)
 }
 
-/// Batches of 8,192 rows into a builder of tables' columns.
+/// Appends batches to the builder that tables' columns use.
 fn batches() -> (f64, i64) {
     let column: ArrayRef = Arc::new(Int64Array::from(piece()));
     let batch = RecordBatch::try_from_iter([("value", column)]).expect("a batch");
@@ -253,9 +267,9 @@ fn batches() -> (f64, i64) {
     }
 }
 
-// ---- the limits: the number is known, and nothing grows ----
+// ---- the limits: the number of values is known, and nothing grows ----
 
-/// `fill` over fresh memory, then again over the same.
+/// Fills new memory, and then the same memory again.
 fn limit(huge: bool, fill: fn(&mut [i64])) -> TimePair {
     let (first, mut pages) = timed(|| {
         let mut pages = AnonymousPages::new(8 * COUNT, huge);
@@ -264,7 +278,7 @@ fn limit(huge: bool, fill: fn(&mut [i64])) -> TimePair {
     });
     let (again, ()) = timed(|| fill(pages.numbers()));
     let sum: i64 = pages.numbers().iter().sum();
-    assert!(sum == pushed() || sum == copied(), "a wrong sum: {sum}");
+    assert!(sum == sum_of_pushed() || sum == sum_of_copied(), "a wrong sum: {sum}");
     (first, again)
 }
 
@@ -274,7 +288,7 @@ fn store(numbers: &mut [i64]) {
     }
 }
 
-/// As pushes of values that only come to be known one by one: a store for each.
+/// Stores each value on its own, as if values became known one by one. The compiler must not merge volatile writes.
 fn store_each(numbers: &mut [i64]) {
     for (place, number) in numbers.iter_mut().zip(0..count()) {
         // SAFETY: a reference is valid for writes.

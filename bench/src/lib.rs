@@ -1,5 +1,6 @@
-//! What the machine allows at best: the limits that the benchmarks measure against. Also a C library, so that Python
-//! can call the same code: `sum_limit`.
+//! Shared code of the benchmarks, and the limits of the machine that they compare with.
+//!
+//! This is also a C library, so that Python can call the same code: see [`sum_limit`].
 
 use std::ffi::{CStr, c_char};
 use std::fs::File;
@@ -13,7 +14,7 @@ pub mod paged;
 pub mod put_stream;
 pub mod table;
 
-/// A file mapped, without anything around it.
+/// A mapped file, with as little overhead as possible.
 #[derive(Debug)]
 pub struct BareMapping {
     base: *mut libc::c_void,
@@ -21,7 +22,7 @@ pub struct BareMapping {
 }
 
 impl BareMapping {
-    /// open, fstat, mmap, close.
+    /// Maps a file with nothing but open, fstat, mmap and close.
     pub fn new(path: &Path) -> BareMapping {
         let file = File::open(path).expect("a file");
         let len = file.metadata().expect("its size").len() as usize;
@@ -32,19 +33,19 @@ impl BareMapping {
         BareMapping { base, len }
     }
 
-    /// The file's bytes.
+    /// Returns the file's bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the range stays mapped until drop, and the benchmark's file is not written meanwhile.
         unsafe { std::slice::from_raw_parts(self.base.cast(), self.len) }
     }
 
-    /// How many of its bytes are in the page cache, in whole pages.
+    /// Returns the number of bytes in the page cache, rounded up to whole pages.
     pub fn resident(&self) -> u64 {
         const PAGE: usize = 4096;
         let mut pages = vec![0u8; self.len.div_ceil(PAGE)];
         // SAFETY: the mapping, and a byte for each of its pages.
-        let refused = unsafe { libc::mincore(self.base, self.len, pages.as_mut_ptr()) };
-        assert_eq!(refused, 0, "asking which pages are in memory");
+        let status = unsafe { libc::mincore(self.base, self.len, pages.as_mut_ptr()) };
+        assert_eq!(status, 0, "asking which pages are in memory");
         (PAGE * pages.iter().filter(|&&page| page & 1 == 1).count()) as u64
     }
 }
@@ -56,20 +57,20 @@ impl Drop for BareMapping {
     }
 }
 
-/// Fresh memory of no file, nothing around it.
+/// Anonymous memory, mapped with as little overhead as possible.
 #[derive(Debug)]
 pub struct AnonymousPages {
     base: *mut libc::c_void,
-    /// The bytes wanted; as much as a huge page more is mapped.
+    /// The requested bytes. One huge page more is mapped, for alignment.
     len: usize,
-    /// Where the first whole huge page begins.
+    /// The offset of the first whole huge page.
     skip: usize,
 }
 
 const HUGE_PAGE: usize = 2 << 20;
 
 impl AnonymousPages {
-    /// `len` bytes, not touched yet, in huge pages or in small ones.
+    /// Maps `len` bytes without touching them, in huge or in small pages.
     pub fn new(len: usize, huge: bool) -> AnonymousPages {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a null hint lets the kernel choose an unused range.
@@ -86,7 +87,7 @@ impl AnonymousPages {
         AnonymousPages { base, len, skip: base.align_offset(HUGE_PAGE) }
     }
 
-    /// The memory as numbers.
+    /// Returns the memory as numbers.
     pub fn numbers(&mut self) -> &mut [i64] {
         // SAFETY: `skip` is less than a huge page, which was mapped on top of `len`.
         let start = unsafe { self.base.byte_add(self.skip) };
@@ -94,7 +95,7 @@ impl AnonymousPages {
         unsafe { std::slice::from_raw_parts_mut(start.cast(), self.len / 8) }
     }
 
-    /// The same, touched.
+    /// Touches all of the memory.
     pub fn filled(mut self) -> AnonymousPages {
         self.numbers().fill(1);
         self
@@ -108,21 +109,21 @@ impl Drop for AnonymousPages {
     }
 }
 
-/// What this thread has had of a processor.
+/// Returns the processor time of this thread.
 pub fn processor_seconds() -> f64 {
-    let mut spent = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `spent` is a live timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut spent) };
-    spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a live timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The sum of `count` float64 from byte `offset` of a file on, through a fresh mapping.
+/// Sums `count` float64 values from byte `offset` of a file on, through a new mapping.
 pub fn bare_sum(path: &Path, offset: usize, count: usize, threads: usize) -> f64 {
-    let map = BareMapping::new(path);
-    add_up_on(threads, &map.bytes()[offset..offset + 8 * count])
+    let mapping = BareMapping::new(path);
+    add_up_on(threads, &mapping.bytes()[offset..offset + 8 * count])
 }
 
-/// The sum of float64 values, each thread an equal share.
+/// Sums float64 values on several threads, which get equal shares.
 pub fn add_up_on(threads: usize, bytes: &[u8]) -> f64 {
     if threads <= 1 {
         return add_up(bytes);

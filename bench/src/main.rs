@@ -1,11 +1,11 @@
-//! Arrowwood beside what the machine can do at best, on one IPC file with a float64 column.
+//! Compares reads of one IPC file with the limits of the machine.
 //!
 //! ```console
 //! $ cargo run --release -p arrowwood-bench -- stocks.arrow price
 //! ```
-//! Each pair is measured in turns, A B A B …, so a machine that drifts slows both. Medians are printed. The limits do
-//! what has to be done and nothing else: the empty open is open, fstat, mmap, munmap, close; the bare sum adds up the
-//! column's bytes, found beforehand, through a mapping of its own on two threads.
+//! The two sides of a comparison are measured alternately, so that a machine whose speed drifts slows both. Medians are
+//! printed. The limits do only what is unavoidable: the empty open is open, fstat, mmap, munmap and close; the bare sum
+//! adds up the column's values, whose place is known, through a new mapping and on two threads.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn main() {
         || first_row(path),
         || drop(BareMapping::new(path)),
     );
-    let (offset, count) = place_of(path, column);
+    let (offset, count) = find_values(path, column);
     let (ours, bare) = (sum(path, column), bare_sum(path, offset, count, 2));
     assert!((ours - bare).abs() <= 1e-9 * bare.abs(), "the sums differ: {ours} and {bare}");
     compare(
@@ -42,12 +42,13 @@ fn main() {
         || ignore(bare_sum(path, offset, count, 2)),
     );
     let dataset = open(path).expect("an Arrow file");
-    let (values, mapped) = (dataset.column(column).expect("the column"), BareMapping::new(path));
+    let values = dataset.column(column).expect("the column");
+    let mapping = BareMapping::new(path);
     compare(
         "sum again",
         "bare sum again",
         || drop(values.sum()),
-        || ignore(add_up_on(2, &mapped.bytes()[offset..offset + 8 * count])),
+        || ignore(add_up_on(2, &mapping.bytes()[offset..offset + 8 * count])),
     );
 }
 
@@ -72,8 +73,8 @@ fn sum(path: &Path, column: &str) -> f64 {
     }
 }
 
-/// Where the column's values lie in a file of one batch.
-fn place_of(path: &Path, column: &str) -> (usize, usize) {
+/// Returns the offset and the number of a column's values in a file of one batch.
+fn find_values(path: &Path, column: &str) -> (usize, usize) {
     let messages = open(path).expect("an Arrow file").messages().expect("its messages");
     let batches: Vec<_> =
         messages.iter().filter(|message| message.rows.is_some() && message.dictionary.is_none()).collect();
@@ -85,18 +86,19 @@ fn place_of(path: &Path, column: &str) -> (usize, usize) {
 
 /// Measures `ours` and `limit` in turns for about two seconds and prints medians and their ratio.
 fn compare(name: &str, limit_name: &str, ours: impl Fn(), limit: impl Fn()) {
-    let (mut a, mut b) = (Vec::new(), Vec::new());
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(2) || a.len() < 50 {
-        a.push(time(&ours));
-        b.push(time(&limit));
+    let (mut our_times, mut limit_times) = (Vec::new(), Vec::new());
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(2) || our_times.len() < 50 {
+        our_times.push(time_us(&ours));
+        limit_times.push(time_us(&limit));
     }
-    let skip = a.len() / 10;
-    let (a, b) = (median(&mut a[skip..]), median(&mut b[skip..]));
-    println!("{name:36} {:10.2} µs   {limit_name:36} {:10.2} µs   ratio {:.2}", a, b, a / b);
+    // The first tenth warms up the caches.
+    let warmup = our_times.len() / 10;
+    let (ours, limit) = (median(&mut our_times[warmup..]), median(&mut limit_times[warmup..]));
+    println!("{name:36} {ours:10.2} µs   {limit_name:36} {limit:10.2} µs   ratio {:.2}", ours / limit);
 }
 
-fn time(work: &impl Fn()) -> f64 {
+fn time_us(work: &impl Fn()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_nanos() as f64 / 1e3

@@ -1,23 +1,23 @@
-//! Memory in pages, as QuestDB had it until 2020, and in one piece, as it has had it since: what it takes to get a
-//! value out of either and into it. Written anew from what these classes do; its page of 1 MiB is the one of their
-//! benchmarks.
+//! Paged memory, as QuestDB had it until 2020, and contiguous memory, as it has had it since.
+//!
+//! This is a reimplementation of what its classes do, with the pages of 1 MiB of its benchmarks.
 //!
 //! ```text
-//! paged   offset ─▶ inside the hot page? ─ yes ─▶ load
-//!                                        ─ no ──▶ page = offset >> 20, hot from now on; a value across two by bytes
-//! whole   offset ─▶ before the end? ─────────────▶ load
+//! paged       offset ─▶ inside the hot page? ─ yes ─▶ load
+//!                                            ─ no ──▶ page = offset >> 20, which becomes hot; a value across two by bytes
+//! contiguous  offset ─▶ before the end? ─────────────▶ load
 //! ```
 //! Both check each access and nothing else, as Java does with `Unsafe`.
 
 use std::cell::Cell;
 
-/// A number as it lies in memory.
+/// A number of fixed width.
 pub trait Number: Copy {
-    /// Its bytes.
+    /// The number of bytes.
     const WIDTH: usize = size_of::<Self>();
-    /// The number of these bytes, of which there are `WIDTH`.
+    /// Converts `WIDTH` bytes to a number.
     fn from_bytes(bytes: &[u8]) -> Self;
-    /// Each of its bytes in order.
+    /// Calls `put` with each byte in order.
     fn each_byte(self, put: impl FnMut(u8));
 }
 
@@ -36,18 +36,18 @@ macro_rules! numbers {
 
 numbers! { u8 u16 i32 i64 }
 
-/// Memory that values are put behind each other into, and got out of at any offset.
+/// Memory to which values are appended, and from which they are read at any offset.
 pub trait Memory {
-    /// The value that begins at byte `offset`.
+    /// Returns the value at `offset`.
     fn get<T: Number>(&self, offset: usize) -> T;
     /// Appends a value.
     fn put<T: Number>(&mut self, value: T);
-    /// Goes on appending at the start.
+    /// Continues appending at the start.
     fn rewind(&mut self);
-    /// Where the next value goes.
+    /// Returns the offset of the next value.
     fn end(&self) -> usize;
 
-    /// Appends a string, its length first and characters of 16 bits, and says where it is.
+    /// Appends a string as its length and characters of 16 bits; returns its offset.
     fn put_str(&mut self, text: &str) -> usize {
         let offset = self.end();
         self.put(text.len() as i32);
@@ -57,7 +57,7 @@ pub trait Memory {
         offset
     }
 
-    /// The sum of the characters of the string at `offset`.
+    /// Returns the sum of the characters of the string at `offset`.
     fn add_up_str(&self, offset: usize) -> i64 {
         let len = self.get::<i32>(offset) as usize;
         (0..len).map(|i| i64::from(self.get::<u16>(offset + 4 + 2 * i))).sum()
@@ -68,16 +68,19 @@ pub trait Memory {
 pub const PAGE: usize = 1 << BITS;
 const BITS: usize = 20;
 
-/// A list of pages.
+/// Memory in a list of pages.
 #[derive(Debug)]
 pub struct PagedMemory {
     pages: Vec<*mut u8>,
-    /// Where the page that was read last begins and ends, and what to add to an offset to get its address.
+    /// The offsets at which the page that was read last begins and ends.
     hot: Cell<(usize, usize)>,
+    /// The address of offset 0, if all pages were contiguous with the hot one.
     hot_base: Cell<*const u8>,
-    /// Where the next value goes, the end of its page, and that page's number.
-    at: *mut u8,
+    /// The address of the next value.
+    next: *mut u8,
+    /// The end of the page of the next value.
     page_end: *mut u8,
+    /// The number of this page.
     page: usize,
 }
 
@@ -93,13 +96,13 @@ impl Default for PagedMemory {
 }
 
 impl PagedMemory {
-    /// No pages yet.
+    /// Creates memory without pages. Call [`Memory::rewind`] before the first append.
     pub fn new() -> PagedMemory {
         PagedMemory {
             pages: Vec::new(),
             hot: Cell::new((1, 0)),
             hot_base: Cell::new(std::ptr::null()),
-            at: std::ptr::null_mut(),
+            next: std::ptr::null_mut(),
             page_end: std::ptr::null_mut(),
             page: usize::MAX,
         }
@@ -112,9 +115,9 @@ impl PagedMemory {
             assert!(!memory.is_null(), "no memory for a page");
             self.pages.push(memory);
         }
-        (self.page, self.at) = (page, self.pages[page]);
+        (self.page, self.next) = (page, self.pages[page]);
         // SAFETY: a page has as many bytes.
-        self.page_end = unsafe { self.at.add(PAGE) };
+        self.page_end = unsafe { self.next.add(PAGE) };
     }
 
     #[cold]
@@ -139,12 +142,12 @@ impl PagedMemory {
     #[cold]
     fn put_far<T: Number>(&mut self, value: T) {
         value.each_byte(|byte| {
-            if self.at == self.page_end {
+            if self.next == self.page_end {
                 self.turn_to(self.page.wrapping_add(1));
             }
             // SAFETY: before the end of the page.
-            unsafe { self.at.write(byte) };
-            self.at = self.at.wrapping_add(1);
+            unsafe { self.next.write(byte) };
+            self.next = self.next.wrapping_add(1);
         });
     }
 }
@@ -163,12 +166,12 @@ impl Memory for PagedMemory {
 
     #[inline]
     fn put<T: Number>(&mut self, value: T) {
-        if self.page_end.addr() - self.at.addr() < T::WIDTH {
+        if self.page_end.addr() - self.next.addr() < T::WIDTH {
             return self.put_far(value);
         }
         // SAFETY: so many bytes are left in the page.
-        unsafe { self.at.cast::<T>().write_unaligned(value) };
-        self.at = self.at.wrapping_add(T::WIDTH);
+        unsafe { self.next.cast::<T>().write_unaligned(value) };
+        self.next = self.next.wrapping_add(T::WIDTH);
     }
 
     fn rewind(&mut self) {
@@ -177,7 +180,7 @@ impl Memory for PagedMemory {
 
     fn end(&self) -> usize {
         match self.pages.get(self.page) {
-            Some(page) => (self.page << BITS) + self.at.addr() - page.addr(),
+            Some(page) => (self.page << BITS) + self.next.addr() - page.addr(),
             None => 0,
         }
     }
@@ -192,7 +195,7 @@ impl Drop for PagedMemory {
     }
 }
 
-/// One piece, which is made larger by copying.
+/// Memory in one piece, which grows by copying.
 #[derive(Debug, Default)]
 pub struct ContiguousMemory {
     bytes: Vec<u8>,
@@ -203,7 +206,7 @@ impl Memory for ContiguousMemory {
     #[inline]
     fn get<T: Number>(&self, offset: usize) -> T {
         assert!(offset + T::WIDTH <= self.bytes.len());
-        // SAFETY: inside, as was just found.
+        // SAFETY: the assertion above.
         unsafe { self.bytes.as_ptr().add(offset).cast::<T>().read_unaligned() }
     }
 
@@ -230,9 +233,8 @@ impl Memory for ContiguousMemory {
 mod tests {
     use super::*;
 
-    /// The twin has to be right where pages meet, or the figures of long columns mean nothing.
     #[test]
-    fn values_across_pages_come_back() {
+    fn paged_memory_reads_values_across_pages() {
         for lead in 0..9 {
             let mut memory = PagedMemory::new();
             memory.rewind();
@@ -247,15 +249,16 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_the_same_in_both() {
-        let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
+    fn paged_and_contiguous_memory_store_equal_strings() {
+        let (mut paged, mut contiguous) = (PagedMemory::new(), ContiguousMemory::default());
         paged.rewind();
-        whole.rewind();
+        contiguous.rewind();
         for i in 0..200_000usize {
             let text = &"abcdefghijk"[..i % 11];
-            let (a, b) = (paged.put_str(text), whole.put_str(text));
-            assert_eq!((a, paged.add_up_str(a)), (b, whole.add_up_str(b)), "{i}");
-            assert_eq!(paged.add_up_str(a), text.bytes().map(i64::from).sum::<i64>());
+            let offset = paged.put_str(text);
+            assert_eq!(offset, contiguous.put_str(text), "{i}");
+            assert_eq!(paged.add_up_str(offset), contiguous.add_up_str(offset), "{i}");
+            assert_eq!(paged.add_up_str(offset), text.bytes().map(i64::from).sum::<i64>());
         }
     }
 }

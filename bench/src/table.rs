@@ -1,8 +1,8 @@
-//! Figures in rows and columns, for people and for programs.
+//! Tables of figures, printed as text or as JSON.
 
 use std::fmt::Write as _;
 
-/// Medians of one benchmark. `bench/report.py` makes a page's table and a plot of it.
+/// The medians of one benchmark. `bench/report.py` renders them as a table and a plot.
 #[derive(Debug)]
 pub struct Table {
     /// What was measured.
@@ -11,20 +11,21 @@ pub struct Table {
     pub unit: String,
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// How many of the columns the plot shows; those behind are ratios.
+    /// The number of columns that the plot shows. The columns after these are ratios.
     pub plotted: usize,
-    /// A name and a figure for each column, where there is one.
+    /// A name, and a figure for each column that applies.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
-    /// Ratios that are promised: what, at least how much, how much it is.
+    /// Promised ratios: a name, the promised minimum, and the measured value.
     pub promises: Vec<(String, f64, f64)>,
 }
 
 impl Table {
     /// Prints the table, or JSON.
     pub fn print(&self, json: bool) {
-        match json {
-            true => println!("{}", self.to_json()),
-            false => print!("{}", self.to_text()),
+        if json {
+            println!("{}", self.to_json());
+        } else {
+            print!("{}", self.to_text());
         }
     }
 
@@ -39,8 +40,8 @@ impl Table {
                 write!(text, "  {:>width$}", cell.map_or("–".into(), number)).expect("written");
             }
         }
-        for (what, wanted, reached) in &self.promises {
-            write!(text, "\n{what}: {reached:.2} ×, wanted ≥ {wanted} ×").expect("written");
+        for (name, minimum, measured) in &self.promises {
+            write!(text, "\n{name}: {measured:.2} ×, wanted ≥ {minimum} ×").expect("written");
         }
         text + "\n"
     }
@@ -51,7 +52,8 @@ impl Table {
             format!("[{}, {}]", quoted(name), list(cells))
         });
         let promises = self.promises.iter();
-        let promises = promises.map(|(what, wanted, reached)| format!("[{}, {wanted}, {reached:.4}]", quoted(what)));
+        let promises =
+            promises.map(|(name, minimum, measured)| format!("[{}, {minimum}, {measured:.4}]", quoted(name)));
         format!(
             "{{\"title\": {}, \"unit\": {}, \"columns\": {}, \"plotted\": {}, \"rows\": {}, \"promises\": {}}}",
             quoted(&self.title),
@@ -68,7 +70,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }
 
-/// Names have no control characters.
+/// Quotes a name for JSON. Names have no control characters.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -81,7 +83,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// The one in the middle.
+/// Returns the median, the upper one of an even number of values.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

@@ -1,11 +1,11 @@
-//! The publish protocol of growing tables under a model checker: [`LoomWords`] is shared words made of loom's atomics, over
-//! which `arrowwood::publish`, the very functions that writers and readers run, are tried in all orders that the memory
-//! model allows. The tests say what is proved.
+//! Runs the publish protocol of growing tables under the model checker loom.
 //!
-//! loom runs a test again and again until every order of its threads' accesses, and every value that a load may see, has
-//! been tried. What it leaves out: loads that see stores which come later in their own thread's future. Words that never
-//! change are left out of the model, and a store of the value that a word has already counts as none: then a load learns
-//! less, never more.
+//! [`LoomWords`] implements shared words with loom's atomics. The functions of `arrowwood::publish`, which writers and
+//! readers really run, are executed over them in all orders that the memory model allows. The tests state the properties.
+//!
+//! loom repeats a test until it has tried every order of its threads' accesses, and every value that a load may see. It
+//! does not try loads that see later stores of their own thread. To bound the number of executions, words that never change
+//! are left out of the model, and storing the value that a word has already is no store. Both can only make loads see less.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,46 +17,52 @@ use arrowwood::publish::SharedWords;
 use loom::sync::atomic::{AtomicU64, fence};
 use loom::sync::{Condvar, Mutex};
 
-/// A file's words, and what is wrong with them.
+/// The words of a file in the model, with optional faults in the protocol.
 #[derive(Debug)]
 pub struct LoomWords {
     /// The words that only one thread stores to.
     words: BTreeMap<u64, AtomicU64>,
     /// The words that several threads store to.
     ///
-    /// loom only knows the order of two stores by different threads until it learns more about one of them. Then loads see
-    /// values that were overwritten long ago, which no memory model allows. So stores are relaxed swaps here, which are
-    /// ordered as they are tried; and all orders are tried.
+    /// loom forgets the order of two stores by different threads as soon as it learns more about one of them. Loads could
+    /// then see values that were overwritten long ago, which no memory model allows. Therefore, stores to these words are
+    /// relaxed swaps, which are ordered as they are tried; and all orders are tried.
     flags: BTreeMap<u64, AtomicU64>,
     /// The values that the only writer has stored, by offset.
-    put: StdMutex<BTreeMap<u64, u64>>,
-    /// The kernel's queue of sleeping threads (futex(2)): it compares and queues under one lock.
-    queue: Mutex<()>,
-    woken: Condvar,
+    stored: StdMutex<BTreeMap<u64, u64>>,
+    /// The kernel's queue of sleeping threads (futex(2)), which compares and queues under one lock.
+    futex_queue: Mutex<()>,
+    futex_woken: Condvar,
     faults: Faults,
 }
 
-/// Ways to break the protocol, to see that the model notices.
+/// Faults in the protocol, to test that the model finds them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Words are published by relaxed stores.
+    /// Publishes words with relaxed stores.
     pub relaxed: bool,
-    /// There are no fences of this order.
+    /// Leaves out fences of this order.
     pub no_fence: Option<Ordering>,
 }
 
 impl LoomWords {
-    /// Creates zeros at the offsets `words`, stored to by one thread, and `flags`, stored to by several.
+    /// Creates words at these offsets, all 0. One thread may store to each of `words`, several to `flags`.
     pub fn new(words: impl IntoIterator<Item = u64>, flags: &[u64], faults: Faults) -> LoomWords {
         let words = words.into_iter().map(|offset| (offset, AtomicU64::new(0))).collect();
         let flags = flags.iter().map(|&offset| (offset, AtomicU64::new(0))).collect();
-        let (queue, woken) = (Mutex::new(()), Condvar::new());
-        LoomWords { words, flags, put: StdMutex::default(), queue, woken, faults }
+        LoomWords {
+            words,
+            flags,
+            stored: StdMutex::default(),
+            futex_queue: Mutex::new(()),
+            futex_woken: Condvar::new(),
+            faults,
+        }
     }
 
-    /// Returns the value that the writer has stored at `offset`, or 0. Words that never change are only kept here.
+    /// Returns the value that the writer has stored at `offset`, or 0. Words outside of the model have only this value.
     fn last_stored(&self, offset: u64) -> u64 {
-        self.put.lock().unwrap_or_else(|e| e.into_inner()).get(&offset).map_or(0, |&value| value)
+        self.stored.lock().unwrap_or_else(|e| e.into_inner()).get(&offset).map_or(0, |&value| value)
     }
 
     fn load(&self, offset: u64, order: Ordering) -> u64 {
@@ -87,7 +93,7 @@ impl SharedWords for LoomWords {
             if let Some(word) = self.words.get(&offset) {
                 word.store(value, Ordering::Relaxed);
             }
-            self.put.lock().unwrap_or_else(|e| e.into_inner()).insert(offset, value);
+            self.stored.lock().unwrap_or_else(|e| e.into_inner()).insert(offset, value);
         }
     }
 
@@ -120,15 +126,15 @@ impl SharedWords for LoomWords {
 
     /// Waits without a timeout: a thread that is not woken sleeps forever, which loom reports.
     fn wait(&self, offset: u64, expected: u32, _timeout: Duration) {
-        let queue = self.queue.lock().unwrap_or_else(|e| e.into_inner());
+        let queue = self.futex_queue.lock().unwrap_or_else(|e| e.into_inner());
         if self.load(offset, Ordering::Relaxed) as u32 == expected {
-            drop(self.woken.wait(queue));
+            drop(self.futex_woken.wait(queue));
         }
     }
 
     fn wake(&self, _offset: u64) {
-        let _queue = self.queue.lock().unwrap_or_else(|e| e.into_inner());
-        self.woken.notify_all();
+        let _queue = self.futex_queue.lock().unwrap_or_else(|e| e.into_inner());
+        self.futex_woken.notify_all();
     }
 
     fn fence(&self, order: Ordering) {
