@@ -1,4 +1,4 @@
-//! `builders` with jemalloc as the allocator of everything.
+//! Runs `builders` with jemalloc as the global allocator.
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

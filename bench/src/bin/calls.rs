@@ -1,7 +1,7 @@
-//! What calls cost in Rust, for `bench/calls.py` to put beside what they cost from C (`bench/c/calls.c`).
+//! Measures calls in Rust. `bench/calls.py` compares them with calls from C (`bench/c/calls.c`).
 //!
 //! ```console
-//! $ cargo run --release -p arrowwood-bench --bin calls -- make FOLDER    # the data
+//! $ cargo run --release -p arrowwood-bench --bin calls -- make FOLDER    # creates the data
 //! $ cargo run --release -p arrowwood-bench --bin calls -- FOLDER
 //! ```
 
@@ -21,16 +21,16 @@ use arrowwood::{
 const ROWS: usize = 5_600_000;
 
 fn main() -> Result<()> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["make", folder] => make(Path::new(folder)),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["make", folder] => write_data(Path::new(folder)),
         [folder] => measure_all(Path::new(folder)),
         _ => panic!("calls [make] FOLDER"),
     }
 }
 
-/// The rows of the stocks that the article begins with, ten thousand times: one batch, and 5,600.
-fn make(folder: &Path) -> Result<()> {
+/// Writes 5.6 million rows like the ones of `stocks.arrow`: in one batch, and in 5,600 batches.
+fn write_data(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).expect("a folder");
     let symbols: ArrayRef = Arc::new(StringArray::from(vec!["MSFT", "AMZN", "IBM", "GOOG", "AAPL"]));
     let keys = Int8Array::from_iter_values((0..ROWS).map(|row| (row / 123 % 5) as i8));
@@ -48,20 +48,21 @@ fn make(folder: &Path) -> Result<()> {
     write(&dataset, folder.join("many.stream"), &WriteOptions { max_rows: Some(1000), ..stream })
 }
 
-/// Times `repeats` of `work` in each of `rounds`, after one that does not count.
+/// Prints the minimum and the median time of `work` in nanoseconds. Each round repeats it `repeats` times; one more round
+/// comes first and does not count.
 fn measure<T>(name: &str, repeats: u32, rounds: usize, mut work: impl FnMut() -> Result<T>) -> Result<()> {
-    let mut taken = Vec::with_capacity(rounds);
+    let mut times = Vec::with_capacity(rounds);
     for round in 0..=rounds {
         let start = Instant::now();
         for _ in 0..repeats {
             black_box(work()?);
         }
         if round > 0 {
-            taken.push(start.elapsed().as_nanos() as f64 / f64::from(repeats));
+            times.push(start.elapsed().as_nanos() as f64 / f64::from(repeats));
         }
     }
-    taken.sort_by(f64::total_cmp);
-    println!("{name}\t{:.1}\t{:.1}", taken[0], taken[rounds / 2]);
+    times.sort_by(f64::total_cmp);
+    println!("{name}\t{:.1}\t{:.1}", times[0], times[rounds / 2]);
     Ok(())
 }
 
@@ -75,39 +76,39 @@ fn add_up(values: &[u8]) -> f64 {
 }
 
 fn measure_all(folder: &Path) -> Result<()> {
-    let (first, second) = (folder.join("one.stream"), folder.join("many.stream"));
-    let one = open(&first)?;
-    measure("number of rows", 10_000, 101, || one.len())?;
-    measure("column that is not there (error)", 1000, 101, || Ok(one.column("cost").is_err()))?;
-    measure("open + rows + free", 20, 101, || open(&first)?.len())?;
-    measure("open + first row + free", 20, 101, || cells(&open(&first)?, 0))?;
-    measure("open + sum of 5,600,000", 1, 51, || open(&first)?.column_at(2)?.sum())?;
+    let (one_batch, many_batches) = (folder.join("one.stream"), folder.join("many.stream"));
+    let dataset = open(&one_batch)?;
+    measure("number of rows", 10_000, 101, || dataset.len())?;
+    measure("column that is not there (error)", 1000, 101, || Ok(dataset.column("cost").is_err()))?;
+    measure("open + rows + free", 20, 101, || open(&one_batch)?.len())?;
+    measure("open + first row + free", 20, 101, || read_cells(&open(&one_batch)?, 0))?;
+    measure("open + sum of 5,600,000", 1, 51, || open(&one_batch)?.column_at(2)?.sum())?;
     let mut row = 0;
     measure("any row, 3 cells", 1000, 101, || {
         row = (row + 2_654_435_761) % ROWS as u64;
-        cells(&one, row)
+        read_cells(&dataset, row)
     })?;
-    let (mut writer, table) = table(&folder.join("rust-table"))?;
+    let (mut writer, table) = create_table(&folder.join("rust-table"))?;
     measure("refresh, nothing new", 1000, 101, || table.refresh())?;
     measure("5,600 batches: open + stream of arrays + sum by hand", 1, 21, || {
-        let reader = ArrowArrayStreamReader::try_new(open(&second)?.export_stream()?).expect("a stream");
+        let reader = ArrowArrayStreamReader::try_new(open(&many_batches)?.export_stream()?).expect("a stream");
         Ok(reader.map(|batch| add_up(batch.expect("a batch").column(2).to_data().buffers()[0].as_slice())).sum::<f64>())
     })?;
     measure("5,600 batches: open + chunks + sum by hand", 1, 21, || {
-        let chunks = open(&second)?.column_at(2)?.chunks()?;
+        let chunks = open(&many_batches)?.column_at(2)?.chunks()?;
         Ok(chunks.iter().map(|chunk| add_up(&chunk.buffers()[0].as_slice()[..8 * chunk.len()])).sum::<f64>())
     })?;
-    measure("5,600 batches: open + sum", 1, 21, || open(&second)?.column_at(2)?.sum())?;
-    let mut next = 0;
-    for (every, what) in [(1, "a commit each"), (100, "a commit every 100"), (10_000, "one commit")] {
-        let name = format!("10,000 rows appended one by one, {what}");
-        measure(&name, 1, 31, || append(&mut writer, every, &mut next))?;
+    measure("5,600 batches: open + sum", 1, 21, || open(&many_batches)?.column_at(2)?.sum())?;
+    let mut next_time = 0;
+    for (rows_per_commit, description) in [(1, "a commit each"), (100, "a commit every 100"), (10_000, "one commit")] {
+        let name = format!("10,000 rows appended one by one, {description}");
+        measure(&name, 1, 31, || append(&mut writer, rows_per_commit, &mut next_time))?;
     }
     Ok(())
 }
 
-/// As C gets a row: each cell a value.
-fn cells(dataset: &Dataset, row: u64) -> Result<f64> {
+/// Reads each cell of a row as a value, as C does.
+fn read_cells(dataset: &Dataset, row: u64) -> Result<f64> {
     let row = dataset.row(row)?;
     let mut last = 0.0;
     for column in 0..row.len() {
@@ -118,7 +119,7 @@ fn cells(dataset: &Dataset, row: u64) -> Result<f64> {
     Ok(last)
 }
 
-fn table(path: &Path) -> Result<(Writer, Dataset)> {
+fn create_table(path: &Path) -> Result<(Writer, Dataset)> {
     let schema = parse_schema("ts: timestamp[us] not null, symbol: utf8, price: float64")?;
     let options =
         WriterOptions { sync: SyncPolicy::Never, dictionary: vec!["symbol".into()], ..WriterOptions::default() };
@@ -127,13 +128,13 @@ fn table(path: &Path) -> Result<(Writer, Dataset)> {
     Ok((writer, table))
 }
 
-fn append(writer: &mut Writer, every: usize, next: &mut i64) -> Result<()> {
+fn append(writer: &mut Writer, rows_per_commit: usize, next_time: &mut i64) -> Result<()> {
     for i in 0..10_000 {
-        let time = Value::Timestamp(*next, TimeUnit::Microsecond, None);
+        let time = Value::Timestamp(*next_time, TimeUnit::Microsecond, None);
         let symbol = Value::Str(if i % 2 == 1 { "AAPL" } else { "IBM" });
         writer.append_row(&[time, symbol, Value::Float64(i as f64)])?;
-        *next += 1;
-        if i % every == every - 1 {
+        *next_time += 1;
+        if i % rows_per_commit == rows_per_commit - 1 {
             writer.commit()?;
         }
     }

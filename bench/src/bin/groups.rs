@@ -1,10 +1,10 @@
-//! Groups of five million rows, for a profiler and for a look at one question at a time.
+//! Measures aggregations over five million rows, all or one at a time for a profiler.
 //!
 //! ```console
-//! $ cargo run --release -p arrowwood-bench --bin groups -- [QUESTION [RUNS]]
+//! $ cargo run --release -p arrowwood-bench --bin groups -- [QUERY|all [RUNS]]
 //! ```
-//! Without a question, all of them. Prints the least and the median time in milliseconds. `bench/rivals/grouping.py` asks the same
-//! beside others.
+//! Prints the minimum and the median time in milliseconds. `bench/rivals/grouping.py` compares the same queries with other
+//! libraries.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,10 +17,13 @@ const ROWS: usize = 5_000_000;
 const BATCH: usize = 1 << 20;
 const COUNTS: [u64; 3] = [1_000, 100_000, 1_000_000];
 
-/// A name, and what is asked.
-type Question = (String, Box<dyn Fn() -> Result<u64>>);
+/// A prepared query, which returns a number of rows.
+type Query = Box<dyn Fn() -> Result<u64>>;
 
-/// Numbers that look random (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*).
+/// A query's name, and how it is prepared.
+type NamedQuery = (String, Box<dyn Fn() -> Result<Query>>);
+
+/// Returns a pseudorandom number (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*).
 fn random(number: usize, seed: u64) -> u64 {
     let mut word = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(seed << 40);
     word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -28,10 +31,10 @@ fn random(number: usize, seed: u64) -> u64 {
     word ^ word >> 31
 }
 
-fn dataset(key: impl Fn(usize) -> ArrayRef) -> Result<Dataset> {
-    let whole = [("key", key(ROWS)), ("v", floats())];
-    let whole = RecordBatch::try_from_iter(whole).expect("columns of one length");
-    Dataset::try_from((0..ROWS).step_by(BATCH).map(|at| whole.slice(at, BATCH.min(ROWS - at))).collect::<Vec<_>>())
+fn dataset(keys: ArrayRef) -> Result<Dataset> {
+    let all_rows = RecordBatch::try_from_iter([("key", keys), ("v", floats())]).expect("columns of one length");
+    let starts = (0..ROWS).step_by(BATCH);
+    Dataset::try_from(starts.map(|start| all_rows.slice(start, BATCH.min(ROWS - start))).collect::<Vec<_>>())
 }
 
 fn floats() -> ArrayRef {
@@ -50,66 +53,68 @@ fn texts(count: u64) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(keys(count).map(|key| format!("name-{key}"))))
 }
 
-/// Half of the rows have one key.
-fn hot(count: u64) -> ArrayRef {
-    let key = |(row, key): (usize, i64)| if random(row, 3) & 1 == 0 { 7 } else { key };
-    Arc::new(Int64Array::from_iter_values(keys(count).enumerate().map(key).map(|key| key.wrapping_mul(1 << 40 | 1))))
+/// Returns keys of which one is in half of the rows.
+fn skewed_keys(count: u64) -> ArrayRef {
+    let skewed = keys(count).enumerate().map(|(row, key)| {
+        let key = if random(row, 3) & 1 == 0 { 7 } else { key };
+        key.wrapping_mul(1 << 40 | 1)
+    });
+    Arc::new(Int64Array::from_iter_values(skewed))
 }
 
-fn mean_by(key: ArrayRef) -> Result<Box<dyn Fn() -> Result<u64>>> {
-    let dataset = dataset(|_| key.clone())?;
+fn random_integers(count: u64, seed: u64) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| (random(row, seed) % count) as i64)))
+}
+
+fn mean_by(keys: ArrayRef) -> Result<Query> {
+    let dataset = dataset(keys)?;
     Ok(Box::new(move || dataset.aggregate(&["key"]).column("v", AggregateFunction::Mean).finish()?.len()))
 }
 
-fn two_keys() -> Result<Box<dyn Fn() -> Result<u64>>> {
-    let column = |count: u64, seed| -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| (random(row, seed) % count) as i64)))
-    };
-    let batch = RecordBatch::try_from_iter([("a", column(300, 4)), ("b", column(3_000, 5)), ("v", floats())]);
-    let dataset = Dataset::try_from(vec![batch.expect("columns of one length")])?;
+fn mean_by_two_keys() -> Result<Query> {
+    let columns = [("a", random_integers(300, 4)), ("b", random_integers(3_000, 5)), ("v", floats())];
+    let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).expect("columns of one length")])?;
     Ok(Box::new(move || dataset.aggregate(&["a", "b"]).column("v", AggregateFunction::Mean).finish()?.len()))
 }
 
-fn reduce(question: impl Fn(&Dataset) -> Result<u64> + 'static) -> Result<Box<dyn Fn() -> Result<u64>>> {
-    let dataset = dataset(|_| integers(1_000, 1))?;
-    Ok(Box::new(move || question(&dataset)))
+fn reduce(query: impl Fn(&Dataset) -> Result<u64> + 'static) -> Result<Query> {
+    let dataset = dataset(integers(1_000, 1))?;
+    Ok(Box::new(move || query(&dataset)))
 }
 
-fn questions(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Question>> {
-    let mut found: Vec<Question> = Vec::new();
-    let mut add = |name: String, make: &dyn Fn() -> Result<Box<dyn Fn() -> Result<u64>>>| {
-        if wanted(&name) {
-            found.push((name, make()?));
-        }
-        Ok::<(), arrowwood::Error>(())
-    };
+fn filtered_mean(dataset: &Dataset) -> Result<u64> {
+    dataset.aggregate(&["key"]).filter(col("v").gt(90.0)).column("v", AggregateFunction::Mean).finish()?.len()
+}
+
+fn queries() -> Vec<NamedQuery> {
+    let mut queries: Vec<NamedQuery> = Vec::new();
     for count in COUNTS {
-        add(format!("near{count}"), &|| mean_by(integers(count, 1)))?;
-        add(format!("far{count}"), &|| mean_by(integers(count, 0x9E37_79B9_7F4A_7C15)))?;
-        add(format!("text{count}"), &|| mean_by(texts(count)))?;
+        queries.push((format!("near{count}"), Box::new(move || mean_by(integers(count, 1)))));
+        queries.push((format!("far{count}"), Box::new(move || mean_by(integers(count, 0x9E37_79B9_7F4A_7C15)))));
+        queries.push((format!("text{count}"), Box::new(move || mean_by(texts(count)))));
     }
-    add("hot".into(), &|| mean_by(hot(1_000_000)))?;
-    add("two".into(), &two_keys)?;
-    add("std".into(), &|| reduce(|dataset| dataset.column("v")?.std().map(|_| 1)))?;
-    add("sum".into(), &|| reduce(|dataset| dataset.column("v")?.sum().map(|_| 1)))?;
-    add("median".into(), &|| reduce(|dataset| dataset.column("v")?.quantile(0.5).map(|_| 1)))?;
-    add("filtered".into(), &|| {
-        reduce(|dataset| {
-            dataset.aggregate(&["key"]).filter(col("v").gt(90.0)).column("v", AggregateFunction::Mean).finish()?.len()
-        })
-    })?;
-    Ok(found)
+    queries.push(("hot".into(), Box::new(|| mean_by(skewed_keys(1_000_000)))));
+    queries.push(("two".into(), Box::new(mean_by_two_keys)));
+    queries.push(("std".into(), Box::new(|| reduce(|dataset| dataset.column("v")?.std().map(|_| 1)))));
+    queries.push(("sum".into(), Box::new(|| reduce(|dataset| dataset.column("v")?.sum().map(|_| 1)))));
+    queries.push(("median".into(), Box::new(|| reduce(|dataset| dataset.column("v")?.quantile(0.5).map(|_| 1)))));
+    queries.push(("filtered".into(), Box::new(|| reduce(filtered_mean))));
+    queries
 }
 
 fn main() -> Result<()> {
-    let only = std::env::args().nth(1);
+    let selected = std::env::args().nth(1).filter(|name| name != "all");
     let runs = std::env::args().nth(2).map_or(7, |runs| runs.parse().expect("RUNS is a number"));
-    for (name, ask) in questions(&|name| only.as_ref().is_none_or(|only| only == "all" || name == only))? {
-        black_box(ask()?);
+    for (name, prepare) in queries() {
+        if selected.as_ref().is_some_and(|selected| *selected != name) {
+            continue;
+        }
+        let query = prepare()?;
+        black_box(query()?);
         let mut times: Vec<f64> = Vec::new();
         for _ in 0..runs {
             let start = Instant::now();
-            black_box(ask()?);
+            black_box(query()?);
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         times.sort_by(f64::total_cmp);

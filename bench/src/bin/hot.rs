@@ -1,12 +1,13 @@
-//! One hot path at a time, for `bench/instructions.py` to count the instructions of.
+//! Runs one hot path at a time, so that `bench/instructions.py` can count its instructions.
 //!
 //! ```console
 //! $ cargo run --release -p arrowwood-bench --bin hot -- [NAME]
 //! ```
-//! Without a name, the names. Each path is gone through once before it is measured: what is counted is what every
-//! further one costs.
+//! Without a name, prints all names. Each path runs once before it is counted, so that costs of the first run are left
+//! out.
 
 use std::hint::black_box;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
@@ -18,23 +19,23 @@ use arrowwood::{
 
 const ROWS: i64 = 100_000;
 
-/// What is done before, and what is measured of it.
+/// A prepared path; it returns a number that is above 0 if it worked.
 type Workload = Box<dyn FnMut() -> Result<u64>>;
 
-/// Its name, and what makes it.
+/// The name of a path, and the function that prepares it.
 type NamedWorkload = (&'static str, fn() -> Result<Workload>);
 
 const ALL: &[NamedWorkload] = &[
     ("open a file", || {
-        let file = Bytes::from(written(1, Format::File)?);
+        let file = Bytes::from(encode_dataset(1, Format::File)?);
         Ok(Box::new(move || Ok(OpenOptions::new().bytes(file.clone())?.num_columns() as u64)))
     }),
     ("count the rows of a stream of 1,000 batches", || {
-        let stream = Bytes::from(written(1000, Format::Stream)?);
+        let stream = Bytes::from(encode_dataset(1000, Format::Stream)?);
         Ok(Box::new(move || OpenOptions::new().bytes(stream.clone())?.len()))
     }),
     ("one row of three values", || {
-        let dataset = opened(10)?;
+        let dataset = open_stream(10)?;
         Ok(Box::new(move || Ok(dataset.row(77_777)?.iter().filter(|(_, value)| value.is_ok()).count() as u64)))
     }),
     ("take 1,000 rows of one batch", || take(1)),
@@ -59,7 +60,7 @@ const ALL: &[NamedWorkload] = &[
     }),
     ("rows of 100,000 whose text is one of twenty", || {
         let texts: Vec<String> = (0..20).map(|number| format!("name-{number}")).collect();
-        let dataset = keyed(text_keys(1000))?;
+        let dataset = dataset_with_key(text_keys(1000))?;
         Ok(Box::new(move || dataset.filter(&col("key").is_in(texts.clone()))?.len()))
     }),
     ("mean by 1,000 keys that lie close together", || means(Arc::new(numbers(1000, 1)))),
@@ -69,27 +70,28 @@ const ALL: &[NamedWorkload] = &[
     ("mean by 1,000 texts", || means(text_keys(1000))),
     ("mean by 50,000 texts", || means(text_keys(50_000))),
     ("read a stream of 1,000 batches into columns", || {
-        let stream = written(1000, Format::Stream)?;
+        let stream = encode_dataset(1000, Format::Stream)?;
         Ok(Box::new(move || read_stream(&stream[..])?.read_all()?.len()))
     }),
     ("read 100,000 rows of CSV", || {
-        let text = text_of(|id, price| format!("{id},{price},note of row {id},2026-01-31T12:34:56.{:03}\n", id % 1000));
+        let text =
+            format_rows(|id, price| format!("{id},{price},note of row {id},2026-01-31T12:34:56.{:03}\n", id % 1000));
         let text = format!("id,price,note,ts\n{text}");
         Ok(Box::new(move || Ok(read_csv_from(text.as_bytes(), &CsvOptions::default())?.1.len() as u64)))
     }),
     ("read 100,000 rows of JSON lines", || {
-        let text = text_of(|id, price| {
+        let text = format_rows(|id, price| {
             let ts = format!("2026-01-31T12:34:56.{:03}", id % 1000);
             format!("{{\"id\": {id}, \"price\": {price}, \"note\": \"note of row {id}\", \"ts\": \"{ts}\"}}\n")
         });
         Ok(Box::new(move || Ok(read_json_from(text.as_bytes(), &JsonOptions::default())?.1.len() as u64)))
     }),
     ("append 100,000 rows to a table, and commit", || {
-        let (mut writer, batch) = (writer("batch")?, batch());
+        let (mut writer, batch) = (create_table("batch")?, batch());
         Ok(Box::new(move || writer.append(&batch).and_then(|()| writer.commit()).map(|()| 1)))
     }),
     ("append a row to a table, and commit", || {
-        let mut writer = writer("row")?;
+        let mut writer = create_table("row")?;
         let row = [Value::Int(1), Value::Float64(0.5), Value::Str("k7")];
         Ok(Box::new(move || writer.append_row(&row).and_then(|()| writer.commit()).map(|()| 1)))
     }),
@@ -106,7 +108,7 @@ fn batch() -> RecordBatch {
     RecordBatch::try_from_iter(columns).expect("columns of one length")
 }
 
-fn written(batches: usize, format: Format) -> Result<Vec<u8>> {
+fn encode_dataset(batches: usize, format: Format) -> Result<Vec<u8>> {
     let (batch, step) = (batch(), ROWS as usize / batches);
     let dataset = Dataset::try_from((0..batches).map(|number| batch.slice(number * step, step)).collect::<Vec<_>>())?;
     let mut bytes = Vec::new();
@@ -114,8 +116,8 @@ fn written(batches: usize, format: Format) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn opened(batches: usize) -> Result<Dataset> {
-    OpenOptions::new().bytes(written(batches, Format::Stream)?.into())
+fn open_stream(batches: usize) -> Result<Dataset> {
+    OpenOptions::new().bytes(encode_dataset(batches, Format::Stream)?.into())
 }
 
 fn take(batches: usize) -> Result<Workload> {
@@ -124,7 +126,7 @@ fn take(batches: usize) -> Result<Workload> {
 }
 
 fn reduce(batches: usize, question: impl Fn(&Dataset) -> Result<u64> + 'static) -> Result<Workload> {
-    let dataset = opened(batches)?;
+    let dataset = open_stream(batches)?;
     Ok(Box::new(move || question(&dataset)))
 }
 
@@ -146,28 +148,31 @@ fn text_keys(count: i64) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(names.values().iter().map(|number| format!("name-{number}"))))
 }
 
-fn text_of(line: impl Fn(i64, f64) -> String) -> String {
+fn format_rows(line: impl Fn(i64, f64) -> String) -> String {
     (0..ROWS).map(|row| line(row, (row * 7919 % 200) as f64 / 8.0)).collect()
 }
 
-fn keyed(key: ArrayRef) -> Result<Dataset> {
+fn dataset_with_key(key: ArrayRef) -> Result<Dataset> {
     let price: ArrayRef = Arc::new(Float64Array::from_iter_values((0..ROWS).map(|row| (row * 7919 % 200) as f64)));
     let batch = RecordBatch::try_from_iter([("key", key), ("price", price)]).expect("columns of one length");
     Dataset::try_from(vec![batch])
 }
 
 fn means(key: ArrayRef) -> Result<Workload> {
-    let dataset = keyed(key)?;
+    let dataset = dataset_with_key(key)?;
     Ok(Box::new(move || dataset.aggregate(&["key"]).column("price", AggregateFunction::Mean).finish()?.len()))
 }
 
-/// A table in a folder of its own, which goes when the process ends well.
-fn writer(name: &str) -> Result<Writer> {
-    let folder = std::env::temp_dir().join(format!("arrowwood-hot-{name}-{}", std::process::id()));
-    Writer::open(folder, Some(batch().schema()), &WriterOptions::default())
+/// Creates a table in a temporary folder, which `main` removes at the end.
+fn create_table(name: &str) -> Result<Writer> {
+    Writer::open(table_folder(name), Some(batch().schema()), &WriterOptions::default())
 }
 
-/// Counting begins and ends here, by this name.
+fn table_folder(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("arrowwood-hot-{name}-{}", std::process::id()))
+}
+
+/// The function whose instructions are counted: `bench/instructions.py` finds it by this name.
 #[inline(never)]
 fn measured(path: &mut Workload) -> Result<u64> {
     black_box(path())
@@ -181,10 +186,12 @@ fn main() -> Result<()> {
     let Some((_, prepare)) = ALL.iter().find(|(path, _)| *path == name) else { panic!("no path '{name}'") };
     let mut path = prepare()?;
     black_box(path())?;
-    let answer = measured(&mut path)?;
-    assert!(answer > 0, "nothing was done");
+    let result = measured(&mut path)?;
+    assert!(result > 0, "nothing was done");
     drop(path);
-    let leftovers = ["batch", "row"].map(|name| format!("arrowwood-hot-{name}-{}", std::process::id()));
-    leftovers.iter().for_each(|folder| drop(std::fs::remove_dir_all(std::env::temp_dir().join(folder))));
+    for table in ["batch", "row"] {
+        // Most paths have created no table.
+        let _ = std::fs::remove_dir_all(table_folder(table));
+    }
     Ok(())
 }

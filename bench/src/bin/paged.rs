@@ -1,10 +1,11 @@
-//! Reads and writes of columns in pages and in one piece, see [`arrowwood_bench::paged`], beside the same column mapped
-//! and opened by Arrowwood, and beside a [`GrowableBuffer`].
+//! Compares paged and contiguous memory (see [`arrowwood_bench::paged`]) with columns that Arrowwood has mapped, and with a
+//! [`GrowableBuffer`].
 //!
 //! ```console
 //! $ cargo run --release -p arrowwood-bench --bin paged -- [--json]
 //! ```
-//! Ways take turns, medians are printed, sums are compared. Everything has been touched before.
+//! Methods take turns, and medians are printed. All methods must compute the same sums. The first round, which touches all
+//! memory, does not count.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,17 +17,24 @@ use arrowwood_bench::paged::{ContiguousMemory, Memory, PAGE, PagedMemory};
 use arrowwood_bench::table::{Table, median};
 use multiversion::multiversion;
 
-/// As many values as the benchmarks of 2020 read: they fit into one page.
+/// The number of values in QuestDB's benchmarks of 2020, which fit into one page.
 const FEW: usize = 10_000;
-/// As many longs as 32 pages hold.
+/// The number of longs in 32 pages.
 const MANY: usize = 32 * PAGE / 8;
 const ROUNDS: usize = 101;
-/// How much is appended at a time where batches are.
+/// Values that are appended at a time by methods with batches.
 const BATCH: usize = 1_000;
 
-/// Work and its answer, where a way can do it.
+/// A method, which returns a sum or a length; `None` if it does not apply.
 type Candidate<'a> = Option<Box<dyn FnMut() -> i64 + 'a>>;
+/// A name, and the time of each method.
 type Row = (String, Vec<Option<f64>>);
+
+/// Columns of the table.
+const PAGED: usize = 0;
+const EACH: usize = 2;
+const SLICES: usize = 3;
+const COLUMN_SUM: usize = 4;
 
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
@@ -39,13 +47,14 @@ fn main() {
         write_strings("10,000 short strings written", 3),
         write_strings("10,000 strings of 16–32 written", 32),
     ]);
-    let of = |row: usize, column: usize| rows[row].1[column].expect("a figure");
+    let (_, longs) = &rows[1];
     let promises = vec![
-        ("sum of 10,000 longs, slice : paged".to_string(), 5.0, of(1, 0) / of(1, 3)),
-        ("sum of 10,000 longs, Column::sum : paged".to_string(), 5.0, of(1, 0) / of(1, 4)),
+        ("sum of 10,000 longs, slice : paged".to_string(), 5.0, speedup(longs, SLICES)),
+        ("sum of 10,000 longs, Column::sum : paged".to_string(), 5.0, speedup(longs, COLUMN_SUM)),
     ];
-    for (_, cells) in &mut rows {
-        cells.push(cells[0].zip(cells[3].or(cells[2])).map(|(paged, ours)| paged / ours));
+    for (_, times) in &mut rows {
+        let ours = times[SLICES].or(times[EACH]);
+        times.push(times[PAGED].zip(ours).map(|(paged, ours)| paged / ours));
     }
     let columns = ["paged", "whole", "ours, each", "ours, slices", "Column::sum", "Column::values", "paged : ours"];
     let columns = columns.map(String::from).into();
@@ -53,30 +62,34 @@ fn main() {
     Table { title, unit: "ns".into(), plotted: 5, columns, rows, promises }.print(json);
 }
 
-/// Nanoseconds for each of `count` values by each way, in turns; all give the same answer.
-fn measure(name: &str, count: usize, mut ways: Vec<Candidate<'_>>) -> Row {
-    let mut times = vec![Vec::new(); ways.len()];
+fn speedup(times: &[Option<f64>], method: usize) -> f64 {
+    times[PAGED].expect("a figure") / times[method].expect("a figure")
+}
+
+/// Measures the nanoseconds per value of each method. Methods take turns, and must return the same.
+fn measure(name: &str, count: usize, mut methods: Vec<Candidate<'_>>) -> Row {
+    let mut times = vec![Vec::new(); methods.len()];
     let repeats = (200_000 / count).max(1);
     let rounds = if count > FEW { ROUNDS / 5 } else { ROUNDS };
-    let mut answer = None;
+    let mut expected = None;
     for _ in 0..=rounds {
-        for (way, times) in ways.iter_mut().zip(&mut times) {
-            let Some(way) = way else { continue };
+        for (method, times) in methods.iter_mut().zip(&mut times) {
+            let Some(method) = method else { continue };
             let start = Instant::now();
-            let sum = (0..repeats).map(|_| black_box(way())).last();
+            let sum = (0..repeats).map(|_| black_box(method())).last();
             times.push(start.elapsed().as_nanos() as f64 / (repeats * count) as f64);
-            assert_eq!(*answer.get_or_insert(sum), sum, "{name}");
+            assert_eq!(*expected.get_or_insert(sum), sum, "{name}");
         }
     }
-    // The first round was for the caches.
+    // The first round warms up the caches.
     let medians = times.iter_mut().map(|times| (times.len() > 1).then(|| median(&mut times[1..])));
     (name.to_string(), medians.collect())
 }
 
 // ---- reading ----
 
-/// `array` as a file that is mapped.
-fn mapped(array: ArrayRef) -> Column {
+/// Writes an array to a file, and maps it.
+fn map_array(array: ArrayRef) -> Column {
     let path = std::env::temp_dir().join(format!("arrowwood-paged-{}.arrow", std::process::id()));
     let batch = RecordBatch::try_from_iter([("value", array)]).expect("a batch");
     let rows = Dataset::try_from(vec![batch]).expect("a dataset");
@@ -87,20 +100,20 @@ fn mapped(array: ArrayRef) -> Column {
 }
 
 fn read_ints() -> Row {
-    let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
+    let (mut paged, mut contiguous) = (PagedMemory::new(), ContiguousMemory::default());
     put_ints(&mut paged);
-    put_ints(&mut whole);
-    let column = mapped(Arc::new(Int32Array::from_iter_values(0..FEW as i32)));
+    put_ints(&mut contiguous);
+    let column = map_array(Arc::new(Int32Array::from_iter_values(0..FEW as i32)));
     let array = Int32Array::from(column.chunks().expect("one batch").remove(0));
-    let ways: Vec<Candidate<'_>> = vec![
+    let methods: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| ints(black_box(&paged)))),
-        Some(Box::new(|| ints(black_box(&whole)))),
+        Some(Box::new(|| ints(black_box(&contiguous)))),
         Some(Box::new(|| each_int(black_box(&array)))),
         Some(Box::new(|| slice_of_ints(black_box(&array).values()))),
         Some(Box::new(|| sum_of(&column))),
         Some(Box::new(|| one_by_one(&column))),
     ];
-    measure("10,000 ints read", FEW, ways)
+    measure("10,000 ints read", FEW, methods)
 }
 
 #[inline(never)]
@@ -109,20 +122,20 @@ fn ints(memory: &impl Memory) -> i64 {
 }
 
 fn read_longs(name: &str, count: usize) -> Row {
-    let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
+    let (mut paged, mut contiguous) = (PagedMemory::new(), ContiguousMemory::default());
     put_longs(&mut paged, count);
-    put_longs(&mut whole, count);
-    let column = mapped(Arc::new(Int64Array::from_iter_values(0..count as i64)));
+    put_longs(&mut contiguous, count);
+    let column = map_array(Arc::new(Int64Array::from_iter_values(0..count as i64)));
     let array = Int64Array::from(column.chunks().expect("one batch").remove(0));
-    let ways: Vec<Candidate<'_>> = vec![
+    let methods: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| longs(black_box(&paged), count))),
-        Some(Box::new(|| longs(black_box(&whole), count))),
+        Some(Box::new(|| longs(black_box(&contiguous), count))),
         Some(Box::new(|| each_long(black_box(&array)))),
         Some(Box::new(|| slice_of_longs(black_box(&array).values()))),
         Some(Box::new(|| sum_of(&column))),
         Some(Box::new(|| one_by_one(&column))),
     ];
-    measure(name, count, ways)
+    measure(name, count, methods)
 }
 
 #[inline(never)]
@@ -140,7 +153,7 @@ fn each_long(array: &Int64Array) -> i64 {
     (0..array.len()).map(|i| array.value(i)).sum()
 }
 
-// With the vectors that the processor has, as in `Column::sum`.
+// Uses all vector instructions of the processor, as `Column::sum` does.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 fn slice_of_ints(values: &[i32]) -> i64 {
     values.iter().map(|&value| i64::from(value)).sum()
@@ -151,7 +164,7 @@ fn slice_of_longs(values: &[i64]) -> i64 {
     values.iter().sum()
 }
 
-/// Through values of any type.
+/// Sums values of dynamic type.
 fn one_by_one(column: &Column) -> i64 {
     let mut sum = 0;
     for value in black_box(column).values() {
@@ -170,22 +183,29 @@ fn sum_of(column: &Column) -> i64 {
     }
 }
 
-/// 10,000 strings of 1 to 3 characters, or of 16 to `longest`.
-fn texts(longest: usize) -> Vec<String> {
-    let mut state = 1u64;
-    let mut dice = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize
-    };
-    let shortest = if longest < 16 { 1 } else { 16 };
-    let mut text = || {
-        let len = shortest + dice() % (longest + 1 - shortest);
-        (0..len).map(|_| char::from(b'A' + (dice() % 26) as u8)).collect()
-    };
-    (0..FEW).map(|_| text()).collect()
+/// A linear congruential generator.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize
+    }
 }
 
-/// Strings in one memory, where they begin in another.
+/// Returns 10,000 strings of 1 to `max_len` characters, or of 16 to `max_len` if that is 16 at least.
+fn texts(max_len: usize) -> Vec<String> {
+    let mut random = Random(1);
+    let min_len = if max_len < 16 { 1 } else { 16 };
+    let mut texts = Vec::new();
+    for _ in 0..FEW {
+        let len = min_len + random.next() % (max_len + 1 - min_len);
+        texts.push((0..len).map(|_| char::from(b'A' + (random.next() % 26) as u8)).collect());
+    }
+    texts
+}
+
+/// Strings in one memory, with their offsets in another.
 #[derive(Debug, Default)]
 struct Strings<M> {
     starts: M,
@@ -210,23 +230,23 @@ impl<M: Memory> Strings<M> {
     }
 }
 
-fn read_strings(name: &str, longest: usize) -> Row {
-    let texts = texts(longest);
+fn read_strings(name: &str, max_len: usize) -> Row {
+    let texts = texts(max_len);
     let mut paged = Strings { starts: PagedMemory::new(), characters: PagedMemory::new() };
-    let mut whole = Strings::<ContiguousMemory>::default();
+    let mut contiguous = Strings::<ContiguousMemory>::default();
     paged.put(&texts);
-    whole.put(&texts);
-    let column = mapped(Arc::new(StringArray::from_iter_values(&texts)));
+    contiguous.put(&texts);
+    let column = map_array(Arc::new(StringArray::from_iter_values(&texts)));
     let array = StringArray::from(column.chunks().expect("one batch").remove(0));
-    let ways: Vec<Candidate<'_>> = vec![
+    let methods: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| black_box(&paged).add_up())),
-        Some(Box::new(|| black_box(&whole).add_up())),
+        Some(Box::new(|| black_box(&contiguous).add_up())),
         Some(Box::new(|| strings(black_box(&array)))),
         Some(Box::new(|| strings_in_slices(black_box(&array)))),
         None,
         Some(Box::new(|| strings_one_by_one(&column))),
     ];
-    measure(name, FEW, ways)
+    measure(name, FEW, methods)
 }
 
 fn strings_one_by_one(column: &Column) -> i64 {
@@ -256,7 +276,7 @@ fn bytes(text: &str) -> i64 {
     text.bytes().map(i64::from).sum()
 }
 
-// ---- writing, over what was written before ----
+// ---- writing, to memory that was written before ----
 
 #[inline(never)]
 fn put_ints(memory: &mut impl Memory) -> i64 {
@@ -273,62 +293,62 @@ fn put_longs(memory: &mut impl Memory, count: usize) -> i64 {
 }
 
 fn write_ints() -> Row {
-    let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
-    let (mut one, mut many) = (GrowableBuffer::new(), GrowableBuffer::new());
-    let ways: Vec<Candidate<'_>> = vec![
+    let (mut paged, mut contiguous) = (PagedMemory::new(), ContiguousMemory::default());
+    let (mut pushed, mut extended) = (GrowableBuffer::new(), GrowableBuffer::new());
+    let methods: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| put_ints(black_box(&mut paged)))),
-        Some(Box::new(|| put_ints(black_box(&mut whole)))),
+        Some(Box::new(|| put_ints(black_box(&mut contiguous)))),
         Some(Box::new(|| {
-            one.truncate(0);
-            (0..FEW as i32).for_each(|i| one.push(i).expect("pushed"));
-            one.len() as i64
+            pushed.truncate(0);
+            (0..FEW as i32).for_each(|i| pushed.push(i).expect("pushed"));
+            pushed.len() as i64
         })),
-        Some(Box::new(|| append(&mut many, FEW, |i| (i as i32).to_le_bytes()))),
+        Some(Box::new(|| append(&mut extended, FEW, |i| (i as i32).to_le_bytes()))),
         None,
         None,
     ];
-    measure("10,000 ints written", FEW, ways)
+    measure("10,000 ints written", FEW, methods)
 }
 
 fn write_longs(name: &str, count: usize) -> Row {
-    let (mut paged, mut whole) = (PagedMemory::new(), ContiguousMemory::default());
-    let (mut one, mut many) = (GrowableBuffer::new(), GrowableBuffer::new());
-    let ways: Vec<Candidate<'_>> = vec![
+    let (mut paged, mut contiguous) = (PagedMemory::new(), ContiguousMemory::default());
+    let (mut pushed, mut extended) = (GrowableBuffer::new(), GrowableBuffer::new());
+    let methods: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| put_longs(black_box(&mut paged), count))),
-        Some(Box::new(|| put_longs(black_box(&mut whole), count))),
+        Some(Box::new(|| put_longs(black_box(&mut contiguous), count))),
         Some(Box::new(|| {
-            one.truncate(0);
-            (0..count as i64).for_each(|i| one.push(i).expect("pushed"));
-            one.len() as i64
+            pushed.truncate(0);
+            (0..count as i64).for_each(|i| pushed.push(i).expect("pushed"));
+            pushed.len() as i64
         })),
-        Some(Box::new(|| append(&mut many, count, |i| (i as i64).to_le_bytes()))),
+        Some(Box::new(|| append(&mut extended, count, |i| (i as i64).to_le_bytes()))),
         None,
         None,
     ];
-    measure(name, count, ways)
+    measure(name, count, methods)
 }
 
-/// Batches of values that are made first and appended then.
+/// Appends batches, each of which is filled before it is appended.
 #[inline(never)]
 fn append<const WIDTH: usize>(buffer: &mut GrowableBuffer, count: usize, value: impl Fn(usize) -> [u8; WIDTH]) -> i64 {
     buffer.truncate(0);
     let mut batch = [[0; WIDTH]; BATCH];
     for start in (0..count).step_by(BATCH) {
         let batch = &mut batch[..BATCH.min(count - start)];
-        batch.iter_mut().enumerate().for_each(|(i, place)| *place = value(start + i));
+        batch.iter_mut().enumerate().for_each(|(i, bytes)| *bytes = value(start + i));
         buffer.extend_from_slice(batch.as_flattened()).expect("appended");
     }
     buffer.len() as i64
 }
 
-fn write_strings(name: &str, longest: usize) -> Row {
-    let texts = texts(longest);
+fn write_strings(name: &str, max_len: usize) -> Row {
+    let texts = texts(max_len);
     let mut paged = Strings { starts: PagedMemory::new(), characters: PagedMemory::new() };
-    let mut whole = Strings::<ContiguousMemory>::default();
+    let mut contiguous = Strings::<ContiguousMemory>::default();
     let (mut ends, mut characters) = (GrowableBuffer::new(), GrowableBuffer::new());
-    let ways: Vec<Candidate<'_>> = vec![
+    let methods: Vec<Candidate<'_>> = vec![
         Some(Box::new(|| paged.put(black_box(&texts)))),
-        Some(Box::new(|| whole.put(black_box(&texts)))),
+        Some(Box::new(|| contiguous.put(black_box(&texts)))),
         Some(Box::new(|| {
             ends.truncate(0);
             characters.truncate(0);
@@ -342,5 +362,5 @@ fn write_strings(name: &str, longest: usize) -> Row {
         None,
         None,
     ];
-    measure(name, FEW, ways)
+    measure(name, FEW, methods)
 }

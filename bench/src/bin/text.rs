@@ -1,10 +1,10 @@
-//! A text to Arrow, without Python around it: for profiles, and for a look between two changes.
+//! Converts a text to Arrow without Python, for profilers and for comparing two changes.
 //!
 //! ```console
 //! $ cargo run --release -p arrowwood-bench --bin text -- TEXT [OUT [RUNS]]
 //! ```
-//! Reads `TEXT`, CSV or JSON lines by its name, into memory, or to the file `OUT` where it is not `-`, and prints the
-//! seconds of each run.
+//! Reads `TEXT` (CSV if its name ends with `.csv`, JSON lines otherwise) into memory, or to the file `OUT` unless that is
+//! `-`. Prints the seconds of each run.
 
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     };
     for _ in 0..runs {
         let start = Instant::now();
-        let rows = if out == "-" { into_memory(text)? } else { to_file(text, out)? };
+        let rows = if out == "-" { read_to_memory(text)? } else { read_to_file(text, out)? };
         println!("{rows} rows in {:.3} s", start.elapsed().as_secs_f64());
     }
     Ok(())
@@ -43,19 +43,20 @@ fn read(text: &str, target: &mut dyn TextTarget) -> Result<SchemaRef> {
     }
 }
 
-fn into_memory(text: &str) -> Result<u64> {
+fn read_to_memory(text: &str) -> Result<u64> {
     let mut memory = TextBatches::default();
     let schema = read(text, &mut memory)?;
     Dataset::from_batches(schema, memory.batches)?.len()
 }
 
-fn to_file(text: &str, out: &str) -> Result<u64> {
+fn read_to_file(text: &str, out: &str) -> Result<u64> {
     let mut file = ArrowFile { path: out, writer: None, rows: 0 };
     read(text, &mut file)?;
     file.writer.map_or(Ok(()), FileWriter::finish)?;
     Ok(file.rows)
 }
 
+/// Writes batches to a file, which is created with the first schema.
 struct ArrowFile<'a> {
     path: &'a str,
     writer: Option<FileWriter>,

@@ -1,12 +1,14 @@
-//! What is read to find rows: of a day of rows, a hundredth of which are late by up to a minute, a thousandth by its time, and
-//! as many by a number and by texts that come in runs, in the order of the text and in another; with zones of several sizes,
-//! and without any.
+//! Measures how much is read to find rows of a day's table, with zones of several sizes and without zones.
+//!
+//! A hundredth of the rows are late by up to a minute. Queries select a thousandth of the rows: by time, by an integer, and
+//! by texts that come in runs, either in the order of the text or in another one.
 //!
 //! ```console
 //! $ cargo run --release -p arrowwood-bench --bin zones -- FOLDER [MILLIONS]
 //! ```
-//! `FOLDER` is where tables are made and removed, `MILLIONS` of rows, 56 by default. The files' pages are dropped before each
-//! question, and those that are in memory afterwards were read, with what the system reads ahead. Answers are checked.
+//! Creates and removes tables in `FOLDER`, with `MILLIONS` of rows (56 by default). The pages of the files are dropped from
+//! the page cache before each query; those in it afterwards were read, including the system's read-ahead. Results are
+//! checked.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -21,16 +23,16 @@ use arrowwood::{LatePolicy, Predicate, SyncPolicy, Value, Writer, WriterOptions,
 use arrowwood_bench::BareMapping;
 use arrowwood_bench::table::median;
 
-/// A second in the unit of the times.
+/// A second in the unit of the times, microseconds.
 const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// How many runs the text and the number come in: each is a thousandth of the rows.
+/// The number of runs of equal texts and integers: each is a thousandth of the rows.
 const RUNS: i64 = 1000;
 
 const BATCH: i64 = 1 << 16;
 
-fn millions(text: &str) -> i64 {
+fn parse_millions(text: &str) -> i64 {
     text.parse::<i64>().expect("a number of millions") * 1_000_000
 }
 
@@ -38,7 +40,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [folder] => run(Path::new(folder), 56_000_000),
-        [folder, count] => run(Path::new(folder), millions(count)),
+        [folder, count] => run(Path::new(folder), parse_millions(count)),
         _ => {
             eprintln!("usage: zones FOLDER [MILLIONS]");
             std::process::exit(2);
@@ -52,14 +54,14 @@ fn run(folder: &Path, rows: i64) {
     println!("{} M rows; bytes read, of those of the table; times with all in memory", rows / 1_000_000);
     println!("{:34}{:>12}{:>9}{:>10}{:>9}", "", "read, KiB", "of all", "rows", "ms");
     for zone_rows in [Some(1 << 14), Some(1 << 16), Some(1 << 18), None] {
-        let table = Table::made(&root.join("day"), rows, zone_rows);
-        for question in questions(rows) {
-            let (read, found) = table.read_by(&question);
-            assert_eq!(found, question.rows, "{}", question.name);
-            let share = 100.0 * read as f64 / table.bytes as f64;
+        let table = Table::create(&root.join("day"), rows, zone_rows);
+        for query in queries(rows) {
+            let (bytes_read, rows_found) = table.bytes_read_by(&query);
+            assert_eq!(rows_found, query.rows, "{}", query.name);
+            let share = 100.0 * bytes_read as f64 / table.bytes as f64;
             let zones = zone_rows.map_or("no zones".into(), |rows| format!("zones of {} Ki", rows >> 10));
-            let name = format!("{}, {zones}", question.name);
-            println!("{name:34}{:>12}{share:>8.2}%{found:>10}{:>9.1}", read >> 10, table.time_of(&question));
+            let name = format!("{}, {zones}", query.name);
+            println!("{name:34}{:>12}{share:>8.2}%{rows_found:>10}{:>9.1}", bytes_read >> 10, table.time_ms_of(&query));
         }
         std::fs::remove_dir_all(root.join("day")).expect("removing the table");
     }
@@ -79,7 +81,7 @@ fn schema() -> SchemaRef {
     ]))
 }
 
-/// The time of a row: they arrive evenly, and every hundredth is up to a minute late.
+/// Returns the time of a row. Rows arrive evenly, and every hundredth is up to a minute late.
 fn time(row: i64, rows: i64) -> i64 {
     let arrival = (i128::from(row) * i128::from(DAY) / i128::from(rows)) as i64;
     let late = if row % 100 == 99 { row.wrapping_mul(0x9e37_79b9) % (60 * SECOND) } else { 0 };
@@ -90,12 +92,12 @@ fn run_of(row: i64, rows: i64) -> i64 {
     (i128::from(row) * i128::from(RUNS) / i128::from(rows)) as i64
 }
 
-/// Names that sort in another order than that in which they come.
+/// Returns the name of a run; names sort in another order than their runs.
 fn host(run: i64) -> String {
     format!("host-{:03}", run * 379 % RUNS)
 }
 
-/// Names that sort in the order in which they come.
+/// Returns the name of a run; names sort in the order of their runs.
 fn shift(run: i64) -> String {
     format!("day-{run:03}")
 }
@@ -112,31 +114,34 @@ fn batch(from: i64, to: i64, rows: i64) -> RecordBatch {
     RecordBatch::try_new(schema(), columns.to_vec()).expect("a batch")
 }
 
-// ---- the questions ----
+// ---- the queries ----
 
-struct Question {
+struct Query {
     name: &'static str,
     condition: Predicate,
-    /// The rows that it has, counted one by one.
+    /// The number of matching rows.
     rows: u64,
 }
 
-fn questions(rows: i64) -> [Question; 4] {
-    let from = DAY / 2;
-    let to = from + DAY / 1000;
-    let at = |time: i64| Value::Timestamp(time, TimeUnit::Microsecond, None);
-    let count = |holds: &dyn Fn(i64) -> bool| (0..rows).filter(|&row| holds(row)).count() as u64;
-    let wanted = RUNS / 3;
-    let of_run = count(&|row| run_of(row, rows) == wanted);
+fn timestamp(time: i64) -> Value<'static> {
+    Value::Timestamp(time, TimeUnit::Microsecond, None)
+}
+
+fn queries(rows: i64) -> [Query; 4] {
+    let start_time = DAY / 2;
+    let end_time = start_time + DAY / 1000;
+    let run = RUNS / 3;
+    let rows_in_time = (0..rows).filter(|&row| (start_time..end_time).contains(&time(row, rows))).count() as u64;
+    let rows_of_run = (0..rows).filter(|&row| run_of(row, rows) == run).count() as u64;
     [
-        Question {
+        Query {
             name: "0.1 % by time",
-            condition: col("ts").ge(at(from)) & col("ts").lt(at(to)),
-            rows: count(&|row| (from..to).contains(&time(row, rows))),
+            condition: col("ts").ge(timestamp(start_time)) & col("ts").lt(timestamp(end_time)),
+            rows: rows_in_time,
         },
-        Question { name: "0.1 % by text", condition: col("shift").eq(shift(wanted).as_str()), rows: of_run },
-        Question { name: "by unordered text", condition: col("host").eq(host(wanted).as_str()), rows: of_run },
-        Question { name: "0.1 % by integer", condition: col("job").eq(wanted), rows: of_run },
+        Query { name: "0.1 % by text", condition: col("shift").eq(shift(run).as_str()), rows: rows_of_run },
+        Query { name: "by unordered text", condition: col("host").eq(host(run).as_str()), rows: rows_of_run },
+        Query { name: "0.1 % by integer", condition: col("job").eq(run), rows: rows_of_run },
     ]
 }
 
@@ -144,13 +149,13 @@ fn questions(rows: i64) -> [Question; 4] {
 
 struct Table {
     path: PathBuf,
-    /// What its files take on the disk.
+    /// The bytes of its files on the disk.
     bytes: u64,
 }
 
 impl Table {
-    /// A table of `rows` rows with zones of so many rows, or without any.
-    fn made(path: &Path, rows: i64, zone_rows: Option<u32>) -> Table {
+    /// Creates a table of `rows` rows, with zones of `zone_rows` rows or without zones.
+    fn create(path: &Path, rows: i64, zone_rows: Option<u32>) -> Table {
         let mut options = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
         if zone_rows.is_some() {
             options.sorted_by = Some("ts".into());
@@ -168,33 +173,33 @@ impl Table {
         Table { path: path.to_path_buf(), bytes }
     }
 
-    /// The bytes that the answer reads, and its rows.
-    fn read_by(&self, question: &Question) -> (u64, u64) {
+    /// Returns the bytes that a query reads from the disk, and the number of rows that it finds.
+    fn bytes_read_by(&self, query: &Query) -> (u64, u64) {
         files(&self.path).for_each(|file| drop_pages(&file));
-        let left = self.pages_in_memory();
-        assert!(left == 0, "{left} bytes are in memory still: FOLDER is to be on a disk");
-        let rows = self.answer(question);
-        (self.pages_in_memory(), rows)
+        let resident = self.resident_bytes();
+        assert!(resident == 0, "{resident} bytes are in memory still: FOLDER is to be on a disk");
+        let rows = self.run(query);
+        (self.resident_bytes(), rows)
     }
 
-    fn answer(&self, question: &Question) -> u64 {
-        let rows = open(&self.path).expect("the table").filter(&question.condition).expect("rows");
+    fn run(&self, query: &Query) -> u64 {
+        let rows = open(&self.path).expect("the table").filter(&query.condition).expect("rows");
         rows.len().expect("their number")
     }
 
-    /// Milliseconds of an answer, with all that it reads in memory.
-    fn time_of(&self, question: &Question) -> f64 {
+    /// Returns the milliseconds of a query whose pages are in memory.
+    fn time_ms_of(&self, query: &Query) -> f64 {
         let mut times: Vec<f64> = Vec::new();
         for _ in 0..9 {
             let start = Instant::now();
-            self.answer(question);
+            self.run(query);
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         median(&mut times)
     }
 
-    /// The bytes of the files that are in the page cache.
-    fn pages_in_memory(&self) -> u64 {
+    /// Returns the bytes of the files in the page cache.
+    fn resident_bytes(&self) -> u64 {
         let paths = std::fs::read_dir(&self.path).expect("the table").map(|entry| entry.expect("a file").path());
         paths.map(|path| BareMapping::new(&path).resident()).sum()
     }
@@ -205,10 +210,10 @@ fn files(path: &Path) -> impl Iterator<Item = File> {
     entries.map(|entry| File::open(entry.expect("an entry").path()).expect("a segment"))
 }
 
-/// Has the system forget the pages of a file, which must be on the disk for that.
+/// Drops the pages of a file from the page cache. Only pages that are on the disk can be dropped.
 fn drop_pages(file: &File) {
     file.sync_all().expect("synced");
     // SAFETY: an open file.
-    let refused = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-    assert_eq!(refused, 0, "dropping the pages of a file");
+    let status = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    assert_eq!(status, 0, "dropping the pages of a file");
 }
