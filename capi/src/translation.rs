@@ -50,11 +50,11 @@ pub fn translate_message(message: String) -> String {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use super::*;
 
-    /// Calls and options of Python and Rust.
+    /// Parts of calls and options of Python and Rust, which messages for C must not contain.
     const FOREIGN: [&str; 14] = [
         "in Python",
         "pandas",
@@ -73,78 +73,81 @@ mod tests {
     ];
 
     /// Returns the string literals in a source, without its tests and comments.
-    fn texts(code: &str) -> Vec<String> {
+    fn string_literals(code: &str) -> Vec<String> {
         let code = code.split("#[cfg(test)]\nmod ").next().unwrap();
         let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-        let plain = lines.collect::<Vec<_>>().join("\n").replace("'\"'", "' '").replace("'\\\"'", "' '");
-        let mut found = Vec::new();
-        let mut rest = plain.as_str();
-        while let Some(start) = rest.find('"') {
-            let mut text = String::new();
-            let mut letters = rest[start + 1..].char_indices();
-            let mut end = rest.len();
-            while let Some((at, letter)) = letters.next() {
-                match letter {
-                    '"' => {
-                        end = start + 1 + at + 1;
-                        break;
-                    }
-                    '\\' => match letters.next() {
-                        // A text that goes on in the next line.
-                        Some((_, '\n')) => {
-                            while letters.as_str().starts_with(' ') {
-                                letters.next();
-                            }
-                        }
-                        Some((_, other)) => text.push(other),
+        // Quotes as characters would look like the start of a string.
+        let code = lines.collect::<Vec<_>>().join("\n").replace("'\"'", "' '").replace("'\\\"'", "' '");
+        let mut literals = Vec::new();
+        let mut rest = code.as_str();
+        while let Some((_, after_quote)) = rest.split_once('"') {
+            let mut literal = String::new();
+            let mut chars = after_quote.chars();
+            while let Some(c) = chars.next() {
+                match c {
+                    '"' => break,
+                    '\\' => match chars.next() {
+                        // The literal continues in the next line, after its indentation.
+                        Some('\n') => chars = chars.as_str().trim_start_matches(' ').chars(),
+                        Some(escaped) => literal.push(escaped),
                         None => (),
                     },
-                    other => text.push(other),
+                    c => literal.push(c),
                 }
             }
-            found.push(text);
-            rest = &rest[end..];
+            literals.push(literal);
+            rest = chars.as_str();
         }
-        found
+        literals
     }
 
-    fn visit(folder: &Path, work: &mut dyn FnMut(&Path)) {
+    /// Collects the Rust files in a folder, but this one.
+    fn collect_sources(folder: &Path, files: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            match path.extension() {
-                _ if path.is_dir() => visit(&path, work),
-                Some(ending) if ending == "rs" && !path.ends_with("translation.rs") => work(&path),
-                _ => (),
+            if path.is_dir() {
+                collect_sources(&path, files);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("translation.rs") {
+                files.push(path);
             }
         }
     }
 
-    /// Removes `{names}` of values, which no reader of a message sees.
+    /// Removes `{placeholders}` of a format string.
     fn without_placeholders(text: &str) -> String {
         let mut parts = text.split('{');
-        let mut kept = parts.next().unwrap_or("").to_owned();
+        let mut plain = parts.next().unwrap_or("").to_owned();
         for part in parts {
-            kept.push_str(part.split_once('}').map_or(part, |(_, after)| after));
+            plain.push_str(part.split_once('}').map_or(part, |(_, after)| after));
         }
-        kept
+        plain
     }
 
     #[test]
-    fn the_library_advises_no_call_of_another_language() {
+    fn messages_contain_no_calls_of_other_languages() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let mut used = vec![false; WORDS.len()];
+        let mut files = Vec::new();
         for folder in ["src", "capi/src", "crates/mapping/src"] {
-            visit(&root.join(folder), &mut |path| {
-                for text in texts(&fs::read_to_string(path).unwrap()).into_iter().filter(|text| text.contains(' ')) {
-                    WORDS.iter().zip(&mut used).for_each(|((words, _), used)| *used |= text.contains(words));
-                    let said = translate_message(without_placeholders(&text));
-                    let foreign = FOREIGN.iter().find(|word| said.contains(**word));
-                    assert_eq!(foreign, None, "{}: {said}", path.display());
-                }
-            });
+            collect_sources(&root.join(folder), &mut files);
         }
-        let unused: Vec<_> = WORDS.iter().zip(&used).filter(|(_, used)| !**used).collect();
+        let mut is_used = vec![false; WORDS.len()];
+        for file in files {
+            let texts = string_literals(&fs::read_to_string(&file).unwrap());
+            for text in texts.into_iter().filter(|text| text.contains(' ')) {
+                for ((words, _), is_used) in WORDS.iter().zip(&mut is_used) {
+                    *is_used |= text.contains(words);
+                }
+                let message = translate_message(without_placeholders(&text));
+                let foreign = FOREIGN.iter().find(|word| message.contains(**word));
+                assert_eq!(foreign, None, "{}: {message}", file.display());
+            }
+        }
+        let unused: Vec<_> = WORDS.iter().zip(&is_used).filter(|(_, is_used)| !**is_used).collect();
         assert!(unused.is_empty(), "the library does not say any more: {unused:?}");
+    }
+
+    #[test]
+    fn translate_message_removes_calls_of_sql() {
         assert_eq!(translate_message(format!("written by `export`{BY_SQL}\"copy\")")), "written by `export`");
     }
 }

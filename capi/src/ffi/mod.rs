@@ -730,9 +730,9 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_ends_in_an_error() {
+    fn panic_becomes_an_internal_error() {
         std::panic::set_hook(Box::new(|_| ()));
-        for (kind, said) in
+        for (kind, message) in
             [(c"text", "the left hand knew"), (c"formatted", "2 hands knew"), (c"", "without a message")]
         {
             let mut error = CError { code: 0, os_error: 7, message: std::ptr::null_mut() };
@@ -741,16 +741,16 @@ mod tests {
             assert_eq!((code, error.code, error.os_error), (INTERNAL, INTERNAL, 0));
             // SAFETY: filled by the call.
             let text = unsafe { CStr::from_ptr(error.message) }.to_str().unwrap().to_string();
-            assert!(text.starts_with("internal error") && text.contains(said), "{text}");
+            assert!(text.starts_with("internal error") && text.contains(message), "{text}");
             ErrorIn(&raw mut error).clear();
             assert!(error.message.is_null());
-            // SAFETY: the error may be NULL, which means that it isn't asked for.
+            // SAFETY: the error may be NULL: the caller doesn't want it then.
             assert_eq!(unsafe { arrowwood_test_panic(CText(kind.as_ptr()), ErrorOut(std::ptr::null_mut())) }, INTERNAL);
         }
     }
 
     #[test]
-    fn a_nul_does_not_end_a_string() {
+    fn c_string_replaces_inner_nuls() {
         let text = c_string("a\0b".into());
         // SAFETY: just made.
         assert_eq!(unsafe { CStr::from_ptr(text) }.to_str(), Ok("a\u{fffd}b"));

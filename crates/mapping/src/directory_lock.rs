@@ -260,8 +260,14 @@ fn remove_part_folder(medium: &FileSystem, path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    fn list_names(folder: &Path) -> Vec<std::ffi::OsString> {
+        let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
     #[test]
-    fn a_directory_takes_the_place_of_another_with_its_lock() {
+    fn replace_with_keeps_the_lock() {
         let home = tempfile::tempdir().unwrap();
         let table = home.path().join("ticks");
         std::fs::create_dir(&table).unwrap();
@@ -269,23 +275,15 @@ mod tests {
         std::fs::write(table.join("old"), "old").unwrap();
         let medium = FileSystem::default();
         let lock = DirectoryLock::try_acquire(&medium, &table).unwrap().unwrap();
-        let newer = StagingDirectory::create_beside(&medium, &table).unwrap();
-        newer.link(&table.join("kept")).unwrap();
-        std::fs::write(newer.path().join("new"), "new").unwrap();
-        let older = lock.replace_with(newer).unwrap();
-        let names = |folder: &Path| {
-            let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
-            names.sort();
-            names
-        };
-        assert_eq!(names(&table), ["kept", "new"]);
-        assert_eq!(names(older.path()), ["kept", "old"]);
-        assert!(
-            DirectoryLock::try_acquire(&medium, &table).unwrap().is_none(),
-            "the new one is locked as the old one was"
-        );
-        drop(older);
-        assert_eq!(names(home.path()), ["ticks"]);
+        let replacement = StagingDirectory::create_beside(&medium, &table).unwrap();
+        replacement.link(&table.join("kept")).unwrap();
+        std::fs::write(replacement.path().join("new"), "new").unwrap();
+        let replaced = lock.replace_with(replacement).unwrap();
+        assert_eq!(list_names(&table), ["kept", "new"]);
+        assert_eq!(list_names(replaced.path()), ["kept", "old"]);
+        assert!(DirectoryLock::try_acquire(&medium, &table).unwrap().is_none(), "the replacement is locked, too");
+        drop(replaced);
+        assert_eq!(list_names(home.path()), ["ticks"]);
         assert!(DirectoryLock::try_acquire(&medium, &table).unwrap().is_none());
         drop(lock);
         assert!(DirectoryLock::try_acquire(&medium, &table).unwrap().is_some());

@@ -52,25 +52,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_memory_is_free_but_not_all() {
+    fn free_memory_is_less_than_physical_memory() {
         let free = free_memory().unwrap();
         assert!(free > 0 && free < crate::sys::physical_memory() as u64);
     }
 
     #[test]
-    fn pages_of_files_count_as_free_memory_of_a_container() {
+    fn free_in_container_counts_file_pages_as_free() {
         let folder = tempfile::tempdir().unwrap();
         let free = |files: &[(&str, &str)]| {
-            files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+            for (name, text) in files {
+                fs::write(folder.path().join(name), text).unwrap();
+            }
             free_in_container(folder.path())
         };
-        // There is no control group, and then one without a limit.
+        // Without a control group, and with one that has no limit.
         assert_eq!(free(&[]), None);
         assert_eq!(free(&[("memory.max", "max\n"), ("memory.current", "5000\n")]), None);
         assert_eq!(free(&[("memory.max", "8000\n")]), Some(3000));
         let stat = "anon 3000\nactive_file 1200\ninactive_file 300\nactive_anon 9\n";
         assert_eq!(free(&[("memory.stat", stat)]), Some(4500));
-        // Pages of files that another group has paid for are not used twice.
+        // The pages of files may be accounted to another group: free memory is at most the limit.
         assert_eq!(free(&[("memory.current", "100\n")]), Some(8000));
         assert_eq!(free(&[("memory.stat", "anon 1\n"), ("memory.current", "9000\n")]), Some(0));
     }

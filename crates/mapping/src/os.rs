@@ -714,17 +714,18 @@ fn check(result: i32) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A writer notices with its next segment that its directory was removed; on ext4 that was an error of permissions.
+    /// A writer whose directory was removed fails to create its next segment. On ext4, that was reported as an error of
+    /// permissions.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_file_in_a_removed_directory_is_an_error_that_says_so() {
+    fn creating_a_file_in_a_removed_directory_is_not_found() {
         let folder = tempfile::tempdir().unwrap();
-        let held = DirectoryHandle::open(folder.path()).unwrap();
-        let inside = RelativePath { folder: Some(Arc::new(held)), path: PathBuf::from(".") };
+        let handle = DirectoryHandle::open(folder.path()).unwrap();
+        let inside = RelativePath { folder: Some(Arc::new(handle)), path: PathBuf::from(".") };
         assert!(!inside.is_removed());
         folder.close().unwrap();
         assert!(inside.is_removed());
-        // Other file systems create files that can't be named.
+        // Some file systems create the file, though it can't get a name.
         unnamed(&inside, 0o644).err().inspect(|e| assert_eq!(e.kind(), io::ErrorKind::NotFound, "{e}"));
     }
 }

@@ -248,15 +248,15 @@ fn is_decimal(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn names(folder: &Path) -> Vec<String> {
+    fn list_names(folder: &Path) -> Vec<String> {
         let mut names: Vec<_> =
-            std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
 
     #[test]
-    fn an_unfinished_file_leaves_nothing_and_a_finished_one_replaces() {
+    fn dropped_file_leaves_nothing_and_persisted_file_replaces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.csv");
         std::fs::write(&path, "old").unwrap();
@@ -264,53 +264,54 @@ mod tests {
         unfinished.write_all(b"half").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
         drop(unfinished);
-        assert_eq!(names(folder.path()), ["x.csv"]);
-        // A process with this id that was killed at the worst moment has left this file.
+        assert_eq!(list_names(folder.path()), ["x.csv"]);
+        // An earlier process with our id may have been killed and left a file with the same temporary name.
         let mut finished = UnfinishedFile::create_beside(&path).unwrap();
         std::fs::write(&finished.part, "older").unwrap();
         finished.write_all(b"new").unwrap();
         finished.persist(&path).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(names(folder.path()), ["x.csv"]);
+        assert_eq!(list_names(folder.path()), ["x.csv"]);
         assert!(UnfinishedFile::create_beside(Path::new("/")).is_err());
-        // Only root could replace a device, and would miss it.
+        // Devices and directories must not be replaced, even if the user may do so.
         for other in [Path::new("/dev/null"), folder.path()] {
-            let e = UnfinishedFile::create_beside(other).unwrap_err();
-            assert_eq!(e.kind(), io::ErrorKind::InvalidInput, "{e}");
+            let error = UnfinishedFile::create_beside(other).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
         }
     }
 
+    fn replace_file(path: &Path, text: &str) {
+        let mut unfinished = UnfinishedFile::create_beside(path).unwrap();
+        unfinished.write_all(text.as_bytes()).unwrap();
+        unfinished.persist(path).unwrap();
+    }
+
     #[test]
-    fn a_replaced_file_keeps_its_permissions_and_links_to_it_stay() {
+    fn replaced_file_keeps_its_permissions_and_symlinks() {
         let folder = tempfile::tempdir().unwrap();
-        let place = |name: &str| folder.path().join(name);
-        let write = |path: &Path, text: &str| {
-            let mut unfinished = UnfinishedFile::create_beside(path).unwrap();
-            unfinished.write_all(text.as_bytes()).unwrap();
-            unfinished.persist(path).unwrap();
-        };
-        std::fs::write(place("private"), "old").unwrap();
-        std::fs::set_permissions(place("private"), Permissions::from_mode(0o600)).unwrap();
-        let unfinished = UnfinishedFile::create_beside(&place("private")).unwrap();
+        let path_of = |name: &str| folder.path().join(name);
+        std::fs::write(path_of("private"), "old").unwrap();
+        std::fs::set_permissions(path_of("private"), Permissions::from_mode(0o600)).unwrap();
+        let unfinished = UnfinishedFile::create_beside(&path_of("private")).unwrap();
         assert_eq!(unfinished.file.metadata().unwrap().mode() & 0o777, 0o600, "while it is written, too");
         drop(unfinished);
-        write(&place("private"), "new");
-        assert_eq!(std::fs::metadata(place("private")).unwrap().mode() & 0o777, 0o600);
+        replace_file(&path_of("private"), "new");
+        assert_eq!(std::fs::metadata(path_of("private")).unwrap().mode() & 0o777, 0o600);
 
-        std::fs::create_dir(place("elsewhere")).unwrap();
-        std::os::unix::fs::symlink("elsewhere/real", place("link")).unwrap();
-        std::os::unix::fs::symlink("link", place("link to it")).unwrap();
-        // The target does not exist at first, and then does.
+        std::fs::create_dir(path_of("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere/real", path_of("link")).unwrap();
+        std::os::unix::fs::symlink("link", path_of("link to it")).unwrap();
+        // The target of the links does not exist at first.
         for text in ["one", "two"] {
-            write(&place("link to it"), text);
-            assert_eq!(std::fs::read_to_string(place("elsewhere/real")).unwrap(), text);
+            replace_file(&path_of("link to it"), text);
+            assert_eq!(std::fs::read_to_string(path_of("elsewhere/real")).unwrap(), text);
         }
-        assert!(place("link").is_symlink() && place("link to it").is_symlink());
-        assert_eq!(names(folder.path()), ["elsewhere", "link", "link to it", "private"]);
-        assert_eq!(names(&place("elsewhere")), ["real"]);
+        assert!(path_of("link").is_symlink() && path_of("link to it").is_symlink());
+        assert_eq!(list_names(folder.path()), ["elsewhere", "link", "link to it", "private"]);
+        assert_eq!(list_names(&path_of("elsewhere")), ["real"]);
 
-        std::os::unix::fs::symlink("b", place("a")).unwrap();
-        std::os::unix::fs::symlink("a", place("b")).unwrap();
-        assert_eq!(UnfinishedFile::create_beside(&place("a")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        std::os::unix::fs::symlink("b", path_of("a")).unwrap();
+        std::os::unix::fs::symlink("a", path_of("b")).unwrap();
+        assert_eq!(UnfinishedFile::create_beside(&path_of("a")).unwrap_err().raw_os_error(), Some(libc::ELOOP));
     }
 }

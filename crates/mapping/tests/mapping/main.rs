@@ -1,4 +1,4 @@
-//! Files and memory as bytes.
+//! Tests of mapped files and growable memory.
 
 mod files;
 mod memory;

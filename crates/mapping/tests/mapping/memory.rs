@@ -1,44 +1,49 @@
-//! Memory that grows, against a vector.
+//! Tests of growable memory, compared with a vector.
 
 use arrowwood_mapping::{ErrorKind, GrowableBuffer, copy_nontemporal, store_fence};
 
-/// The same numbers every time, which look like none in particular.
-fn dice() -> impl FnMut(usize) -> usize {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    move |below| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below as u64) as usize
+/// A xorshift generator of reproducible numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn new() -> Dice {
+        Dice(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
     }
 }
 
 #[test]
-fn a_buffer_is_what_was_put_there() {
-    let mut dice = dice();
+fn buffer_equals_a_vector_after_random_writes() {
+    let mut dice = Dice::new();
     for _ in 0..100 {
         let mut buffer = GrowableBuffer::new();
-        let mut twin = Vec::new();
-        for _ in 0..dice(40) {
-            let at = dice(twin.len() + 1);
-            let byte = dice(256) as u8;
-            let len = dice(5000);
-            buffer.put(at, &vec![byte; len]).unwrap();
-            twin.resize(twin.len().max(at + len), 0);
-            twin[at..at + len].fill(byte);
-            if dice(8) == 0 {
-                let len = dice(twin.len() + 1);
+        let mut expected = Vec::new();
+        for _ in 0..dice.below(40) {
+            let offset = dice.below(expected.len() + 1);
+            let byte = dice.below(256) as u8;
+            let len = dice.below(5000);
+            buffer.put(offset, &vec![byte; len]).unwrap();
+            expected.resize(expected.len().max(offset + len), 0);
+            expected[offset..offset + len].fill(byte);
+            if dice.below(8) == 0 {
+                let len = dice.below(expected.len() + 1);
                 buffer.truncate(len);
-                twin.truncate(len);
+                expected.truncate(len);
             }
-            assert!(buffer[..] == twin[..]);
+            assert!(buffer[..] == expected[..]);
         }
-        assert_eq!(buffer.put(twin.len() + 1, &[1]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(buffer.put(expected.len() + 1, &[1]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }
 
 #[test]
-fn growth_moves_nothing() {
+fn buffer_keeps_its_address_as_it_grows() {
     let mut buffer = GrowableBuffer::new();
     buffer.push(0i64).unwrap();
     let address = buffer.address();
@@ -51,7 +56,7 @@ fn growth_moves_nothing() {
 }
 
 #[test]
-fn memory_that_was_used_before_is_as_good_as_new() {
+fn buffers_may_reuse_memory() {
     for round in 0..8u8 {
         let mut buffer = GrowableBuffer::with_len(3 << 20).unwrap();
         buffer.as_mut_slice().fill(round);
@@ -64,34 +69,34 @@ fn memory_that_was_used_before_is_as_good_as_new() {
 }
 
 #[test]
-fn copies_past_the_caches_are_copies() {
-    let from: Vec<u8> = (0..10_000u32).map(|n| (n % 251) as u8).collect();
+fn copy_nontemporal_copies_unaligned_ranges() {
+    let source: Vec<u8> = (0..10_000u32).map(|n| (n % 251) as u8).collect();
     for start in 0..40 {
         for len in [0, 1, 15, 16, 17, 5000] {
-            let mut into = vec![255; start + len + 1];
-            copy_nontemporal(&mut into[start..start + len], &from[start..start + len]);
+            let mut target = vec![255; start + len + 1];
+            copy_nontemporal(&mut target[start..start + len], &source[start..start + len]);
             store_fence();
-            assert_eq!(into[start..start + len], from[start..start + len]);
-            assert!(into[..start].iter().chain(&into[start + len..]).all(|&byte| byte == 255));
+            assert_eq!(target[start..start + len], source[start..start + len]);
+            assert!(target[..start].iter().chain(&target[start + len..]).all(|&byte| byte == 255));
         }
     }
 }
 
-/// The bytes of this process in memory.
+/// Returns the resident memory of this process in bytes.
 #[cfg(target_os = "linux")]
-fn resident() -> u64 {
+fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     4096 * pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_buffer_that_was_not_filled_takes_no_memory_later() {
-    let before = resident();
+fn discarded_buffer_does_not_touch_unused_memory() {
+    let before = resident_bytes();
     for _ in 0..3 {
         let mut buffer = GrowableBuffer::with_len(2 << 30).unwrap();
         buffer.as_mut_slice()[..100].fill(1);
-        assert!(resident() < before + (512 << 20), "{} bytes more", resident() - before);
+        assert!(resident_bytes() < before + (512 << 20), "{} bytes more", resident_bytes() - before);
         buffer.discard();
     }
 }

@@ -1,4 +1,4 @@
-//! Names and locks when other processes get in between: directories that are renamed, names that are taken, forks.
+//! Tests of names and locks while other processes interfere: directories are renamed, names are taken, processes fork.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind};
@@ -12,10 +12,10 @@ use arrowwood_mapping::{
     DirectoryLock, FileSystem, FsObserver, FsOp, SharedFile, StagingDirectory, is_moved_directory,
 };
 
-/// Longer than anything takes that comes at all.
+/// A timeout for failures: longer than anything takes that works.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn create(medium: &FileSystem, folder: &Path, byte: u8) -> SharedFile {
+fn create_file(medium: &FileSystem, folder: &Path, byte: u8) -> SharedFile {
     let store = SharedFile::create(medium, folder, 4096).unwrap();
     store.write(0, &[byte]).unwrap();
     store
@@ -26,35 +26,35 @@ fn first_byte(path: &Path) -> u8 {
 }
 
 #[test]
-fn a_name_that_is_taken_stays_with_its_file() {
+fn link_at_does_not_replace_a_file() {
     let home = tempfile::tempdir().unwrap();
     let table = home.path().join("ticks");
     fs::create_dir(&table).unwrap();
     let (name, next) = (table.join("0.arrow"), home.path().join(".ticks.0.next"));
     fs::write(&name, "other").unwrap();
     let medium = FileSystem::default();
-    let store = create(&medium, &table, b'1');
+    let store = create_file(&medium, &table, b'1');
     assert_eq!(store.link_at(&name).unwrap_err().kind(), ErrorKind::AlreadyExists);
-    let store = create(&medium, &table, b'2');
+    let store = create_file(&medium, &table, b'2');
     store.link_temporarily(&next).unwrap();
     assert_eq!(store.link_at(&name).unwrap_err().kind(), ErrorKind::AlreadyExists);
     assert_eq!(fs::read_to_string(&name).unwrap(), "other");
     drop(store);
     assert!(!next.exists());
-    // Both names are of one file, as after a kill where a file system can't rename so and has links.
+    // A file system without such renames uses links: after a kill, both names are of the same file.
     fs::hard_link(&name, &next).unwrap();
     medium.rename_noreplace(&next, &name).unwrap();
     assert!(name.exists() && !next.exists());
 }
 
-/// The temporary name beside the directory may be that of another writer's file, if both directories had the same name.
+/// If two directories had the same name, the temporary name beside them may belong to another writer's file.
 #[test]
-fn a_file_gets_its_own_name_and_never_that_of_another() {
+fn link_at_does_not_rename_another_file() {
     let home = tempfile::tempdir().unwrap();
     let table = home.path().join("ticks");
     fs::create_dir(&table).unwrap();
     let (name, next) = (table.join("0.arrow"), home.path().join(".ticks.0.next"));
-    let store = create(&FileSystem::default(), &table, b'1');
+    let store = create_file(&FileSystem::default(), &table, b'1');
     store.link_temporarily(&next).unwrap();
     fs::remove_file(&next).unwrap();
     fs::write(&next, "another writer's").unwrap();
@@ -64,46 +64,44 @@ fn a_file_gets_its_own_name_and_never_that_of_another() {
 }
 
 #[test]
-fn names_are_not_given_in_a_directory_that_has_the_name_of_the_locked_one() {
+fn files_are_not_named_in_a_directory_that_took_the_name_of_the_locked_one() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path().canonicalize().unwrap();
     let (table, old) = (home.join("ticks"), home.join("ticks.old"));
     fs::create_dir(&table).unwrap();
     let lock = DirectoryLock::try_acquire(&FileSystem::default(), &table).unwrap().unwrap();
     let medium = lock.medium();
-    create(medium, &table, b'1').link_at(&table.join("0.arrow")).unwrap();
+    create_file(medium, &table, b'1').link_at(&table.join("0.arrow")).unwrap();
     fs::rename(&table, &old).unwrap();
     fs::create_dir(&table).unwrap();
     fs::write(table.join("0.arrow"), "other").unwrap();
-    // A file is made in the locked directory, and opened there.
-    let made = create(medium, &table, b'2');
-    assert!(is_moved_directory(&made.link_at(&table.join("1.arrow")).unwrap_err()));
+    // Files are still created and opened in the locked directory.
+    let created = create_file(medium, &table, b'2');
+    assert!(is_moved_directory(&created.link_at(&table.join("1.arrow")).unwrap_err()));
     let opened = SharedFile::open(medium, &table.join("0.arrow")).unwrap();
     let mut byte = [0];
     opened.read(0, &mut byte).unwrap();
     assert_eq!(byte, [b'1']);
-    let told = medium.remove(&table.join("0.arrow")).unwrap_err();
-    assert!(is_moved_directory(&told) && told.to_string().contains(old.to_str().unwrap()), "{told}");
+    let error = medium.remove(&table.join("0.arrow")).unwrap_err();
+    assert!(is_moved_directory(&error) && error.to_string().contains(old.to_str().unwrap()), "{error}");
     assert!(is_moved_directory(&medium.rename(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
     assert!(is_moved_directory(&medium.rename_noreplace(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
-    assert_eq!(
-        (fs::read_to_string(table.join("0.arrow")).unwrap().as_str(), first_byte(&old.join("0.arrow"))),
-        ("other", b'1')
-    );
-    // Renamed back, it goes on.
+    assert_eq!(fs::read_to_string(table.join("0.arrow")).unwrap(), "other");
+    assert_eq!(first_byte(&old.join("0.arrow")), b'1');
+    // After the directory was renamed back, files can be named again.
     fs::remove_dir_all(&table).unwrap();
     fs::rename(&old, &table).unwrap();
-    create(medium, &table, b'3').link_at(&table.join("1.arrow")).unwrap();
+    create_file(medium, &table, b'3').link_at(&table.join("1.arrow")).unwrap();
     assert_eq!(first_byte(&table.join("1.arrow")), b'3');
 }
 
-/// Renames the directory at the last moment, and makes another one.
+/// Renames the directory right before an exchange, and creates another one in its place.
 #[derive(Debug)]
-struct Mover(PathBuf);
+struct DirectoryMover(PathBuf);
 
-impl FsObserver for Mover {
-    fn before_op(&self, act: FsOp<'_>) -> io::Result<()> {
-        if matches!(act, FsOp::Exchange { .. }) {
+impl FsObserver for DirectoryMover {
+    fn before_op(&self, op: FsOp<'_>) -> io::Result<()> {
+        if matches!(op, FsOp::Exchange { .. }) {
             fs::rename(&self.0, self.0.with_extension("old"))?;
             fs::create_dir(&self.0)?;
             fs::write(self.0.join("0.arrow"), "other")?;
@@ -113,17 +111,17 @@ impl FsObserver for Mover {
 }
 
 #[test]
-fn only_the_locked_directory_gives_its_place_to_another_one() {
+fn replace_with_fails_if_the_locked_directory_was_moved() {
     let home = tempfile::tempdir().unwrap();
     let table = home.path().canonicalize().unwrap().join("ticks");
     fs::create_dir(&table).unwrap();
     fs::write(table.join("0.arrow"), "old").unwrap();
-    let lock = DirectoryLock::try_acquire(&FileSystem::with_observer(Arc::new(Mover(table.clone()))), &table)
+    let lock = DirectoryLock::try_acquire(&FileSystem::with_observer(Arc::new(DirectoryMover(table.clone()))), &table)
         .unwrap()
         .unwrap();
-    let newer = StagingDirectory::create_beside(lock.medium(), &table).unwrap();
-    fs::write(newer.path().join("0.arrow"), "sorted").unwrap();
-    assert!(is_moved_directory(&lock.replace_with(newer).unwrap_err()));
+    let replacement = StagingDirectory::create_beside(lock.medium(), &table).unwrap();
+    fs::write(replacement.path().join("0.arrow"), "sorted").unwrap();
+    assert!(is_moved_directory(&lock.replace_with(replacement).unwrap_err()));
     assert_eq!(fs::read_to_string(table.join("0.arrow")).unwrap(), "other");
     assert_eq!(fs::read_to_string(table.with_extension("old").join("0.arrow")).unwrap(), "old");
     assert!(DirectoryLock::try_acquire(&FileSystem::default(), &table).unwrap().is_some());
@@ -134,7 +132,7 @@ const ROLE: &str = "ARROWWOOD_NAMES_ROLE";
 mod process {
     #![allow(unsafe_code)]
 
-    /// Whether this is the child of a fork.
+    /// Forks the process; returns true in the child.
     pub fn fork() -> bool {
         // SAFETY: the child only writes to its output, reads its input and ends.
         match unsafe { libc::fork() } {
@@ -144,7 +142,8 @@ mod process {
     }
 }
 
-/// Not a test of its own: the holder of a lock, who is killed, and its child, which goes on until its input ends.
+/// Holds two locks and forks, for the test below: the parent is killed, and the child runs until its input ends. Passes if it is
+/// not started by that test.
 #[test]
 fn child() {
     let Ok(folder) = std::env::var(ROLE) else { return };
@@ -154,7 +153,7 @@ fn child() {
     let mut locks: Vec<_> = locks.into_iter().map(|lock| lock.unwrap().unwrap()).collect();
     if process::fork() {
         let is_ours = locks.iter().any(DirectoryLock::is_ours);
-        // One is given up by the child, and one is not.
+        // The child drops one lock and leaks the other.
         drop(locks.pop());
         std::mem::forget(locks);
         println!("forked: {is_ours}");
@@ -163,7 +162,7 @@ fn child() {
 }
 
 #[test]
-fn a_lock_ends_with_its_process_although_a_child_goes_on() {
+fn lock_ends_with_its_process_although_a_child_runs_on() {
     let home = tempfile::tempdir().unwrap();
     let (a, b) = (home.path().join("a"), home.path().join("b"));
     fs::create_dir(&a).unwrap();
@@ -175,16 +174,16 @@ fn a_lock_ends_with_its_process_although_a_child_goes_on() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut holder = command.spawn().unwrap();
-    let (told, lines) = std::sync::mpsc::channel();
+    let (sender, lines) = std::sync::mpsc::channel();
     let output = BufReader::new(holder.stdout.take().unwrap());
-    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| told.send(line)));
-    let next = || lines.recv_timeout(PATIENCE);
-    let forked = loop {
-        if let Some((_, said)) = next().expect("what the holder says").split_once("forked: ") {
-            break said.to_owned();
+    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let child_has_lock = loop {
+        // The test harness prints lines of its own.
+        if let Some((_, value)) = lines.recv_timeout(PATIENCE).expect("a line of the child").split_once("forked: ") {
+            break value.to_owned();
         }
     };
-    assert_eq!(forked, "false");
+    assert_eq!(child_has_lock, "false");
     let is_free = |folder: &Path| DirectoryLock::try_acquire(&FileSystem::default(), folder).unwrap().is_some();
     assert!(!is_free(&a) && !is_free(&b), "the holder lives, whatever its child does");
     let input = holder.stdin.take();
@@ -193,5 +192,5 @@ fn a_lock_ends_with_its_process_although_a_child_goes_on() {
     // The child reads from the input as long as it is open.
     assert!(is_free(&a) && is_free(&b), "the child of a killed holder has its lock");
     drop(input);
-    assert_eq!(next(), Err(RecvTimeoutError::Disconnected), "nothing more, and an end");
+    assert_eq!(lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected), "nothing more, and an end");
 }
