@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_bytes_tell_the_format() {
+    fn classify_head_detects_formats() {
         for (head, expected) in [
             (&b"ARROW1\0\0"[..], DetectedFormat::File),
             (&b"\xff\xff\xff\xff\x10\x01"[..], DetectedFormat::Stream),

@@ -1,4 +1,4 @@
-//! The command as its users run it.
+//! Tests of the command on files, streams and text.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::running::{self, Running};
 use crate::wait::wait_until;
 
-/// Rows `from .. to`: a name, a number that is null at each third, and a list.
+/// Returns rows `from .. to`: a name, a number of which each third is null, and a list.
 fn batch(from: i64, to: i64) -> RecordBatch {
     let names: StringArray = (from..to).map(|i| Some(format!("n\"{i}"))).collect();
     let numbers: Int64Array = (from..to).map(|i| (i % 3 != 2).then_some(i)).collect();
@@ -44,8 +44,15 @@ fn stream(batches: &[RecordBatch]) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// A directory with `a.arrow`, 30 rows in 2 batches, and `b.arrow`, a stream of the 5 rows after them.
-fn data() -> TempDir {
+/// Replaces the first byte of a text by one that is not UTF-8.
+fn damage_text(mut bytes: Vec<u8>, text: &str) -> Vec<u8> {
+    let offset = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap();
+    bytes[offset] = 0xff;
+    bytes
+}
+
+/// Creates a directory with `a.arrow`, 30 rows in 2 batches, and `b.arrow`, a stream of the 5 rows after them.
+fn create_data() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("a.arrow"), file(&[batch(0, 20), batch(20, 30)])).unwrap();
     fs::write(directory.path().join("b.arrow"), stream(&[batch(30, 35)])).unwrap();
@@ -70,28 +77,28 @@ fn run_with_input(directory: &TempDir, args: &[&str], input: &[u8]) -> Output {
     output
 }
 
-/// What a run that succeeds prints.
-fn printed(output: &Output) -> String {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!((output.status.code(), &*err), (Some(0), ""), "{out}");
-    out.into_owned()
+/// Asserts that a run succeeded without warnings; returns what it printed.
+fn expect_success(output: &Output) -> String {
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), &*stderr), (Some(0), ""), "{stdout}");
+    stdout.into_owned()
 }
 
-/// The one line that a run prints which fails.
-fn failed(output: &Output) -> String {
-    let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
-    assert!(err.starts_with("arrowwood: "), "{err}");
-    err
+/// Asserts that a run failed with one line on standard error; returns that line.
+fn expect_failure(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.starts_with("arrowwood: "), "{stderr}");
+    stderr
 }
 
 fn json_lines(output: &Output) -> Vec<Json> {
-    printed(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    expect_success(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
 fn head_and_tail_print_tables_csv_and_json() {
-    let data = data();
+    let data = create_data();
     let expected = "\
 name  number  list
 utf8   int64  list<int32>
@@ -100,33 +107,35 @@ n\"0        0  [0, null]
 n\"1        1  [1, null]
 n\"2     null  [2, null]
 ";
-    assert_eq!(printed(&run(&data, &["head", "-n", "3", "a.arrow"])), expected);
-    assert_eq!(printed(&run(&data, &["head", "a.arrow"])).lines().count(), 3 + 10);
+    assert_eq!(expect_success(&run(&data, &["head", "-n", "3", "a.arrow"])), expected);
+    assert_eq!(expect_success(&run(&data, &["head", "a.arrow"])).lines().count(), 3 + 10);
     let expected = "name,number,list\n\"n\"\"28\",28,\"[28,null]\"\n\"n\"\"29\",,\"[29,null]\"\n";
-    assert_eq!(printed(&run(&data, &["tail", "-n", "2", "--csv", "a.arrow"])), expected);
+    assert_eq!(expect_success(&run(&data, &["tail", "-n", "2", "--csv", "a.arrow"])), expected);
     let rows = json_lines(&run(&data, &["tail", "-n", "2", "--json", "a.arrow", "b.arrow"]));
     assert_eq!(rows[0], json!({"name": "n\"33", "number": 33, "list": [33, null]}));
     assert_eq!(rows.len(), 2);
-    assert!(printed(&run(&data, &["head", "--json", "b.arrow"])).starts_with("{\"name\":\"n\\\"30\",\"number\":30,"));
+    assert!(
+        expect_success(&run(&data, &["head", "--json", "b.arrow"])).starts_with("{\"name\":\"n\\\"30\",\"number\":30,")
+    );
 }
 
 #[test]
-fn globs_directories_and_standard_input_are_read() {
-    let data = data();
+fn paths_may_be_globs_directories_or_standard_input() {
+    let data = create_data();
     for path in ["*.arrow", "."] {
-        assert!(printed(&run(&data, &["tail", "-n", "1", path])).contains("n\"34"));
+        assert!(expect_success(&run(&data, &["tail", "-n", "1", path])).contains("n\"34"));
     }
     for bytes in [file(&[batch(0, 5)]), stream(&[batch(0, 5)])] {
-        assert!(printed(&run_with_input(&data, &["tail", "-n", "1", "-"], &bytes)).contains("n\"4"));
+        assert!(expect_success(&run_with_input(&data, &["tail", "-n", "1", "-"], &bytes)).contains("n\"4"));
     }
-    let nothing = failed(&run_with_input(&data, &["head", "-"], b""));
-    assert!(nothing.contains("standard input: "), "{nothing}");
+    let error = expect_failure(&run_with_input(&data, &["head", "-"], b""));
+    assert!(error.contains("standard input: "), "{error}");
 }
 
 #[test]
 fn schema_cuts_long_metadata_except_in_json() {
-    let data = data();
-    let text = printed(&run(&data, &["schema", "a.arrow"]));
+    let data = create_data();
+    let text = expect_success(&run(&data, &["schema", "a.arrow"]));
     assert!(text.starts_with("name    utf8         not null\nnumber  int64\nlist    list<int32>\n"), "{text}");
     assert!(text.contains("\nmetadata:\n  pandas: xxx") && text.ends_with("x… (1000 bytes)\n"), "{text}");
     let schema = &json_lines(&run(&data, &["schema", "--json", "a.arrow"]))[0];
@@ -135,9 +144,9 @@ fn schema_cuts_long_metadata_except_in_json() {
 }
 
 #[test]
-fn stat_counts_and_finds_the_range() {
-    let data = data();
-    let text = printed(&run(&data, &["stat", "a.arrow"]));
+fn stat_shows_counts_and_ranges() {
+    let data = create_data();
+    let text = expect_success(&run(&data, &["stat", "a.arrow"]));
     assert!(text.starts_with("rows         30\nbatches      2\n"), "{text}");
     assert!(text.contains("\nnumber  int64        10     0    28\n"), "{text}");
     assert!(text.contains("\nlist    list<int32>  0      -    -\n"), "{text}");
@@ -148,8 +157,8 @@ fn stat_counts_and_finds_the_range() {
 
 #[test]
 fn messages_lists_the_messages_of_a_file() {
-    let data = data();
-    let text = printed(&run(&data, &["messages", "a.arrow"]));
+    let data = create_data();
+    let text = expect_success(&run(&data, &["messages", "a.arrow"]));
     assert!(text.starts_with("Schema at "), "{text}");
     let messages = json_lines(&run(&data, &["messages", "--json", "a.arrow"]));
     let kinds: Vec<_> = messages.iter().map(|message| &message["kind"]).collect();
@@ -157,13 +166,10 @@ fn messages_lists_the_messages_of_a_file() {
 }
 
 #[test]
-fn check_tells_the_good_from_the_bad() {
-    let data = data();
-    assert_eq!(printed(&run(&data, &["check", "a.arrow"])), "a.arrow: ok, 30 rows, 2 batches\n");
-    let mut bytes = file(&[batch(0, 5)]);
-    let at = bytes.windows(3).position(|three| three == b"n\"3").unwrap();
-    bytes[at] = 0xff;
-    fs::write(data.path().join("bad.arrow"), bytes).unwrap();
+fn check_reports_damage_and_sets_the_exit_status() {
+    let data = create_data();
+    assert_eq!(expect_success(&run(&data, &["check", "a.arrow"])), "a.arrow: ok, 30 rows, 2 batches\n");
+    fs::write(data.path().join("bad.arrow"), damage_text(file(&[batch(0, 5)]), "n\"3")).unwrap();
     let output = run(&data, &["check", "bad.arrow", "b.arrow", "none.arrow"]);
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(2), &b""[..]));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -174,40 +180,41 @@ fn check_tells_the_good_from_the_bad() {
     assert!(lines[3].starts_with("none.arrow: ") && lines.len() == 4, "{text}");
     assert_eq!(run(&data, &["check", "bad.arrow", "b.arrow"]).status.code(), Some(1));
     assert_eq!(run_with_input(&data, &["check", "-"], &file(&[batch(0, 5)])).status.code(), Some(0));
-    let found = json_lines(&run(&data, &["check", "--json", "a.arrow", "b.arrow"]));
-    assert_eq!(found[1], json!({"path": "b.arrow", "ok": true, "rows": 5, "batches": 1, "findings": []}));
-    let found: Json = serde_json::from_slice(&run(&data, &["check", "--json", "bad.arrow"]).stdout).unwrap();
-    assert_eq!((&found["ok"], &found["findings"][0]["path"]), (&json!(false), &json!("bad.arrow")));
-    assert!(found["findings"][0]["offset"].is_u64(), "{found}");
-    let damaged = failed(&run(&data, &["cat", "--csv", "bad.arrow"]));
-    assert!(damaged.contains("column 'name'"), "{damaged}");
+    let reports = json_lines(&run(&data, &["check", "--json", "a.arrow", "b.arrow"]));
+    assert_eq!(reports[1], json!({"path": "b.arrow", "ok": true, "rows": 5, "batches": 1, "findings": []}));
+    let report: Json = serde_json::from_slice(&run(&data, &["check", "--json", "bad.arrow"]).stdout).unwrap();
+    assert_eq!((&report["ok"], &report["findings"][0]["path"]), (&json!(false), &json!("bad.arrow")));
+    assert!(report["findings"][0]["offset"].is_u64(), "{report}");
+    let error = expect_failure(&run(&data, &["cat", "--csv", "bad.arrow"]));
+    assert!(error.contains("column 'name'"), "{error}");
 }
 
 #[test]
-fn check_repairs_a_copy() {
-    let data = data();
-    let mut bytes = file(&[batch(0, 5), batch(5, 9)]);
-    let at = bytes.windows(3).position(|three| three == b"n\"7").unwrap();
-    bytes[at] = 0xff;
+fn check_repair_keeps_the_damaged_file_aside() {
+    let data = create_data();
+    let bytes = damage_text(file(&[batch(0, 5), batch(5, 9)]), "n\"7");
     fs::write(data.path().join("bad.arrow"), &bytes).unwrap();
     for aside in ["bad.arrow.damaged", "bad.arrow.damaged-2"] {
         let output = run(&data, &["check", "--repair", "bad.arrow"]);
         assert_eq!((output.status.code(), &output.stderr[..]), (Some(1), &b""[..]));
         let text = String::from_utf8(output.stdout).unwrap();
-        let last = format!("bad.arrow: repaired, 5 rows kept, 4 given up; damaged files: {aside}");
-        assert_eq!(text.lines().last(), Some(&last[..]), "{text}");
+        let last_line = format!("bad.arrow: repaired, 5 rows kept, 4 given up; damaged files: {aside}");
+        assert_eq!(text.lines().last(), Some(&last_line[..]), "{text}");
         assert_eq!(fs::read(data.path().join(aside)).unwrap(), bytes);
-        assert_eq!(printed(&run(&data, &["check", "--repair", "bad.arrow"])), "bad.arrow: ok, 5 rows, 1 batch\n");
+        assert_eq!(
+            expect_success(&run(&data, &["check", "--repair", "bad.arrow"])),
+            "bad.arrow: ok, 5 rows, 1 batch\n"
+        );
         fs::write(data.path().join("bad.arrow"), &bytes).unwrap();
     }
     assert_eq!(run(&data, &["check", "--repair", "-"]).status.code(), Some(2));
 }
 
-/// Scripts and tables of other formats lost their names to `check --repair *`.
+/// `check --repair *` used to rename scripts and files of other formats.
 #[test]
-fn check_repairs_nothing_that_is_no_arrow_data() {
-    let data = data();
-    let head = |bytes: &[u8]| file(&[batch(0, 5)])[..bytes.len().max(40)].to_vec();
+fn check_repair_leaves_files_that_are_no_arrow_data() {
+    let data = create_data();
+    let cut_file = &file(&[batch(0, 5)])[..40];
     let others: [(&str, &[u8]); 7] = [
         ("script.py", b"print('precious')\n"),
         ("data.csv", b"a,b\n1,2\n"),
@@ -220,7 +227,7 @@ fn check_repairs_nothing_that_is_no_arrow_data() {
     for (name, bytes) in others {
         fs::write(data.path().join(name), bytes).unwrap();
     }
-    fs::write(data.path().join("cut.arrow"), head(b"")).unwrap();
+    fs::write(data.path().join("cut.arrow"), cut_file).unwrap();
     let names: Vec<_> = others.iter().map(|(name, _)| *name).chain(["cut.arrow", "a.arrow"]).collect();
     let output = run(&data, &[&["check", "--repair"], &names[..]].concat());
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(2), &b""[..]));
@@ -233,13 +240,11 @@ fn check_repairs_nothing_that_is_no_arrow_data() {
     assert!(text.contains("left as it is"), "{text}");
     assert_eq!(text.lines().last(), Some("a.arrow: ok, 30 rows, 2 batches"));
     assert!(data.path().join("cut.arrow.damaged").exists(), "it begins as an Arrow file");
-    // In a directory, it keeps no other file from being repaired.
+    // Another file in the same directory is repaired all the same.
     let folder = data.path().join("both");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("a.arrow"), "precious").unwrap();
-    let mut bytes = file(&[batch(0, 5), batch(5, 9)]);
-    let at = bytes.windows(3).position(|three| three == b"n\"7").unwrap();
-    bytes[at] = 0xff;
+    let bytes = damage_text(file(&[batch(0, 5), batch(5, 9)]), "n\"7");
     fs::write(folder.join("b.arrow"), &bytes).unwrap();
     assert_eq!(run(&data, &["check", "--repair", "both"]).status.code(), Some(2));
     assert_eq!(fs::read(folder.join("a.arrow")).unwrap(), b"precious");
@@ -247,59 +252,59 @@ fn check_repairs_nothing_that_is_no_arrow_data() {
 }
 
 #[test]
-fn cat_writes_a_stream_csv_or_json() {
-    let data = data();
+fn cat_writes_streams_csv_and_json() {
+    let data = create_data();
     let output = run(&data, &["cat", "a.arrow", "b.arrow"]);
     let batches: Vec<_> =
         arrow_ipc::reader::StreamReader::try_new(&output.stdout[..], None).unwrap().map(Result::unwrap).collect();
     assert_eq!(batches, [batch(0, 20), batch(20, 30), batch(30, 35)]);
-    let csv = printed(&run(&data, &["cat", "--csv", "*.arrow"]));
+    let csv = expect_success(&run(&data, &["cat", "--csv", "*.arrow"]));
     assert_eq!(csv.lines().count(), 1 + 35);
     assert_eq!(json_lines(&run(&data, &["cat", "--json", "*.arrow"])).len(), 35);
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
-    let data = data();
+fn closed_output_pipe_is_no_error() {
+    let data = create_data();
     fs::write(data.path().join("large.arrow"), file(&[batch(0, 100_000)])).unwrap();
-    for form in [&["cat", "large.arrow"][..], &["cat", "--csv", "large.arrow"], &["head", "-n99999", "large.arrow"]] {
-        let mut child = command(data.path(), form).spawn().unwrap();
+    for args in [&["cat", "large.arrow"][..], &["cat", "--csv", "large.arrow"], &["head", "-n99999", "large.arrow"]] {
+        let mut child = command(data.path(), args).spawn().unwrap();
         let mut reader = child.stdout.take().unwrap();
-        let child = Running::from_child(child, format!("{form:?}"));
+        let child = Running::from_child(child, format!("{args:?}"));
         let reading = std::thread::spawn(move || reader.read_exact(&mut [0; 10]));
         wait_until("the first bytes", || reading.is_finished());
         reading.join().unwrap().unwrap();
         let output = child.end();
-        assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]), "{form:?}");
+        assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]), "{args:?}");
     }
 }
 
 #[test]
-fn import_makes_files_and_streams_of_csv() {
-    let data = data();
+fn import_converts_csv_to_files_and_streams() {
+    let data = create_data();
     let text = "symbol;price\nA;1.5\nB;\nA;-2\n";
     fs::write(data.path().join("in.csv"), text).unwrap();
     let args = ["import", "in.csv", "out.arrow", "--delimiter", ";", "--dictionary", "symbol", "--compression", "lz4"];
-    assert_eq!(printed(&run(&data, &args)), "");
-    let schema = printed(&run(&data, &["schema", "out.arrow"]));
+    assert_eq!(expect_success(&run(&data, &args)), "");
+    let schema = expect_success(&run(&data, &["schema", "out.arrow"]));
     assert!(schema.starts_with("symbol  dictionary<int8, utf8>\nprice   float64\n"), "{schema}");
-    assert!(printed(&run(&data, &["stat", "out.arrow"])).contains("\ncompression  lz4\n"));
+    assert!(expect_success(&run(&data, &["stat", "out.arrow"])).contains("\ncompression  lz4\n"));
     let streamed = run_with_input(&data, &["import", "-", "-", "--delimiter", ";"], text.as_bytes());
     let csv = run_with_input(&data, &["cat", "--csv", "-"], &streamed.stdout);
-    assert_eq!(printed(&csv), "symbol,price\nA,1.5\nB,\nA,-2.0\n");
-    printed(&run(&data, &["import", "in.csv", "out.arrow", "--stream"]));
+    assert_eq!(expect_success(&csv), "symbol,price\nA,1.5\nB,\nA,-2.0\n");
+    expect_success(&run(&data, &["import", "in.csv", "out.arrow", "--stream"]));
     assert_eq!(json_lines(&run(&data, &["stat", "--json", "out.arrow"]))[0]["format"], "stream");
-    assert!(failed(&run(&data, &["import", "none.csv", "out.arrow"])).contains("none.csv"));
+    assert!(expect_failure(&run(&data, &["import", "none.csv", "out.arrow"])).contains("none.csv"));
 }
 
 #[test]
 fn import_takes_json_lines() {
-    let data = data();
+    let data = create_data();
     let text = "{\"symbol\": \"A\", \"tags\": [1, 2]}\n{\"price\": 1.5, \"symbol\": \"B\"}\n";
     for name in ["in.jsonl", "in.ndjson", "in.txt"] {
         fs::write(data.path().join(name), text).unwrap();
-        printed(&run(&data, &["import", name, "out.arrow", "--dictionary", "symbol"]));
-        let schema = printed(&run(&data, &["schema", "out.arrow"]));
+        expect_success(&run(&data, &["import", name, "out.arrow", "--dictionary", "symbol"]));
+        let schema = expect_success(&run(&data, &["schema", "out.arrow"]));
         assert!(
             schema.starts_with("symbol  dictionary<int8, utf8>\ntags    list<int64>\nprice   float64\n"),
             "{schema}"
@@ -309,14 +314,14 @@ fn import_takes_json_lines() {
     let lines = json_lines(&run_with_input(&data, &["cat", "--json", "-"], &streamed.stdout));
     assert_eq!(lines[0], json!({"symbol": "A", "tags": [1, 2], "price": null}));
     fs::write(data.path().join("bad.jsonl"), "{}\nnull\n").unwrap();
-    let failure = failed(&run(&data, &["import", "bad.jsonl", "out.arrow"]));
-    assert!(failure.contains("bad.jsonl") && failure.contains("line 2"), "{failure}");
+    let error = expect_failure(&run(&data, &["import", "bad.jsonl", "out.arrow"]));
+    assert!(error.contains("bad.jsonl") && error.contains("line 2"), "{error}");
 }
 
-/// An array was read as CSV, whose columns were called `[{"a": 1}` and so on, and nobody said so.
+/// Arrays used to be read as CSV, with columns named `[{"a": 1}` and so on, without a warning.
 #[test]
-fn json_arrays_are_rows_as_lines_are() {
-    let data = data();
+fn json_arrays_are_read_like_json_lines() {
+    let data = create_data();
     let lines = "{\"a\": 1, \"b\": \"x,]\"}\n{\"a\": 2, \"b\": null}\n";
     let arrays = [
         "[{\"a\":1,\"b\":\"x,]\"},{\"a\":2}]",
@@ -326,47 +331,48 @@ fn json_arrays_are_rows_as_lines_are() {
     for (number, text) in [lines, arrays[0], arrays[1]].into_iter().enumerate() {
         for name in ["in.json", "in.txt"] {
             fs::write(data.path().join(name), text).unwrap();
-            printed(&run(&data, &["import", name, "out.arrow"]));
+            expect_success(&run(&data, &["import", name, "out.arrow"]));
             assert_eq!(json_lines(&run(&data, &["cat", "--json", "out.arrow"])), expected, "{text}");
         }
         let table = format!("table{number}");
-        printed(&run(&data, &["create", &table, "--schema", "a: int64, b: utf8"]));
+        expect_success(&run(&data, &["create", &table, "--schema", "a: int64, b: utf8"]));
         let appended = run_with_input(&data, &["append", &table, "-"], text.as_bytes());
         assert!(appended.status.success(), "{}", String::from_utf8_lossy(&appended.stderr));
         assert_eq!(json_lines(&run(&data, &["cat", "--json", &table])), expected, "{text}");
     }
     fs::write(data.path().join("cut.json"), "[{\"a\": 1}, {\"a\"").unwrap();
-    let failure = failed(&run(&data, &["import", "cut.json", "cut.arrow"]));
-    assert!(failure.contains("cut.json") && failure.contains("ends inside of its array"), "{failure}");
+    let error = expect_failure(&run(&data, &["import", "cut.json", "cut.arrow"]));
+    assert!(error.contains("cut.json") && error.contains("ends inside of its array"), "{error}");
     assert!(!data.path().join("cut.arrow").exists());
-    // A name in brackets is no array.
+    // CSV may have a column name in brackets.
     fs::write(data.path().join("in.txt"), "[a],b\n1,2\n").unwrap();
-    printed(&run(&data, &["import", "in.txt", "out.arrow"]));
+    expect_success(&run(&data, &["import", "in.txt", "out.arrow"]));
     assert_eq!(json_lines(&run(&data, &["cat", "--json", "out.arrow"])), [json!({"[a]": 1, "b": 2})]);
 }
 
 #[test]
-fn csv_tells_null_from_empty_text() {
-    let data = data();
-    let of = |values: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(values)) };
-    let texts = || of(vec![Some(""), None, Some("a,b\n")]);
-    let two = RecordBatch::try_from_iter_with_nullable([("a", texts(), true), ("b", texts(), true)]).unwrap();
-    let csv = printed(&run_with_input(&data, &["cat", "--csv", "-"], &stream(&[two])));
+fn csv_distinguishes_null_from_empty_text() {
+    let data = create_data();
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![Some(""), None, Some("a,b\n")]));
+    let two_columns =
+        RecordBatch::try_from_iter_with_nullable([("a", texts.clone(), true), ("b", texts, true)]).unwrap();
+    let csv = expect_success(&run_with_input(&data, &["cat", "--csv", "-"], &stream(&[two_columns])));
     assert_eq!(csv, "a,b\n\"\",\"\"\n,\n\"a,b\n\",\"a,b\n\"\n");
-    let one = RecordBatch::try_from_iter_with_nullable([("a", of(vec![None]), true)]).unwrap();
-    assert_eq!(printed(&run_with_input(&data, &["cat", "--csv", "-"], &stream(&[one]))), "a\n\n");
+    let null: ArrayRef = Arc::new(StringArray::from(vec![None::<&str>]));
+    let one = RecordBatch::try_from_iter_with_nullable([("a", null, true)]).unwrap();
+    assert_eq!(expect_success(&run_with_input(&data, &["cat", "--csv", "-"], &stream(&[one]))), "a\n\n");
     fs::write(data.path().join("one.csv"), "a\n\n\"\"\nx\n").unwrap();
-    printed(&run(&data, &["import", "one.csv", "one.arrow"]));
-    assert_eq!(printed(&run(&data, &["cat", "--csv", "one.arrow"])), "a\n\n\"\"\nx\n");
+    expect_success(&run(&data, &["import", "one.csv", "one.arrow"]));
+    assert_eq!(expect_success(&run(&data, &["cat", "--csv", "one.arrow"])), "a\n\n\"\"\nx\n");
 }
 
 #[test]
 fn failures_are_one_line_and_usage_errors_exit_with_2() {
-    let data = data();
-    assert!(failed(&run(&data, &["head", "none.arrow"])).contains("none.arrow: "));
+    let data = create_data();
+    assert!(expect_failure(&run(&data, &["head", "none.arrow"])).contains("none.arrow: "));
     fs::write(data.path().join("in.csv"), "a,b\n1,2\n3,4\n").unwrap();
-    assert!(failed(&run(&data, &["head", "in.csv"])).contains("looks like CSV"));
-    assert!(failed(&run(&data, &["sql", "select 1"])).contains("pip install 'arrowwood[sql]'"));
+    assert!(expect_failure(&run(&data, &["head", "in.csv"])).contains("looks like CSV"));
+    assert!(expect_failure(&run(&data, &["sql", "select 1"])).contains("pip install 'arrowwood[sql]'"));
     for args in
         [&[][..], &["frobnicate"], &["head"], &["head", "-n", "x", "a.arrow"], &["head", "--csv", "--json", "a"]]
     {
@@ -375,48 +381,48 @@ fn failures_are_one_line_and_usage_errors_exit_with_2() {
     }
 }
 
-/// The verbs that the command's help lists.
-fn verbs_of(help: &str) -> impl Iterator<Item = &str> {
+/// Returns the verbs that the command's help lists.
+fn verbs_in_help(help: &str) -> impl Iterator<Item = &str> {
     let list = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
     let verbs = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     verbs.filter_map(|line| line.split_whitespace().next()).filter(|verb| *verb != "help")
 }
 
 #[test]
-fn shells_learn_every_verb() {
-    let data = data();
+fn completion_scripts_contain_every_verb() {
+    let data = create_data();
     for shell in ["bash", "zsh", "fish"] {
-        let script = printed(&run(&data, &["completions", shell]));
-        for word in verbs_of(&printed(&run(&data, &["--help"]))).chain(["repair"]) {
+        let script = expect_success(&run(&data, &["completions", shell]));
+        for word in verbs_in_help(&expect_success(&run(&data, &["--help"]))).chain(["repair"]) {
             assert!(script.contains(word), "{shell}: no {word}");
         }
     }
     let bash = data.path().join("complete");
-    fs::write(&bash, printed(&run(&data, &["completions", "bash"]))).unwrap();
-    let ask = "source ./complete; COMP_WORDS=(arrowwood comp); COMP_CWORD=1; _arrowwood arrowwood comp arrowwood; echo ${COMPREPLY[@]}";
-    let Ok(answer) = Command::new("bash").args(["-c", ask]).current_dir(data.path()).output() else { return };
-    assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "compact completions");
+    fs::write(&bash, expect_success(&run(&data, &["completions", "bash"]))).unwrap();
+    let script = "source ./complete; COMP_WORDS=(arrowwood comp); COMP_CWORD=1; _arrowwood arrowwood comp arrowwood; echo ${COMPREPLY[@]}";
+    let Ok(output) = Command::new("bash").args(["-c", script]).current_dir(data.path()).output() else { return };
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "compact completions");
 }
 
 #[test]
 fn every_verb_has_help_with_an_example() {
-    let data = data();
-    let help = printed(&run(&data, &["--help"]));
-    let verbs: Vec<&str> = verbs_of(&help).collect();
+    let data = create_data();
+    let help = expect_success(&run(&data, &["--help"]));
+    let verbs: Vec<&str> = verbs_in_help(&help).collect();
     assert!(verbs.len() > 15 && verbs.contains(&"head"), "{help}");
     for verb in verbs {
-        let help = printed(&run(&data, &[verb, "--help"]));
+        let help = expect_success(&run(&data, &[verb, "--help"]));
         assert!(help.contains(&format!("Example: arrowwood {verb}")), "{help}");
     }
-    assert!(printed(&run(&data, &["--version"])).starts_with("arrowwood "));
+    assert!(expect_success(&run(&data, &["--version"])).starts_with("arrowwood "));
 }
 
-/// What a run prints that is fed `head` and then `more` for as long as it takes any.
-fn fed(directory: &TempDir, args: &[&str], head: &[u8], more: &[u8]) -> Output {
-    run_without_end(command(directory.path(), args).stdin(Stdio::piped()), head, more)
+/// Runs the command with endless input: `head`, and then repetitions of `more`.
+fn run_with_endless_input(directory: &TempDir, args: &[&str], head: &[u8], more: &[u8]) -> Output {
+    feed_endlessly(command(directory.path(), args).stdin(Stdio::piped()), head, more)
 }
 
-fn run_without_end(command: &mut Command, head: &[u8], more: &[u8]) -> Output {
+fn feed_endlessly(command: &mut Command, head: &[u8], more: &[u8]) -> Output {
     let head = head.to_vec();
     let block = more.repeat((1 << 20) / more.len());
     let feed = move |pipe: &mut ChildStdin| {
@@ -429,44 +435,44 @@ fn run_without_end(command: &mut Command, head: &[u8], more: &[u8]) -> Output {
 }
 
 #[test]
-fn inputs_without_an_end_are_found_out_by_their_beginning() {
-    let data = data();
+fn endless_input_is_rejected_by_its_beginning() {
+    let data = create_data();
     for verb in ["head", "tail", "schema", "messages", "stat", "cat"] {
         for (more, looks_like) in [("y\n", "text"), ("a,b\n", "CSV"), ("{\"a\": 1}\n", "JSON"), ("\0", "zeros")] {
-            let said = failed(&fed(&data, &[verb, "-"], b"", more.as_bytes()));
-            assert!(said.contains("standard input: not Arrow data") && said.contains(looks_like), "{verb}: {said}");
+            let error = expect_failure(&run_with_endless_input(&data, &[verb, "-"], b"", more.as_bytes()));
+            assert!(error.contains("standard input: not Arrow data") && error.contains(looks_like), "{verb}: {error}");
         }
-        let said = failed(&run(&data, &[verb, "/dev/zero"]));
-        assert!(said.contains("/dev/zero: not Arrow data: it begins with zeros"), "{verb}: {said}");
+        let error = expect_failure(&run(&data, &[verb, "/dev/zero"]));
+        assert!(error.contains("/dev/zero: not Arrow data: it begins with zeros"), "{verb}: {error}");
     }
-    let checked = fed(&data, &["check", "-"], b"", b"y\n");
-    assert_eq!(checked.status.code(), Some(2), "{checked:?}");
-    // A schema that is larger than the first look, and one that is cut off.
+    let output = run_with_endless_input(&data, &["check", "-"], b"", b"y\n");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    // A schema may be larger than the bytes that are inspected first, or cut off.
     let fields: Vec<_> = (0..5_000).map(|n| Field::new(format!("column {n}"), DataType::Int8, true)).collect();
     let wide = stream(&[RecordBatch::new_empty(Arc::new(Schema::new(fields)))]);
     assert!(wide.len() > 256 << 10);
-    assert!(printed(&run_with_input(&data, &["schema", "-"], &wide)).contains("column 4999"));
+    assert!(expect_success(&run_with_input(&data, &["schema", "-"], &wide)).contains("column 4999"));
     let cut = &stream(&[batch(0, 9)])[..100];
-    assert!(failed(&run_with_input(&data, &["head", "-"], cut)).contains("truncated"));
+    assert!(expect_failure(&run_with_input(&data, &["head", "-"], cut)).contains("truncated"));
 }
 
 #[test]
-fn no_more_is_read_than_there_is_memory_for() {
-    let data = data();
-    let limited = |verb: &str, head: &[u8], more: &[u8]| {
+fn running_out_of_memory_is_an_error() {
+    let data = create_data();
+    let run_limited = |verb: &str, head: &[u8], more: &[u8]| {
         let arrowwood = env!("CARGO_BIN_EXE_arrowwood");
         fs::write(data.path().join("limited"), format!("ulimit -v 1000000; exec {arrowwood} {verb}")).unwrap();
         let mut command = Command::new("sh");
         command.arg("limited").current_dir(data.path()).stdin(Stdio::piped());
-        failed(&run_without_end(&mut command, head, more))
+        expect_failure(&feed_endlessly(&mut command, head, more))
     };
-    let begun = stream(&[batch(0, 9)]);
-    assert!(limited("head -", &begun, b"\0").contains("memory"));
-    assert!(limited("head -", b"ARROW1\0\0", b"\0").contains("memory"));
-    assert!(limited("import - out.arrow", b"a,b\n", b"1,2\n").contains("memory"));
-    assert!(limited("append new -", b"a,b\n", b"1,2\n").contains("memory"));
-    assert!(limited("append new -", b"", b" ").contains("memory"));
-    printed(&run(&data, &["create", "table", "--schema", "a: int64, b: utf8"]));
-    assert!(limited("append table - --format csv", b"a,b\n1,\"", b"x").contains("256 MiB"));
-    assert!(limited("append table - --format json", b"{\"b\": \"", b"x").contains("256 MiB"));
+    let stream = stream(&[batch(0, 9)]);
+    assert!(run_limited("head -", &stream, b"\0").contains("memory"));
+    assert!(run_limited("head -", b"ARROW1\0\0", b"\0").contains("memory"));
+    assert!(run_limited("import - out.arrow", b"a,b\n", b"1,2\n").contains("memory"));
+    assert!(run_limited("append new -", b"a,b\n", b"1,2\n").contains("memory"));
+    assert!(run_limited("append new -", b"", b" ").contains("memory"));
+    expect_success(&run(&data, &["create", "table", "--schema", "a: int64, b: utf8"]));
+    assert!(run_limited("append table - --format csv", b"a,b\n1,\"", b"x").contains("256 MiB"));
+    assert!(run_limited("append table - --format json", b"{\"b\": \"", b"x").contains("256 MiB"));
 }

@@ -1,4 +1,4 @@
-//! The command as its users run it.
+//! Tests that run the command `arrowwood` as a process.
 
 #[path = "../../../tests/support/running.rs"]
 mod running;

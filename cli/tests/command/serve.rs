@@ -1,4 +1,4 @@
-//! `arrowwood serve` and `token` as processes: what is printed, how they end, and what is left when they are killed.
+//! Tests of `arrowwood serve`, `token`, `pull` and `promote` as processes: what they print, how they end, and what kills leave.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -21,6 +21,7 @@ use crate::wait::{PATIENCE, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
 
+/// A server that is killed when this is dropped.
 pub struct Server {
     pub process: Running,
     url: String,
@@ -32,12 +33,12 @@ impl Server {
         Server::logging(directory, options, Stdio::piped())
     }
 
-    /// As [`Server::start`], with its standard error.
+    /// Starts a server with this standard error.
     fn logging(directory: &Path, options: &[&str], errors: Stdio) -> Server {
         Server::with(directory, options, errors, &[])
     }
 
-    /// As [`Server::logging`], with variables of its environment.
+    /// Starts a server with this standard error and variables in its environment.
     pub fn with(directory: &Path, options: &[&str], errors: Stdio, variables: &[(&str, String)]) -> Server {
         let mut command = Command::new(PROGRAM);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
@@ -49,25 +50,25 @@ impl Server {
         Server { process, url, address }
     }
 
-    /// Waits for the end, and gives what was written to standard error.
+    /// Waits for the end; returns the exit status and what was written to standard error.
     fn end(self) -> (Option<i32>, String) {
-        let ended = self.process.end();
-        (ended.status.code(), text(&ended.stderr))
+        let output = self.process.end();
+        (output.status.code(), text(&output.stderr))
     }
 }
 
-/// Sends a request over a connection of its own, or over one that is kept.
+/// Sends a request, and reads its response.
 pub fn request(stream: &mut BufReader<TcpStream>, head: &str, body: &str) -> io::Result<(u16, String)> {
     let head = format!("{head}\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     stream.get_mut().write_all(head.as_bytes())?;
     let (mut line, mut len) = (String::new(), 0);
     stream.read_line(&mut line)?;
-    let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
-    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(ended)?;
+    let unexpected_end = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(unexpected_end)?;
     loop {
         line.clear();
         if stream.read_line(&mut line)? == 0 {
-            return Err(ended());
+            return Err(unexpected_end());
         }
         match line.trim_end().split_once(": ") {
             Some(("content-length", value)) => len = value.parse().unwrap(),
@@ -96,7 +97,7 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_first_line_is_the_url_and_sigterm_ends_it() {
+fn serve_prints_its_url_and_ends_on_signals() {
     let folder = tempfile::tempdir().unwrap();
     let schema = || Some(parse_schema("n: int not null").unwrap().into());
     Writer::open(folder.path().join("t"), schema(), &WriterOptions::default()).unwrap().close().unwrap();
@@ -111,64 +112,65 @@ fn the_first_line_is_the_url_and_sigterm_ends_it() {
         assert_eq!(code, Some(0), "{errors}");
         assert!(errors.contains("\"rows\":1"), "{errors}");
     }
-    // What was acknowledged is there, and on the disk.
+    // Acknowledged rows are there, and durable.
     let stat = arrowwood::table_stat(folder.path().join("t")).unwrap().unwrap();
     assert_eq!((stat.end, stat.durable_end, stat.writer), (2, 2, None));
 }
 
 #[test]
-fn what_looks_at_rows_has_the_limits_of_the_command() {
+fn query_limits_of_the_command_apply_to_views() {
     let folder = tempfile::tempdir().unwrap();
-    let mut writer = table(&folder.path().join("t"));
+    let mut writer = create_table(&folder.path().join("t"));
     append(&mut writer, 0, 1_000);
-    for (options, says) in [(&["--query-memory", "4096"][..], "query_memory"), (&["--query-timeout", "0"], "\"view\"")]
+    for (options, expected) in
+        [(&["--query-memory", "4096"][..], "query_memory"), (&["--query-timeout", "0"], "\"view\"")]
     {
         let server = Server::start(folder.path(), options);
         let mut client = connect(&server.address).unwrap();
-        // Lines that come as they are made.
+        // The response has no length, as its lines are sent when they are ready: read to the end.
         let head = "GET /v1/tables/t/views?sort=n HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\n\r\n";
         client.get_mut().write_all(head.as_bytes()).unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains(says), "{options:?}: {answer}");
+        assert!(answer.contains(expected), "{options:?}: {answer}");
     }
 }
 
-/// The memory of groups was asked for when they were there, and that of distinct values in them not at all.
+/// The memory of groups was reserved only after they were made, and the memory of their distinct values not at all.
 #[test]
-fn groups_take_no_more_memory_than_they_may() {
+fn groups_respect_the_limit_of_memory() {
     let folder = tempfile::tempdir().unwrap();
-    let column = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..2_000_000).map(of))) as ArrayRef;
+    let column = |value: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..2_000_000).map(value))) as ArrayRef;
     let columns = [("n", column(|row| row * 7919)), ("few", column(|row| row % 7))];
     let rows = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
     write(&rows, folder.path().join("t.arrow"), &WriteOptions::default()).unwrap();
     let server = Server::start(folder.path(), &["--query-memory", &(32 << 20).to_string()]);
     let status = format!("/proc/{}/status", server.process.id());
-    let taken = || -> u64 {
+    let anonymous_memory = || -> u64 {
         let text = fs::read_to_string(&status).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
     };
-    for asked in ["at=0&of=sum:1", "of=n_unique:0", "at=1&of=n_unique:0"] {
+    for query in ["at=0&of=sum:1", "of=n_unique:0", "at=1&of=n_unique:0"] {
         let mut client = connect(&server.address).unwrap();
         let head =
-            format!("GET /v1/tables/t.arrow/groups?{asked} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\n\r\n");
+            format!("GET /v1/tables/t.arrow/groups?{query} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\n\r\n");
         client.get_mut().write_all(head.as_bytes()).unwrap();
-        let answering = std::thread::spawn(move || {
+        let reading = std::thread::spawn(move || {
             let mut answer = String::new();
             client.read_to_string(&mut answer).unwrap();
             answer
         });
-        let before = taken();
-        let mut most = before;
-        while !answering.is_finished() {
-            most = most.max(taken());
+        let before = anonymous_memory();
+        let mut max = before;
+        while !reading.is_finished() {
+            max = max.max(anonymous_memory());
         }
-        let answer = answering.join().unwrap();
-        assert!(answer.contains("query_memory"), "{asked}: {answer}");
-        assert!(most - before < 44 << 20, "{asked} took {} bytes", most - before);
+        let answer = reading.join().unwrap();
+        assert!(answer.contains("query_memory"), "{query}: {answer}");
+        assert!(max - before < 44 << 20, "{query} took {} bytes", max - before);
     }
-    // Few groups need little.
+    // Few groups fit into the limit.
     let mut client = connect(&server.address).unwrap();
     let head = "GET /v1/tables/t.arrow/groups?at=1&of=sum:0 HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\n\r\n";
     client.get_mut().write_all(head.as_bytes()).unwrap();
@@ -178,10 +180,10 @@ fn groups_take_no_more_memory_than_they_may() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_before_it_begins() {
+fn invalid_arguments_are_rejected_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().display().to_string();
-    for (args, says) in [
+    for (args, expected) in [
         (&["serve", "--listen", "0.0.0.0:0", &directory][..], "can be reached from other machines"),
         (&["serve", "--token-file", "/nonexistent.json", &directory], "/nonexistent.json"),
         (&["serve", "/nonexistent"], "opening the directory"),
@@ -190,13 +192,17 @@ fn what_makes_no_sense_is_said_before_it_begins() {
         (&["token", "revoke", "x", "--token-file", "/nonexistent/t"], "/nonexistent/t"),
     ] {
         let output = run(args);
-        assert!(!output.status.success() && text(&output.stderr).contains(says), "{args:?}: {}", text(&output.stderr));
+        assert!(
+            !output.status.success() && text(&output.stderr).contains(expected),
+            "{args:?}: {}",
+            text(&output.stderr)
+        );
         assert!(output.stdout.is_empty());
     }
 }
 
 #[test]
-fn a_token_is_shown_once_and_can_be_revoked() {
+fn token_is_printed_once_and_can_be_revoked() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens.json").display().to_string();
     let directory = folder.path().join("data");
@@ -218,10 +224,10 @@ fn a_token_is_shown_once_and_can_be_revoked() {
     assert!(!errors.contains(&token[3..]), "{errors}");
 }
 
-/// Writes to standard error fail, or wait forever, while the file of tokens is removed: nobody may be let in, and the server ends
-/// when it is told to.
+/// Writes to standard error fail, or block forever, while the file of tokens is removed. Requests must be refused then, and the
+/// server must end on SIGTERM.
 #[test]
-fn tokens_end_with_their_file_whatever_becomes_of_standard_error() {
+fn tokens_are_void_without_their_file_even_if_nothing_can_be_logged() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens.json");
     let path = file.display().to_string();
@@ -229,10 +235,10 @@ fn tokens_end_with_their_file_whatever_becomes_of_standard_error() {
     fs::create_dir(&directory).unwrap();
     let added = run(&["token", "add", "s1", "--token-file", &path, "--read", "*"]);
     let head = format!("GET /v1/tables HTTP/1.1\r\nauthorization: Bearer {}", text(&added.stdout).trim_end());
-    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full_device = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let (unread, pipe) = io::pipe().unwrap();
     fill(&pipe);
-    for errors in [Stdio::from(full), Stdio::from(pipe)] {
+    for errors in [Stdio::from(full_device), Stdio::from(pipe)] {
         let mut server = Server::logging(&directory, &["--token-file", &path], errors);
         let mut client = connect(&server.address).unwrap();
         assert_eq!(request(&mut client, &head, "").unwrap().0, 200);
@@ -249,7 +255,7 @@ fn tokens_end_with_their_file_whatever_becomes_of_standard_error() {
     drop(unread);
 }
 
-/// Fills a pipe, so that the next write to it waits.
+/// Fills a pipe, so that the next write to it blocks.
 pub fn fill(pipe: &io::PipeWriter) {
     const O_NONBLOCK: i32 = 0o4000;
     let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
@@ -257,17 +263,17 @@ pub fn fill(pipe: &io::PipeWriter) {
     while pipe.write(&[b'x'; 1 << 12]).is_ok() {}
 }
 
-/// It is what terminals send that are closed, and what programs that renew certificates send.
+/// Closing terminals send SIGHUP, and so do programs that renew certificates.
 #[test]
-fn sighup_reads_the_tokens_again_and_ends_a_view() {
+fn sighup_reloads_tokens_and_ends_a_view() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens.json").display().to_string();
     let directory = folder.path().join("data");
     fs::create_dir(&directory).unwrap();
-    let add = |name: &str| text(&run(&["token", "add", name, "--token-file", &file, "--read", "*"]).stdout);
-    add("s1");
+    let add_token = |name: &str| text(&run(&["token", "add", name, "--token-file", &file, "--read", "*"]).stdout);
+    add_token("s1");
     let server = Server::start(&directory, &["--token-file", &file]);
-    let head = format!("GET /v1/tables HTTP/1.1\r\nauthorization: Bearer {}", add("s2").trim_end());
+    let head = format!("GET /v1/tables HTTP/1.1\r\nauthorization: Bearer {}", add_token("s2").trim_end());
     let mut client = connect(&server.address).unwrap();
     server.process.signal("HUP");
     wait_until("the new token", || request(&mut client, &head, "").unwrap().0 == 200);
@@ -276,7 +282,7 @@ fn sighup_reads_the_tokens_again_and_ends_a_view() {
     assert_eq!(code, Some(0));
     assert!(errors.contains("SIGHUP: reading the tokens and the certificate again"), "{errors}");
     let path = folder.path().join("t");
-    let mut writer = table(&path);
+    let mut writer = create_table(&path);
     append(&mut writer, 0, 10);
     let mut command = Command::new(PROGRAM);
     command.args(["view", "--no-browser"]).arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -287,7 +293,7 @@ fn sighup_reads_the_tokens_again_and_ends_a_view() {
 }
 
 /// Writes a certificate that is valid until the end of a year, and its key.
-fn certify([cert, key]: [&Path; 2], year: i32) {
+fn write_certificate([cert, key]: [&Path; 2], year: i32) {
     let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
     params.not_after = rcgen::date_time_ymd(year, 12, 31);
     let pair = rcgen::KeyPair::generate().unwrap();
@@ -296,34 +302,34 @@ fn certify([cert, key]: [&Path; 2], year: i32) {
 }
 
 #[test]
-fn an_expired_certificate_stands_in_the_log_once_and_sighup_reads_another_one() {
+fn expired_certificate_is_logged_once_and_sighup_loads_a_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let [cert, key, log] = ["cert.pem", "key.pem", "log"].map(|name| folder.path().join(name));
     let directory = folder.path().join("data");
     fs::create_dir(&directory).unwrap();
-    certify([&cert, &key], 2020);
+    write_certificate([&cert, &key], 2020);
     let args = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     let server = Server::logging(&directory, &args, fs::File::create(&log).unwrap().into());
     assert!(server.url.starts_with("https://"), "{}", server.url);
-    let count = |what: &str| fs::read_to_string(&log).unwrap().matches(what).count();
+    let count_in_log = |text: &str| fs::read_to_string(&log).unwrap().matches(text).count();
     let expired = "cert.pem: the certificate was valid until 2020-12-31T00:00:00Z, and clients refuse it";
-    wait_until("the line of the expired certificate", || count(expired) == 1);
-    certify([&cert, &key], 4_000);
+    wait_until("the line of the expired certificate", || count_in_log(expired) == 1);
+    write_certificate([&cert, &key], 4_000);
     server.process.signal("HUP");
-    wait_until("the new certificate", || count("the certificate was renewed") == 1);
+    wait_until("the new certificate", || count_in_log("the certificate was renewed") == 1);
     server.process.signal("TERM");
     assert_eq!(server.end().0, Some(0));
-    assert_eq!((count(expired), count("the certificate was valid until")), (1, 1));
+    assert_eq!((count_in_log(expired), count_in_log("the certificate was valid until")), (1, 1));
 }
 
-/// A log that nobody reads stops neither answers nor the end; once it is read its lines are whole.
+/// A server must not block on a log that nobody reads. The lines of the log must be complete once it is read.
 #[test]
-fn nobody_waits_for_whoever_reads_the_log() {
+fn unread_log_blocks_neither_requests_nor_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let (mut unread, pipe) = io::pipe().unwrap();
     let mut server = Server::logging(folder.path(), &[], Stdio::from(pipe));
     let mut client = connect(&server.address).unwrap();
-    // Each one has a line in the log, together ten times what fits into a pipe.
+    // Each request is logged: together ten times as much as fits into a pipe.
     for _ in 0..5_000 {
         assert_eq!(request(&mut client, "GET /v1/tables/nothing HTTP/1.1", "").unwrap().0, 404);
     }
@@ -337,19 +343,20 @@ fn nobody_waits_for_whoever_reads_the_log() {
     assert_eq!(server.process.status().code(), Some(0));
 }
 
-/// The numbers in column `n` of a table.
+/// Validates a table, and returns the numbers in its column `n`.
 pub fn numbers(path: &Path) -> Vec<i64> {
     let rows = open(path).unwrap();
     rows.validate(|_, _| ()).unwrap();
     read_numbers(&rows)
 }
 
-fn table(path: &Path) -> Writer {
+fn create_table(path: &Path) -> Writer {
     let schema = parse_schema("n: int not null, symbol: category, x: float").unwrap();
     let options = WriterOptions { segment_rows: Some(64), sorted_by: Some("n".into()), ..WriterOptions::default() };
     Writer::open(path, Some(schema.into()), &options).unwrap()
 }
 
+/// Appends rows `from .. to`, and syncs them.
 fn append(writer: &mut Writer, from: i64, to: i64) {
     for n in from..to {
         let symbol = format!("S{}", n % 7);
@@ -360,7 +367,7 @@ fn append(writer: &mut Writer, from: i64, to: i64) {
 }
 
 #[test]
-fn a_pulled_table_changes_its_schema_as_the_servers_does() {
+fn pull_follows_schema_changes() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -380,69 +387,73 @@ fn a_pulled_table_changes_its_schema_as_the_servers_does() {
     writer.append_row(&[Value::Int(1), Value::Int(8), Value::Float64(0.1), Value::Str("w")]).unwrap();
     writer.commit().unwrap();
     writer.sync().unwrap();
-    let done = pull();
-    assert!(done.status.success(), "{}", text(&done.stderr));
+    let output = pull();
+    assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(numbers(&copy), [0, 1]);
     assert_eq!(open(&copy).unwrap().schema(), open(data.join("t")).unwrap().schema());
     assert!(pull().status.success());
 }
 
 #[test]
-fn a_table_that_is_pulled_is_a_prefix() {
+fn pull_extends_prefixes_and_rejects_other_tables() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
-    let mut writer = table(&data.join("t"));
+    let mut writer = create_table(&data.join("t"));
     let server = Server::start(&data, &[]);
     let url = format!("{}/t", server.url);
     let copy = folder.path().join("copy");
     let pull = |url: &str, to: &Path| run(&["pull", url, &to.display().to_string()]);
-    let done = pull(&url, &copy);
-    assert!(done.status.success(), "{}", text(&done.stderr));
+    let output = pull(&url, &copy);
+    assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(numbers(&copy), Vec::<i64>::new());
     for (from, to) in [(0, 100), (100, 101), (101, 1000)] {
         append(&mut writer, from, to);
-        let done = pull(&url, &copy);
-        assert!(done.status.success() && text(&done.stderr).contains("all on the disk"), "{}", text(&done.stderr));
+        let output = pull(&url, &copy);
+        assert!(
+            output.status.success() && text(&output.stderr).contains("all on the disk"),
+            "{}",
+            text(&output.stderr)
+        );
         assert_eq!(numbers(&copy), (0..to).collect::<Vec<_>>());
         let stat = arrowwood::table_stat(&copy).unwrap().unwrap();
         assert_eq!((stat.end, stat.durable_end), (to as u64, to as u64));
     }
     assert_eq!(open(&copy).unwrap().schema(), open(data.join("t")).unwrap().schema());
-    // Nothing that is no prefix is gone on with.
+    // Tables that are no prefix of the server's are left alone.
     let other = folder.path().join("other");
-    let mut strange = table(&other);
-    append(&mut strange, 5, 10);
-    strange.close().unwrap();
+    let mut other_writer = create_table(&other);
+    append(&mut other_writer, 5, 10);
+    other_writer.close().unwrap();
     let longer = folder.path().join("longer");
-    let mut too_long = table(&longer);
-    append(&mut too_long, 0, 2000);
-    too_long.close().unwrap();
-    for (path, says) in [(&other, "no prefix"), (&longer, "no prefix")] {
+    let mut longer_writer = create_table(&longer);
+    append(&mut longer_writer, 0, 2000);
+    longer_writer.close().unwrap();
+    for (path, expected) in [(&other, "no prefix"), (&longer, "no prefix")] {
         let before = numbers(path);
         let refused = pull(&url, path);
-        assert!(!refused.status.success() && text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+        assert!(!refused.status.success() && text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
         assert_eq!(numbers(path), before);
     }
-    // Rows that were dropped can't be had any more.
+    // Dropped rows can't be pulled any more.
     writer.drop_before(500).unwrap();
     let late = pull(&url, &folder.path().join("late"));
     assert!(text(&late.stderr).contains("dropped"), "{}", text(&late.stderr));
     assert!(pull(&url, &copy).status.success());
-    for (url, says) in [
+    for (url, expected) in [
         (format!("{}/nothing", server.url), "404"),
         (server.url.clone(), "names no table"),
         ("http://127.0.0.1:1/t".into(), "refused"),
     ] {
         let refused = pull(&url, &folder.path().join("none"));
-        assert!(!refused.status.success() && text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+        assert!(!refused.status.success() && text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
         assert!(!folder.path().join("none").exists());
     }
 }
 
-/// A replica has no positions of producers: a resent batch was appended twice, and one that had been acknowledged was skipped.
+/// A replica has no positions of producers: a resent batch was appended twice, and an acknowledged one was skipped.
 #[test]
-fn a_replica_takes_no_numbered_batches_until_it_is_promoted() {
+fn replica_rejects_numbered_batches_until_it_is_promoted() {
     let folder = tempfile::tempdir().unwrap();
     let [first, second] = ["a", "b"].map(|name| folder.path().join(name));
     fs::create_dir(&first).unwrap();
@@ -451,7 +462,7 @@ fn a_replica_takes_no_numbered_batches_until_it_is_promoted() {
         let mut stream = BufReader::new(TcpStream::connect(&server.address).unwrap());
         request(&mut stream, head, body).unwrap()
     };
-    let numbered = |server: &Server, n: u64| {
+    let send_numbered = |server: &Server, n: u64| {
         let head = format!(
             "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/x-ndjson\r\nproducer: p\r\nproducer-sequence: {n}"
         );
@@ -459,45 +470,45 @@ fn a_replica_takes_no_numbered_batches_until_it_is_promoted() {
     };
     let server = Server::start(&first, &[]);
     assert_eq!(send(&server, "PUT /v1/tables/t HTTP/1.1", "n: int64").0, 201);
-    (0..10).for_each(|n| assert_eq!(numbered(&server, n).0, 200));
+    (0..10).for_each(|n| assert_eq!(send_numbered(&server, n).0, 200));
     let copy = second.join("t");
-    let (url, there) = (format!("{}/t", server.url), copy.display().to_string());
-    assert!(run(&["pull", &url, &there]).status.success());
-    let kept = folder.path().join("kept");
-    copy_table(&copy, &kept);
+    let (url, copy_path) = (format!("{}/t", server.url), copy.display().to_string());
+    assert!(run(&["pull", &url, &copy_path]).status.success());
+    let second_copy = folder.path().join("kept");
+    copy_table(&copy, &second_copy);
     let replica = Server::start(&second, &[]);
-    // Also of a producer that asks how far it is.
+    // A producer must not learn a wrong position either.
     let ask = "GET /v1/tables/t/producers/p HTTP/1.1";
-    for (status, answer) in [numbered(&replica, 9), numbered(&replica, 12), send(&replica, ask, "")] {
+    for (status, answer) in [send_numbered(&replica, 9), send_numbered(&replica, 12), send(&replica, ask, "")] {
         assert_eq!(status, 409, "{answer}");
         assert!(answer.contains("\"replica\"") && answer.contains("arrowwood promote TABLE"), "{answer}");
     }
-    // Rows without a number are nobody's resent ones.
-    let plain = "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/x-ndjson";
-    assert_eq!(send(&replica, plain, "{\"n\": 100}\n").0, 200);
+    // Rows without a number are not deduplicated, so they are accepted.
+    let unnumbered = "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/x-ndjson";
+    assert_eq!(send(&replica, unnumbered, "{\"n\": 100}\n").0, 200);
     drop(replica);
     let mut writer = Writer::open(&copy, None, &WriterOptions::default()).unwrap();
     let refused = writer.commit_with(&[("kafka/t/0", 5)]).unwrap_err();
     assert!(refused.to_string().contains("arrowwood promote TABLE"), "{refused}");
     drop(writer);
-    let done = run(&["promote", "--producer", "p=9", "--position", "kafka/t/0=5", &there]);
-    assert!(text(&done.stdout).contains("t: promoted, 11 rows; 2 positions are known"), "{done:?}");
-    assert!(!run(&["promote", &there]).status.success(), "it is no replica any more");
+    let output = run(&["promote", "--producer", "p=9", "--position", "kafka/t/0=5", &copy_path]);
+    assert!(text(&output.stdout).contains("t: promoted, 11 rows; 2 positions are known"), "{output:?}");
+    assert!(!run(&["promote", &copy_path]).status.success(), "it is no replica any more");
     let promoted = Server::start(&second, &[]);
-    let (status, answer) = numbered(&promoted, 9);
+    let (status, answer) = send_numbered(&promoted, 9);
     assert!(status == 200 && answer.contains("\"duplicate\":true"), "{answer}");
-    assert_eq!(numbered(&promoted, 10).0, 200);
-    assert_eq!(numbered(&promoted, 12).0, 409, "one is missing");
+    assert_eq!(send_numbered(&promoted, 10).0, 200);
+    assert_eq!(send_numbered(&promoted, 12).0, 409, "one is missing");
     drop(promoted);
     assert_eq!(numbers(&copy), (0..10).chain([100, 10]).collect::<Vec<_>>());
-    // What was promoted becomes a replica again where it is one.
-    assert!(run(&["promote", &kept.display().to_string()]).status.success());
-    assert!(run(&["pull", &url, &kept.display().to_string()]).status.success());
-    assert!(arrowwood::is_replica(&open(&kept).unwrap().positions().unwrap()));
+    // A promoted table becomes a replica again when it is pulled.
+    assert!(run(&["promote", &second_copy.display().to_string()]).status.success());
+    assert!(run(&["pull", &url, &second_copy.display().to_string()]).status.success());
+    assert!(arrowwood::is_replica(&open(&second_copy).unwrap().positions().unwrap()));
 }
 
 #[test]
-fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
+fn pull_notices_that_the_servers_rows_were_sorted() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
@@ -511,8 +522,8 @@ fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
     };
     let mut writer = Writer::open(&path, Some(schema.into()), &options).unwrap();
     // Two early rows are late; the last hundred rows, which are compared each time, are in order.
-    let given: Vec<i64> = (2..130).chain([0, 1]).chain(130..400).collect();
-    for &n in &given {
+    let unsorted: Vec<i64> = (2..130).chain([0, 1]).chain(130..400).collect();
+    for &n in &unsorted {
         writer.append_row(&[Value::Int(n)]).unwrap();
     }
     writer.close().unwrap();
@@ -528,9 +539,9 @@ fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
     copy_table(&path, &saved);
     fs::remove_dir_all(&path).unwrap();
     fs::rename(&saved, &path).unwrap();
-    let done = pull();
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    assert_eq!(numbers(&copy), given);
+    let output = pull();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(numbers(&copy), unsorted);
     let restored = numbering(&copy);
     assert_ne!(restored, before);
     compact_with(&path, CompactOptions { sort: true, ..CompactOptions::default() }, |_, _| ()).unwrap();
@@ -541,13 +552,13 @@ fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
         "{}",
         text(&refused.stderr)
     );
-    assert_eq!(numbers(&copy), given);
+    assert_eq!(numbers(&copy), unsorted);
     assert_eq!(numbering(&copy), restored);
     let again = folder.path().join("again");
     assert!(run(&["pull", &url, &again.display().to_string()]).status.success());
     assert_eq!(numbers(&again), (0..400).collect::<Vec<_>>());
     assert_ne!(numbering(&again), restored);
-    // What is to be compared is dropped there: whether the old replica is a prefix can't be told, and the new one goes on.
+    // The rows to compare are dropped on the server: the old replica can't be compared any more, the new one can go on.
     let mut writer = Writer::open(&path, None, &WriterOptions::default()).unwrap();
     writer.drop_before(384).unwrap();
     writer.close().unwrap();
@@ -560,14 +571,14 @@ fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
     assert!(run(&["pull", &url, &again.display().to_string()]).status.success());
 }
 
-/// A replica follows while its process and the server are killed again and again: it is a prefix at each moment, and comes
-/// right in the end.
+/// A replica follows while its process and the server are killed repeatedly. It must be a prefix at each moment, and complete in
+/// the end.
 #[test]
 fn a_replica_survives_kills_of_both_sides() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
-    let mut writer = table(&data.join("t"));
+    let mut writer = create_table(&data.join("t"));
     append(&mut writer, 0, 10);
     let copy = folder.path().join("copy");
     let mut server = Server::start(&data, &[]);
@@ -591,8 +602,8 @@ fn a_replica_survives_kills_of_both_sides() {
         } else {
             replica.kill();
             if copy.exists() {
-                let there = numbers(&copy);
-                assert_eq!(there, (0..there.len() as i64).collect::<Vec<_>>());
+                let pulled = numbers(&copy);
+                assert_eq!(pulled, (0..pulled.len() as i64).collect::<Vec<_>>());
             }
             replica = follow();
         }
