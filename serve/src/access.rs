@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_the_server_are_answered() {
+    fn requests_for_other_hosts_are_refused() {
         let access = Access::new(None, false, vec!["Data.Example.org".into(), "*.lan".into()], 80);
         for (host, expected) in [
             ("localhost", 200),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_refused() {
+    fn requests_of_foreign_origins_are_refused() {
         let access = Access::new(None, false, Vec::new(), 80);
         for (name, value, expected) in [
             ("origin", "http://localhost:7447", 200),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_in_the_ways_that_clients_have() {
+    fn tokens_are_accepted_in_the_ways_of_clients() {
         let token = |method: Method, name: &str, value: &str| {
             let request = request("localhost", &[(name, value)]);
             find_token(&method, request.headers(), "arrowwood-80")

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_one_line_whatever_the_path_is() {
+    fn audit_lines_contain_no_line_breaks() {
         let path = format!("/v1/tables/\n\"{}", "x".repeat(1_000));
         let line = AuditLine {
             peer: "10.0.0.7:51234".parse().unwrap(),

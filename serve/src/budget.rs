@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_has_taken_its_time_gets_no_further_step() {
+    async fn expired_budget_allows_no_further_step() {
         let mut budget = budget(1 << 20, Duration::from_millis(1));
         let slow = |share: &mut Share| {
             // No wait, but work that takes longer than it may.
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn shares_are_given_back_and_never_more_than_there_are() {
+    async fn shares_are_returned_and_never_exceed_the_total() {
         let mut first = budget(1 << 20, Duration::MAX);
         let mut second =
             Budget { memory: first.memory.clone(), limits: first.limits, time_left: Duration::from_millis(1) };

@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_lies_in_the_directory_is_found() {
+    fn lookup_stays_in_the_directory() {
         let folder = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         let schema = || Arc::new(parse_schema("n: int").unwrap());
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recreated_table_is_another_one() {
+    fn recreated_table_gets_another_identity() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         let schema = Arc::new(parse_schema("n: int").unwrap());
@@ -486,7 +486,7 @@ mod tests {
 
     /// Threads of the server, of which there are few, would all wait for a table that is slow to open.
     #[test]
-    fn threads_that_must_not_block_do_not_wait_for_a_table() {
+    fn nonblocking_lookup_does_not_wait_for_a_table() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         let schema = Arc::new(parse_schema("n: int").unwrap());

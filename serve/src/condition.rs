@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_find_their_rows() {
+    fn comparisons_match_rows() {
         for (text, expected) in [
             ("n = 2", &[1][..]),
             ("n==2", &[1]),
@@ -729,7 +729,7 @@ mod tests {
 
     /// Compared as floats they would all be equal.
     #[test]
-    fn decimals_are_compared_with_numbers_as_they_are_written() {
+    fn decimals_are_compared_exactly() {
         let digits = [1_123_456_789_012_345_678, 1_123_456_789_012_345_679, 1_500_000_000_000_000_000];
         let narrow = Decimal128Array::from(digits.to_vec()).with_precision_and_scale(38, 18).unwrap();
         let wide = digits.map(arrow_buffer::i256::from_i128);
@@ -780,7 +780,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_computed_is_compared() {
+    fn arithmetic_can_be_compared() {
         for (text, expected) in [
             ("price * n > 100", &[1][..]),
             ("n + 1 = 3", &[1]),
@@ -828,7 +828,7 @@ mod tests {
 
     /// Adding a column to a table changes no existing condition.
     #[test]
-    fn what_is_a_value_stays_one_where_a_column_has_its_name() {
+    fn values_take_precedence_over_columns_of_the_same_name() {
         let texts = |values: [&str; 4]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
         let rows = RecordBatch::try_from_iter([
             ("symbol", texts(["venue", "b", "c", "d"])),
@@ -868,7 +868,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_was_expected_and_where() {
+    fn errors_name_the_expected_token_and_its_position() {
         for (text, says) in [
             ("", "expected a column, 'not' or '(' at the end"),
             ("n", "expected a comparison, 'in' or 'is' at the end"),
@@ -901,7 +901,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_is_refused_before_it_costs() {
+    fn oversized_conditions_are_refused() {
         assert!(refused(&"(".repeat(10_000)).contains("8192 bytes"));
         assert!(refused(&format!("{}n = 1", "not ".repeat(100))).contains("deep"));
         assert!(refused(&"(".repeat(8_000)).contains("deep"));
@@ -912,7 +912,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_the_unit_of_their_column() {
+    fn times_are_converted_to_the_unit_of_their_column() {
         for unit in [TimeUnit::Second, TimeUnit::Nanosecond] {
             let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Timestamp(unit, None), true)]));
             parse_condition("t > '2024-01-01T00:00:00'", &schema).unwrap();
@@ -921,7 +921,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_a_condition_or_an_error(text in "[na('\"=<> !ornotis)0-9.,*%/+-]{0,60}") {
+        fn arbitrary_text_parses_or_is_rejected(text in "[na('\"=<> !ornotis)0-9.,*%/+-]{0,60}") {
             let _ = parse_condition(&text, rows().schema());
         }
     }

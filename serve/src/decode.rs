@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_each_form_are_the_same() {
+    fn rows_of_all_formats_are_equal() {
         let schema = schema("n: int, word: text");
         let json = "{\"n\":1,\"word\":\"a\"}\n{\"word\":null,\"n\":2}\n";
         let csv = "word,n\na,1\n,2\n";
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn little_that_would_become_much_is_refused() {
+    fn amplifying_encodings_are_refused() {
         let refused = |bytes: Vec<u8>, text: &str| {
             let e = decode(bytes, BodyFormat::Arrow, &schema(text), &limits()).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
@@ -360,7 +360,7 @@ mod tests {
 
     /// A thousand rows that share one long list, or one member, would become a thousand copies in the table.
     #[test]
-    fn rows_that_share_what_they_refer_to_are_refused() {
+    fn rows_with_shared_values_are_refused() {
         let items = Arc::new(Int64Array::from_iter_values(0..1_000));
         let item = Arc::new(Field::new("item", DataType::Int64, true));
         let views = |starts: Vec<i32>, sizes: Vec<i32>| -> ArrayRef {
@@ -387,7 +387,7 @@ mod tests {
 
     /// A column of categories whose rows are all null.
     #[test]
-    fn keys_that_are_all_null_are_taken_without_values() {
+    fn dictionaries_with_only_null_keys_need_no_values() {
         let keys = Int8Array::from(vec![None; 3]);
         let values: [ArrayRef; 2] =
             [Arc::new(StringArray::from(Vec::<&str>::new())), Arc::new(StringViewArray::from(Vec::<&str>::new()))];
@@ -406,11 +406,11 @@ mod tests {
         let cost = |lines: usize| cost("{}\n".repeat(lines).as_bytes(), BodyFormat::JsonLines, &schema, &limits());
         assert!((90_000..100_000).contains(&cost(9).unwrap()));
         assert_eq!(cost(200).unwrap_err().kind(), ErrorKind::Unsupported);
-        let none = cost_of_nothing();
+        let none = size_of_empty_request();
         assert!(none < 100);
     }
 
-    fn cost_of_nothing() -> u64 {
+    fn size_of_empty_request() -> u64 {
         cost(b"", BodyFormat::Csv, &schema("n: int"), &limits()).unwrap()
     }
 }

@@ -434,7 +434,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_time_is_in_the_bin_between_its_ends(start: i64, length in 1i64.., count in 1u64..50, share in 0.0f64..1.0) {
+        fn times_fall_into_the_bin_between_its_bounds(start: i64, length in 1i64.., count in 1u64..50, share in 0.0f64..1.0) {
             let stop = start.saturating_add(length);
             let times = TimeBins::new(start, stop, count);
             let inside = (start as i128 + ((stop as i128 - start as i128) as f64 * share) as i128).clamp(start.into(), stop.into());

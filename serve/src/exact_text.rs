@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_rounded_escaped_or_cut() {
+    fn text_is_exact_and_complete() {
         assert_eq!(first(Arc::new(Float64Array::from(vec![0.1 + 0.2])), 99), ("0.30000000000000004".into(), true));
         let text = "a\nb\t\u{202e}\"\\ é".repeat(2_000);
         assert_eq!(first(Arc::new(StringArray::from(vec![text.as_str()])), usize::MAX), (text.clone(), true));

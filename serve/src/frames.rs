@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_goes_out_is_a_message() {
+    fn encoded_frame_is_a_grpc_message() {
         for (metadata, body) in [(vec![1; 8], vec![]), (vec![2; 300], vec![3; 70_000])] {
             let mut frame = flight_head(&metadata, body.len()).unwrap();
             frame.extend_from_slice(&body);

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_four_formats_of_pictures_are_recognised() {
+    fn only_four_image_formats_are_recognised() {
         for (bytes, expected) in [
             (&b"\x89PNG\r\n\x1a\n rest"[..], Some("image/png")),
             (b"\xff\xd8\xff\xe0", Some("image/jpeg")),

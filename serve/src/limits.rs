@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_limit_of_all_groups_counts() {
+    fn smallest_limit_of_all_control_groups_applies() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);

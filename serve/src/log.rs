@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_can_not_be_written_are_counted_and_those_after_them_are_whole() {
+    fn unwritable_lines_are_counted_and_later_lines_are_complete() {
         let (log, order, written) = log(1_000);
         let failed = || Err(io::Error::from(ErrorKind::StorageFull));
         let add = |line: &str, orders: Vec<io::Result<usize>>| {

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_cut() {
+    fn long_values_are_truncated() {
         let told = tree(lists([1, 100_000, 1]), 1);
         assert_eq!((&told["count"], told["items"].as_array().unwrap().len()), (&json!(100_000), MAX_VALUES));
     }

@@ -305,7 +305,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn ends_are_those_of_finite_values(
+        fn bounds_are_of_finite_values(
             numbers in proptest::collection::vec(0usize..40, 0..100), start in 0usize..20, is_nullable: bool,
         ) {
             let value = |n: usize| match n {
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_have_ends() {
+    fn integers_have_bounds() {
         let array = Int64Array::from_iter_values((0..1_000).map(|n| (n * 7_919) % 1_000));
         assert_eq!(ends(&array.to_data()), Some(M4Summary { first: 0.0, last: 81.0, min: 0.0, max: 999.0 }));
         assert_eq!(ends(&Int64Array::from(vec![None::<i64>; 3]).to_data()), None);

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_next_or_a_duplicate_or_refused() {
+    fn batches_are_next_duplicate_or_refused() {
         let known = ProducerState { epoch: 3, sequence: 17, rows: Some(RowSpan { first_row: 5, end: 9 }) };
         for (epoch, sequence, verdict) in [
             (3, 18, Verdict::Next),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_part_of_the_next_commit() {
+    fn fence_is_part_of_the_next_commit() {
         let producers = Producers::default();
         committed(&producers, &batch(1, 4));
         let mut ahead = PendingProducers::new(&producers, 2);

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_known_and_come_once() {
+    fn unknown_and_repeated_parameters_are_refused() {
         let known = ["from", "columns", "column", "durable"];
         let parse = |text| Query::parse(Some(text), &known);
         let query = parse("from=-10&columns=a,b&column=c%2Cd&durable=true").unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_whole_numbers() {
+    fn numeric_headers_must_be_integers() {
         let mut headers = HeaderMap::new();
         for (text, number) in
             [("17", Some(17)), ("+17", None), ("", None), ("99999999999999999999", None), ("-1", None)]

@@ -479,7 +479,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_answered_with_an_internal_error() {
+    fn panic_is_answered_with_an_internal_error() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let answered = runtime.block_on(catch_panic(async { Ok(5) }));
         assert_eq!(answered.unwrap(), 5);

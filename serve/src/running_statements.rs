@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_counts_until_the_engine_has_dropped_it() {
+    fn statement_counts_until_the_engine_drops_it() {
         let statements = RunningStatements::default();
         let slot = statements.begin(None, 7, 1).unwrap();
         let guard = slot.guard();

@@ -477,7 +477,7 @@ mod tests {
 
     /// Calls the handler of SIGHUP without the signal, which would reach the whole process.
     #[test]
-    fn a_certificate_is_read_again_on_request() {
+    fn certificate_is_reloaded_on_request() {
         let folder = tempfile::tempdir().unwrap();
         let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
         let certify = |name: &str| {

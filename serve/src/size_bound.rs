@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_the_bytes_of_all_their_members() {
+    fn row_size_includes_all_members() {
         let wide = DataType::Struct((0..1000).map(|n| Field::new(n.to_string(), DataType::Int64, true)).collect());
         assert_eq!(row_bytes(&wide), 9001);
         assert_eq!(row_bytes(&DataType::FixedSizeBinary(1_000_000)), 1_000_001);
@@ -194,7 +194,7 @@ mod tests {
 
     /// Several threads read lines, so that lines after a faulty one may be read, too.
     #[test]
-    fn faulty_lines_hide_no_others() {
+    fn invalid_lines_do_not_hide_others() {
         let lists = schema(vec![list(DataType::Int64)]);
         for faulty in ["{\"0", "{\"0\":[{{{", "]]]}}"] {
             let text = format!("{faulty}\n{}", "{\"0\":[1,2]}\n".repeat(10));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_lists_count_with_their_members() {
+    fn list_items_count_with_their_members() {
         let wide = DataType::Struct((0..10).map(|n| Field::new(n.to_string(), DataType::Int64, true)).collect());
         let lists = schema(vec![list(wide)]);
         let weight = SizeBound::for_json(b"{\"0\":[{},{},{}]}", &lists);

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_takes_its_part_of_the_memory_and_gives_it_back() {
+    fn query_reserves_and_releases_memory() {
         let all = Memory::new(16 * UNIT);
         let query = QueryMemory::new(&all, 8 * UNIT);
         assert!(query.take(UNIT / 2) && query.take(UNIT / 2) && query.take(7 * UNIT));

@@ -431,7 +431,7 @@ mod tests {
 
     /// The extremes of parts are compared with each other, and NaN compares to no number.
     #[test]
-    fn parts_of_only_nan_hide_no_numbers() {
+    fn parts_with_only_nan_do_not_hide_numbers() {
         let summarize = |values: Vec<f32>| {
             let column: arrow_array::ArrayRef = std::sync::Arc::new(Float32Array::from(values));
             let batch = arrow_array::RecordBatch::try_from_iter([("x", column)]).unwrap();

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     /// Writes a certificate that is valid until the end of a year, and its key.
-    fn certify(folder: &Path, year: i32) {
+    fn write_certificate(folder: &Path, year: i32) {
         let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
         params.not_after = rcgen::date_time_ymd(year, 12, 31);
         let key = rcgen::KeyPair::generate().unwrap();
@@ -213,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn the_expiry_of_a_certificate_is_logged_once() {
+    fn certificate_expiry_is_logged_once() {
         let folder = tempfile::tempdir().unwrap();
         let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
-        certify(folder.path(), 4_000);
+        write_certificate(folder.path(), 4_000);
         let tls = Tls::open(&cert, &key).unwrap();
         assert_eq!(tls.take_expiry_message(begin(4_000)), None);
         let message = tls.take_expiry_message(begin(4_001)).unwrap();
@@ -225,7 +225,7 @@ mod tests {
         // The same files again are no renewal.
         tls.renew();
         assert_eq!(tls.take_expiry_message(begin(4_002)), None);
-        certify(folder.path(), 4_010);
+        write_certificate(folder.path(), 4_010);
         tls.renew();
         assert_eq!(tls.take_expiry_message(begin(4_010)), None);
         let message = tls.take_expiry_message(begin(4_011)).unwrap();

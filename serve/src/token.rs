@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_found_by_its_secret_alone() {
+    fn token_is_found_only_by_its_secret() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tokens.json");
         let token = add_token(&file, "s1", rights(&["a*"], &["ab"])).unwrap();
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_ends_when_the_file_says_so() {
+    fn tokens_follow_their_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tokens.json");
         let token = add_token(&file, "s1", Rights::all()).unwrap();
@@ -493,7 +493,7 @@ mod tests {
 
     /// A thread reads an older list slowly, through a pipe instead of the file, while another one reads a newer list.
     #[test]
-    fn the_newer_of_two_lists_is_in_force() {
+    fn newer_token_list_wins() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let [file, older, pipe, named] = ["tokens.json", "older.json", "pipe", "named"].map(path);
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_none_are_refused() {
+    fn invalid_token_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tokens.json");
         assert_eq!(Tokens::open(&file).unwrap_err().kind(), ErrorKind::NotFound);
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_stand_for_any_characters() {
+    fn stars_match_any_characters() {
         for (pattern, name, fits) in [
             ("*", "", true),
             ("*", "ticks", true),

@@ -25,19 +25,19 @@ const PRODUCERS: usize = 3;
 const SCHEMA: &[u8] = b"producer: int not null, epoch: int not null, sequence: int not null, copy: int not null";
 
 /// The machine is started again.
-fn another_boot() {
+fn simulate_next_boot() {
     static BOOTS: AtomicU64 = AtomicU64::new(1);
     simulate_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
 }
 
 /// The file system is mounted again, and the machine stays up.
-fn another_mount() {
+fn simulate_next_mount() {
     static MOUNTS: AtomicU64 = AtomicU64::new(1);
     simulate_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
 }
 
 /// A server over a disk that is watched, with an empty table `t`.
-fn watched() -> (Served, Arc<Recorder>) {
+fn serve_recorded_table() -> (Served, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let folder = folder_in_memory();
     std::fs::create_dir(folder.path().join("data")).unwrap();
@@ -59,13 +59,13 @@ struct Sent {
 }
 
 impl Sent {
-    fn copies(&self) -> u64 {
+    fn row_count(&self) -> u64 {
         1 + self.sequence % 3
     }
 
     fn rows(&self) -> Vec<[i64; 4]> {
         let Sent { producer, epoch, sequence } = *self;
-        (0..self.copies()).map(|copy| [producer as i64, epoch as i64, sequence as i64, copy as i64]).collect()
+        (0..self.row_count()).map(|copy| [producer as i64, epoch as i64, sequence as i64, copy as i64]).collect()
     }
 
     fn by_http(&self, client: &mut Client, ack: &str) -> Reply {
@@ -127,10 +127,10 @@ fn rows_of(table: &Path) -> Result<Vec<[i64; 4]>, String> {
 /// Lines have no numbers, and several tables no commit together: whoever sends them all again has some of them twice. Clients
 /// send again by themselves what is answered by 500.
 #[test]
-fn lines_that_may_not_be_durable_are_no_reason_to_send_all_again() {
+fn failed_sync_of_lines_is_answered_without_inviting_a_repeat() {
     alone!();
-    another_boot();
-    let (served, recorder) = watched();
+    simulate_next_boot();
+    let (served, recorder) = serve_recorded_table();
     let write = |text: &str| served.send("POST", "/write", &[], text.as_bytes());
     assert_eq!(write("a x=1 1\nb x=1 1").status, 204);
     recorder.fail_syncs(true);
@@ -146,10 +146,10 @@ fn lines_that_may_not_be_durable_are_no_reason_to_send_all_again() {
 /// What could not be synced is not acknowledged as durable, however often it is sent, by HTTP and by Flight; when the disk is
 /// well again it is, and nothing is there twice.
 #[test]
-fn a_sync_that_fails_is_no_acknowledgement() {
+fn failed_sync_acknowledges_nothing() {
     alone!();
-    another_boot();
-    let (served, recorder) = watched();
+    simulate_next_boot();
+    let (served, recorder) = serve_recorded_table();
     make_table(&served);
     let mut client = served.client();
     let batch = |sequence: u64| Sent { producer: 1, epoch: 0, sequence };
@@ -188,7 +188,7 @@ fn a_sync_that_fails_is_no_acknowledgement() {
     // Not only the server says so.
     let mut disk = Disk::default();
     recorder.take().iter().for_each(|event| disk.apply(event));
-    another_boot();
+    simulate_next_boot();
     let home = folder_in_memory();
     disk.image(Luck::Nothing, &mut Dice::new(1)).write(&served.path("").canonicalize().unwrap(), home.path());
     assert_eq!(rows_of(&home.path().join("t")).unwrap(), expected);
@@ -197,10 +197,10 @@ fn a_sync_that_fails_is_no_acknowledgement() {
 
 /// Rows that nobody waited for are synced once a second. That this failed is no fault of the next batch: another writer takes it.
 #[test]
-fn a_sync_in_the_background_that_fails_costs_no_batch() {
+fn failed_background_sync_costs_no_batch() {
     alone!();
-    another_boot();
-    let (served, recorder) = watched();
+    simulate_next_boot();
+    let (served, recorder) = serve_recorded_table();
     make_table(&served);
     let mut client = served.client();
     let batch = |sequence: u64| Sent { producer: 0, epoch: 0, sequence };
@@ -248,7 +248,7 @@ struct Run {
 
 impl Run {
     fn start() -> Run {
-        let (served, recorder) = watched();
+        let (served, recorder) = serve_recorded_table();
         make_table(&served);
         let run = Run { served, recorder, log: Mutex::default() };
         run.note(Entry::Made);
@@ -296,7 +296,7 @@ impl Run {
     }
 
     /// Loses what is in memory at each moment of the run.
-    fn judge(mut self, lose: fn(), dice: &mut Dice) -> (u64, u64) {
+    fn lose_and_check(mut self, lose: fn(), dice: &mut Dice) -> (u64, u64) {
         self.served.stop();
         let all = rows_of(&self.served.path("t")).unwrap();
         let from = self.served.path("").canonicalize().unwrap();
@@ -344,11 +344,11 @@ impl Judged {
             self.images += 1;
             let goes_on = self.images.is_multiple_of(61);
             self.resumed += u64::from(goes_on);
-            self.look(&image, goes_on).unwrap_or_else(|e| panic!("cut {number}, {luck:?}: {e}"));
+            self.check_image(&image, goes_on).unwrap_or_else(|e| panic!("cut {number}, {luck:?}: {e}"));
         }
     }
 
-    fn look(&self, image: &Image, goes_on: bool) -> Result<(), String> {
+    fn check_image(&self, image: &Image, goes_on: bool) -> Result<(), String> {
         let home = folder_in_memory();
         let data = home.path().join("data");
         std::fs::create_dir(&data).unwrap();
@@ -365,7 +365,7 @@ impl Judged {
         let positions = open(&table).and_then(|rows| rows.positions()).map_err(|e| e.to_string())?;
         self.check_positions(&rows, &positions)?;
         if goes_on {
-            self.go_on(home)?;
+            self.resend_all(home)?;
         }
         Ok(())
     }
@@ -398,7 +398,7 @@ impl Judged {
     }
 
     /// Another server, to which all producers send all that they have sent.
-    fn go_on(&self, home: tempfile::TempDir) -> Result<(), String> {
+    fn resend_all(&self, home: tempfile::TempDir) -> Result<(), String> {
         let served = Served::over(home, options());
         let mut client = served.client();
         for producer in 0..PRODUCERS {
@@ -431,7 +431,7 @@ impl Judged {
 /// Runs a server with producers over HTTP and Flight, and loses what is in memory at each moment: what was acknowledged as
 /// durable is there, each commit as a whole, with the positions of its producers, who go on and double nothing.
 fn lose_at_each_moment(lose: fn()) {
-    another_boot();
+    simulate_next_boot();
     let runs: u64 = std::env::var("ARROWWOOD_SERVE_CUTS").map_or(1, |runs| runs.parse().unwrap());
     let first: u64 = std::env::var("ARROWWOOD_SERVE_SEED").map_or(0, |first| first.parse().unwrap());
     for seed in first..first + runs {
@@ -443,7 +443,7 @@ fn lose_at_each_moment(lose: fn()) {
                 scope.spawn(move || run.produce(producer, 10, Dice::new(PRODUCERS as u64 * seed + producer as u64)));
             }
         });
-        let (images, resumed) = run.judge(lose, &mut Dice::new(seed));
+        let (images, resumed) = run.lose_and_check(lose, &mut Dice::new(seed));
         eprintln!("  seed {seed}: {images} images, {resumed} of which a server went on with");
         assert!(images > 200 && resumed > 0);
     }
@@ -454,22 +454,22 @@ fn lose_at_each_moment(lose: fn()) {
 #[test]
 fn a_power_cut_costs_no_acknowledged_batch_and_no_position() {
     alone!();
-    lose_at_each_moment(another_boot);
+    lose_at_each_moment(simulate_next_boot);
 }
 
 #[test]
 fn a_lost_page_cache_costs_no_acknowledged_batch_and_no_position() {
     alone!();
-    lose_at_each_moment(another_mount);
+    lose_at_each_moment(simulate_next_mount);
 }
 
 /// Rows that are nowhere any more are no reason to take their batch for a duplicate: it is told so only where its rows are.
 #[test]
-fn a_batch_whose_rows_were_lost_with_the_page_cache_is_appended_when_it_is_sent_again() {
+fn resent_batch_is_appended_if_its_rows_were_lost() {
     alone!();
-    another_boot();
-    another_mount();
-    let (mut served, recorder) = watched();
+    simulate_next_boot();
+    simulate_next_mount();
+    let (mut served, recorder) = serve_recorded_table();
     make_table(&served);
     let mut client = served.client();
     let batch = |sequence: u64| Sent { producer: 0, epoch: 0, sequence };
@@ -482,7 +482,7 @@ fn a_batch_whose_rows_were_lost_with_the_page_cache_is_appended_when_it_is_sent_
     served.stop();
     let mut kept = 0;
     for (number, &luck) in Luck::ALL.iter().cycle().take(10 * Luck::ALL.len()).enumerate() {
-        another_mount();
+        simulate_next_mount();
         let home = folder_in_memory();
         std::fs::create_dir(home.path().join("data")).unwrap();
         let from = served.path("").canonicalize().unwrap();
@@ -512,9 +512,9 @@ fn a_batch_whose_rows_were_lost_with_the_page_cache_is_appended_when_it_is_sent_
 /// A producer that takes over and repeats the last batch adds no row: its epoch alone must reach the disk before it is told so,
 /// or the one that it has replaced is back after a power cut.
 #[test]
-fn who_was_replaced_stays_so_after_a_power_cut() {
+fn replaced_producer_stays_replaced_after_a_power_cut() {
     alone!();
-    another_boot();
+    simulate_next_boot();
     let run = Run::start();
     let mut client = run.served.client();
     let first = Sent { producer: 0, epoch: 1, sequence: 0 };
@@ -524,6 +524,6 @@ fn who_was_replaced_stays_so_after_a_power_cut() {
     // Not the first to learn of its epoch, but the first who waits for the disk.
     run.send(Sent { epoch: 3, ..first }, &mut client, true, true);
     drop(client);
-    assert!(run.judge(another_boot, &mut Dice::new(1)).0 > 20);
+    assert!(run.lose_and_check(simulate_next_boot, &mut Dice::new(1)).0 > 20);
     simulate_boot(None);
 }

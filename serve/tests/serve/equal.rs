@@ -14,7 +14,7 @@ use crate::support::*;
 /// Rows as text, and the columns they are of.
 type Rows = (Vec<(String, String, bool)>, Vec<String>);
 
-fn shown(rows: &Dataset) -> Rows {
+fn format_rows(rows: &Dataset) -> Rows {
     let column = |field: &Arc<Field>| (field.name().clone(), format!("{}", field.data_type()), field.is_nullable());
     (rows.schema().fields().iter().map(column).collect(), crate::columns::rows(rows))
 }
@@ -24,14 +24,14 @@ fn read(stream: Vec<u8>) -> Rows {
     let reader = StreamReader::try_new(Cursor::new(stream), None).unwrap();
     let schema = reader.schema();
     let batches = reader.collect::<Result<Vec<_>, _>>().unwrap();
-    shown(&Dataset::from_batches(schema, batches).unwrap())
+    format_rows(&Dataset::from_batches(schema, batches).unwrap())
 }
 
 /// Asks for rows in each way.
 #[track_caller]
-fn ask(served: &Served, name: &str, ranges: &[(u64, u64)]) {
+fn assert_equal_in_all_transports(served: &Served, name: &str, ranges: &[(u64, u64)]) {
     for &(from, to) in ranges {
-        let mapped = shown(&open(served.path(name)).unwrap().slice(from, to - from).unwrap());
+        let mapped = format_rows(&open(served.path(name)).unwrap().slice(from, to - from).unwrap());
         assert_eq!(mapped.1.len() as u64, to - from, "{name}");
         let reply = served.get(&format!("/v1/tables/{name}/rows?from={from}&to={to}"));
         assert_eq!((reply.status, reply.is_whole), (200, true), "{name}: {}", reply.text());
@@ -47,7 +47,7 @@ fn one(array: &ArrayRef) -> RecordBatch {
 }
 
 #[test]
-fn every_type_that_grows_is_the_same_each_way() {
+fn every_growable_type_is_equal_in_all_transports() {
     let served = Served::start();
     let (mut grown, mut others) = (0, Vec::new());
     for (number, sample) in crate::samples::samples().iter().enumerate() {
@@ -62,13 +62,13 @@ fn every_type_that_grows_is_the_same_each_way() {
             }
         };
         grown += 1;
-        ask(&served, &name, &[(0, 0)]);
+        assert_equal_in_all_transports(&served, &name, &[(0, 0)]);
         for (start, len) in [(0, 2), (2, 1), (1, 2), (0, 3), (0, 3), (1, 1)] {
             writer.append(&one(&sample.slice(start, len))).unwrap();
             writer.commit().unwrap();
         }
         // Whole, over the end of a segment, of one batch and of none.
-        ask(&served, &name, &[(0, 12), (1, 11), (7, 9), (5, 5)]);
+        assert_equal_in_all_transports(&served, &name, &[(0, 12), (1, 11), (7, 9), (5, 5)]);
     }
     eprintln!("{grown} types; those that don't grow: {others:?}");
     assert!(grown > 40, "{grown} types, without {others:?}");
@@ -76,13 +76,13 @@ fn every_type_that_grows_is_the_same_each_way() {
 
 /// Keys of a dictionary that grows mean the same each way, in an answer of any range and in a stream that goes on.
 #[test]
-fn dictionaries_that_grow_are_the_same_each_way() {
+fn growing_dictionaries_are_equal_in_all_transports() {
     let served = Served::start();
     let schema = "n: int not null, word: category, other: category";
     let schema = Arc::new(arrowwood::parse_schema(schema).unwrap());
     let options = WriterOptions { segment_rows: Some(20), ..WriterOptions::default() };
     let mut writer = Writer::open(served.path("t"), Some(schema), &options).unwrap();
-    ask(&served, "t", &[(0, 0)]);
+    assert_equal_in_all_transports(&served, "t", &[(0, 0)]);
     let mut client = served.client();
     client.begin("GET", "/v1/tables/t/follow?from=0", &[], b"").unwrap();
     assert_eq!(client.head().unwrap().0, 200);
@@ -97,7 +97,7 @@ fn dictionaries_that_grow_are_the_same_each_way() {
         }
         writer.commit().unwrap();
         let end = n as u64 + 1;
-        ask(&served, "t", &[(0, end), (end / 2, end), (end - 1, end)]);
+        assert_equal_in_all_transports(&served, "t", &[(0, end), (end / 2, end), (end - 1, end)]);
         while (seen.len() as u64) < end {
             let batch = followed.next().unwrap().unwrap();
             seen.extend(crate::columns::rows(&Dataset::try_from(vec![batch]).unwrap()));
@@ -108,7 +108,7 @@ fn dictionaries_that_grow_are_the_same_each_way() {
 
 /// A table that never had rows, one whose rows were all dropped, and a file without a batch.
 #[test]
-fn tables_without_rows_are_the_same_each_way() {
+fn empty_tables_are_equal_in_all_transports() {
     let served = Served::start();
     let schema = Arc::new(
         arrowwood::parse_schema("n: int not null, word: category, list: list<int>, at: timestamp[us, UTC]").unwrap(),
@@ -118,13 +118,13 @@ fn tables_without_rows_are_the_same_each_way() {
     let none = Dataset::from_batches(schema.clone(), Vec::new()).unwrap();
     arrowwood::write(&none, served.path("none.arrow"), &arrowwood::WriteOptions::default()).unwrap();
     for name in ["never", "none.arrow"] {
-        ask(&served, name, &[(0, 0)]);
+        assert_equal_in_all_transports(&served, name, &[(0, 0)]);
         let asked = flight::get(&served, &format!("{name}?where=n > 3&columns=word,n"));
         assert_eq!(read(asked), read(served.get(&format!("/v1/tables/{name}/rows?where=n%3E3&columns=word,n")).body));
         // The schema alone, which all rows have that come later.
         let body = served.get(&format!("/v1/tables/{name}/rows?limit=0")).body;
-        assert_eq!(read(body), shown(&open(served.path(name)).unwrap()));
+        assert_eq!(read(body), format_rows(&open(served.path(name)).unwrap()));
     }
     assert_eq!(served.post_json("never", "{\"n\":1}").status, 200);
-    ask(&served, "never", &[(0, 1), (1, 1)]);
+    assert_equal_in_all_transports(&served, "never", &[(0, 1), (1, 1)]);
 }

@@ -15,7 +15,7 @@ use crate::samples::samples;
 use crate::view::Viewed;
 
 /// Rows of an array, `times` one after the other.
-fn repeated(array: &ArrayRef, times: usize, len: usize) -> ArrayRef {
+fn repeat_array(array: &ArrayRef, times: usize, len: usize) -> ArrayRef {
     let places: UInt64Array = (0..times * len).map(|row| (row % len % array.len()) as u64).collect();
     let own = array.to_data();
     let mut data = arrow_data::transform::MutableArrayData::new(vec![&own], true, places.len());
@@ -25,11 +25,11 @@ fn repeated(array: &ArrayRef, times: usize, len: usize) -> ArrayRef {
     make_array(data.freeze())
 }
 
-fn file_of(path: &Path, columns: Vec<(String, ArrayRef)>, times: usize) {
+fn write_file(path: &Path, columns: Vec<(String, ArrayRef)>, times: usize) {
     let len = columns.iter().map(|(_, array)| array.len()).max().unwrap();
     let fields: Vec<_> =
         columns.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();
-    let arrays = columns.iter().map(|(_, array)| repeated(array, times, len)).collect();
+    let arrays = columns.iter().map(|(_, array)| repeat_array(array, times, len)).collect();
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
     write(&Dataset::try_from(vec![batch]).unwrap(), path, &WriteOptions::default()).unwrap();
 }
@@ -58,7 +58,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// The numbers of the rows that a condition finds.
-fn found(viewed: &Viewed, table: &str, condition: &str) -> Vec<u64> {
+fn matching_rows(viewed: &Viewed, table: &str, condition: &str) -> Vec<u64> {
     let view = viewed.view(&format!("/v1/tables/{table}/views?where={}", escaped(condition)));
     let id = view["view"].as_str().unwrap_or_else(|| panic!("{condition}: {view}"));
     let cells = viewed.json(&format!("/v1/tables/{table}/cells?view={id}&at=0"));
@@ -68,7 +68,7 @@ fn found(viewed: &Viewed, table: &str, condition: &str) -> Vec<u64> {
 }
 
 /// Columns of values that their display, or the text of a condition, could lose.
-fn treacherous() -> Vec<(String, ArrayRef)> {
+fn hard_columns() -> Vec<(String, ArrayRef)> {
     let long = "x".repeat(20_000);
     let texts = vec![
         Some("a\nb"),
@@ -126,17 +126,17 @@ fn treacherous() -> Vec<(String, ArrayRef)> {
 }
 
 /// Each type three times, and what is treacherous.
-fn everything(folder: &Path) -> PathBuf {
+fn write_all_columns(folder: &Path) -> PathBuf {
     let path = folder.join("a.arrow");
     let all = samples().into_iter().enumerate().map(|(number, array)| (format!("c{number}"), array));
-    file_of(&path, treacherous().into_iter().chain(all).collect(), 2);
+    write_file(&path, hard_columns().into_iter().chain(all).collect(), 2);
     path
 }
 
 #[test]
-fn a_cell_has_a_condition_for_just_the_rows_with_its_value() {
+fn condition_of_a_cell_matches_exactly_the_rows_with_its_value() {
     let folder = tempfile::tempdir().unwrap();
-    let path = everything(folder.path());
+    let path = write_all_columns(folder.path());
     let rows = arrowwood::open(&path).unwrap();
     let viewed = Viewed::open(&path);
     let values = |column: usize| (0..rows.len().unwrap()).map(move |row| (row, column));
@@ -153,14 +153,14 @@ fn a_cell_has_a_condition_for_just_the_rows_with_its_value() {
         let is_equal = |other: &u64| is_same(&value, &rows.row(*other).unwrap().get(column).unwrap());
         let expected: Vec<u64> = (0..rows.len().unwrap()).filter(is_equal).collect();
         assert!(expected.contains(&row));
-        assert_eq!(found(&viewed, "a.arrow", condition), expected, "{field:?}, row {row}: {condition}");
+        assert_eq!(matching_rows(&viewed, "a.arrow", condition), expected, "{field:?}, row {row}: {condition}");
     }
 }
 
 #[test]
-fn a_cell_has_its_whole_text() {
+fn cell_text_is_complete() {
     let folder = tempfile::tempdir().unwrap();
-    let path = everything(folder.path());
+    let path = write_all_columns(folder.path());
     let rows = arrowwood::open(&path).unwrap();
     let viewed = Viewed::open(&path);
     for (row, column) in (0..rows.num_columns()).flat_map(|column| [0, 2, 8].map(|row| (row, column))) {
@@ -208,12 +208,12 @@ fn groups(viewed: &Viewed, by: &str) -> Vec<(Option<String>, usize)> {
 }
 
 #[test]
-fn a_group_has_a_condition_for_just_as_many_rows_as_it_says() {
+fn condition_of_a_group_matches_its_row_count() {
     let folder = tempfile::tempdir().unwrap();
-    let path = everything(folder.path());
+    let path = write_all_columns(folder.path());
     let rows = arrowwood::open(&path).unwrap();
     let viewed = Viewed::open(&path);
-    let count = treacherous().len();
+    let count = hard_columns().len();
     let mut grouped = 0;
     for column in 0..rows.num_columns() {
         let data_type = rows.schema().field(column).data_type();
@@ -226,13 +226,13 @@ fn a_group_has_a_condition_for_just_as_many_rows_as_it_says() {
                 assert!(!is_comparable(data_type), "column {column} has a group without a condition");
                 continue;
             };
-            assert_eq!(found(&viewed, "a.arrow", &condition).len(), rows, "{condition}");
+            assert_eq!(matching_rows(&viewed, "a.arrow", &condition).len(), rows, "{condition}");
             grouped += 1;
         }
     }
     assert!(grouped > 100, "{grouped} groups");
     for (condition, rows) in groups(&viewed, "0,6,4") {
-        assert_eq!(found(&viewed, "a.arrow", &condition.unwrap()).len(), rows);
+        assert_eq!(matching_rows(&viewed, "a.arrow", &condition.unwrap()).len(), rows);
     }
     // Keys are told with all digits.
     let told = viewed.view("/v1/tables/a.arrow/groups?at=6");
@@ -244,9 +244,9 @@ fn a_group_has_a_condition_for_just_as_many_rows_as_it_says() {
 }
 
 #[test]
-fn the_most_frequent_values_have_conditions() {
+fn most_frequent_values_have_conditions() {
     let folder = tempfile::tempdir().unwrap();
-    let path = everything(folder.path());
+    let path = write_all_columns(folder.path());
     let viewed = Viewed::open(&path);
     let schema = arrowwood::open(&path).unwrap().schema().clone();
     let check = |viewed: &Viewed, query: &str, is_comparable: bool| {
@@ -267,8 +267,8 @@ fn the_most_frequent_values_have_conditions() {
     // Of more rows than a sample has, in which a row is named by its number among all.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrow");
-    let [text, word] = [0, 3].map(|column| treacherous()[column].clone());
-    file_of(&path, vec![text, word], 8_000);
+    let [text, word] = [0, 3].map(|column| hard_columns()[column].clone());
+    write_file(&path, vec![text, word], 8_000);
     let viewed = Viewed::open(&path);
     for column in 0..2 {
         assert_eq!(check(&viewed, &format!("at={column}"), true)["top"]["values"].as_array().unwrap().len(), 10);
@@ -284,12 +284,12 @@ fn found_rows(viewed: &Viewed, condition: &str) -> u64 {
 }
 
 #[test]
-fn there_is_a_condition_only_where_one_can_be_made() {
+fn cells_that_no_condition_can_express_have_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrow");
     let numbers = |of: [i64; 2]| Arc::new(Int64Array::from(of.to_vec())) as ArrayRef;
     let columns = [("n", [1, 2]), ("n", [3, 4]), ("a\nb", [5, 6]), ("", [7, 8]), ("n ", [9, 10])];
-    file_of(&path, columns.map(|(name, of)| (name.to_owned(), numbers(of))).to_vec(), 1);
+    write_file(&path, columns.map(|(name, of)| (name.to_owned(), numbers(of))).to_vec(), 1);
     let viewed = Viewed::open(&path);
     // Of two columns of one name, no condition says which it is on.
     for (column, condition) in
@@ -297,7 +297,7 @@ fn there_is_a_condition_only_where_one_can_be_made() {
     {
         assert_eq!(viewed.json(&format!("/v1/tables/a.arrow/cell?row=1&at={column}"))["condition"], condition);
         if let Some(condition) = condition.as_str() {
-            assert_eq!(found(&viewed, "a.arrow", condition), [1]);
+            assert_eq!(matching_rows(&viewed, "a.arrow", condition), [1]);
         }
     }
     for (condition, says) in [
@@ -311,17 +311,17 @@ fn there_is_a_condition_only_where_one_can_be_made() {
         let reply = viewed.get(&format!("/v1/tables/a.arrow/views?where={}", escaped(condition)));
         assert_eq!((reply.status, reply.text().contains(says)), (400, true), "{condition}: {}", reply.text());
     }
-    let lists = repeated(&samples()[17], 1, 3);
+    let lists = repeat_array(&samples()[17], 1, 3);
     let path = folder.path().join("b.arrow");
-    file_of(&path, vec![("list".into(), lists)], 1);
+    write_file(&path, vec![("list".into(), lists)], 1);
     let viewed = Viewed::open(&path);
     let reply = viewed.get("/v1/tables/b.arrow/views?where=list+is+as+in+row+0");
     assert_eq!((reply.status, reply.text().contains("can't be compared")), (400, true), "{}", reply.text());
-    assert_eq!(found(&viewed, "b.arrow", "list is as in row 1"), [1]);
+    assert_eq!(matching_rows(&viewed, "b.arrow", "list is as in row 1"), [1]);
 }
 
 #[test]
-fn values_of_rows_are_found_wherever_conditions_are_asked() {
+fn conditions_work_in_every_route() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
     let schema = Arc::new(parse_schema("s: utf8, n: int").unwrap());
@@ -336,8 +336,8 @@ fn values_of_rows_are_found_wherever_conditions_are_asked() {
     let viewed = Viewed::open(&path);
     let cell = viewed.json("/v1/tables/t/cell?row=9&at=0");
     assert_eq!(cell["condition"], "s is as in row 9");
-    assert_eq!(found(&viewed, "t", "s is as in row 9"), [6, 9]);
-    assert_eq!(found(&viewed, "t", "s is not as in row 9 and n > 9"), [10, 11]);
+    assert_eq!(matching_rows(&viewed, "t", "s is as in row 9"), [6, 9]);
+    assert_eq!(matching_rows(&viewed, "t", "s is not as in row 9 and n > 9"), [10, 11]);
     let rows = viewed.get("/v1/tables/t/rows?where=s+is+as+in+row+9&format=csv&columns=n").text();
     assert_eq!(rows, "n\n6\n9\n");
     let groups = viewed.view("/v1/tables/t/groups?at=0&where=s+is+as+in+row+9");
@@ -365,11 +365,11 @@ const ASKED: [&str; 12] = [
 
 fn prices(path: &Path, names: [&str; 2], first: i64) {
     let column = |from: i64| Arc::new(Int64Array::from_iter_values(from..from + 100)) as ArrayRef;
-    file_of(path, vec![(names[0].to_owned(), column(first)), (names[1].to_owned(), column(-first))], 1);
+    write_file(path, vec![(names[0].to_owned(), column(first)), (names[1].to_owned(), column(-first))], 1);
 }
 
 #[test]
-fn a_file_that_was_replaced_is_never_taken_for_the_one_before() {
+fn replaced_file_is_detected_by_every_route() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrow");
     let other = folder.path().join("other");
@@ -429,7 +429,7 @@ fn rewrite(path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn a_table_keeps_its_snapshot_as_it_grows_until_it_is_another_one() {
+fn table_keeps_its_snapshot_until_it_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
     let open = |schema: &str| {

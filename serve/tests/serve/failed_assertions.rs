@@ -22,7 +22,7 @@ fn served() -> (Served, Arc<FailingAssertion>) {
 }
 
 #[test]
-fn a_failed_assertion_is_answered_with_500_on_a_connection_that_stays() {
+fn failed_assertion_is_answered_with_500_and_keeps_the_connection() {
     let (served, assertion) = served();
     let mut client = served.client();
     let headers = [("content-type", "application/x-ndjson")];
@@ -59,7 +59,7 @@ fn a_failed_assertion_is_answered_with_500_on_a_connection_that_stays() {
 }
 
 #[test]
-fn a_failed_assertion_ends_a_call_of_flight_as_an_internal_error() {
+fn failed_assertion_ends_a_flight_call_with_an_internal_error() {
     let (served, assertion) = served();
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..3));
     let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();

@@ -26,7 +26,7 @@ fn put(batches: &[RecordBatch]) -> Vec<Data> {
 
 /// Neither by what they announce, nor by taking their time.
 #[test]
-fn calls_hold_no_memory_for_rows_that_they_may_not_write_or_do_not_send() {
+fn calls_without_rights_or_rows_hold_no_memory() {
     let reading = Served::with(|_| Options { read_only: true, ..options() });
     for method in ["DoPut", "DoExchange"] {
         let ended = call(&reading, method, frame(&vec![0; 100 << 10]));
@@ -40,7 +40,7 @@ fn calls_hold_no_memory_for_rows_that_they_may_not_write_or_do_not_send() {
 
 /// Dictionaries are kept as long as the call, beside any limit.
 #[test]
-fn dictionaries_of_a_call_have_their_share_of_the_memory() {
+fn dictionaries_of_a_call_count_as_memory() {
     let limits = Limits { ingest_memory: 1 << 20, ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     let texts = |of: &str| {
@@ -76,7 +76,7 @@ fn table(served: &Served) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn batches_are_appended_and_those_before_a_wrong_one_stay() {
+fn batches_before_an_invalid_one_stay() {
     let served = Served::start();
     served.writer("t", "n: int, word: text").close().unwrap();
     let good = put(&[batch(0, 5), batch(5, 7)]);
@@ -105,7 +105,7 @@ fn numbered(served: &Served, sequence: usize, batches: &[RecordBatch]) -> flight
 
 /// A replica does not know how far the producers of its rows were.
 #[test]
-fn a_replica_takes_no_numbered_batches_until_it_is_promoted() {
+fn replica_rejects_numbered_batches_until_it_is_promoted() {
     let mut served = Served::start();
     let mut writer = served.writer("t", "n: int, word: text");
     writer.append_row(&[Value::Int(0), Value::Null]).unwrap();
@@ -137,7 +137,7 @@ fn a_replica_takes_no_numbered_batches_until_it_is_promoted() {
 
 /// Batches that arrive together are committed together, and yet each is one: with its number, its answer, its rows.
 #[test]
-fn batches_that_arrive_together_are_each_answered() {
+fn batches_that_arrive_together_are_acknowledged_one_by_one() {
     let served = Served::start();
     served.writer("t", "n: int, word: text").close().unwrap();
     // From one row to more than are received at once.
@@ -166,7 +166,7 @@ fn batches_that_arrive_together_are_each_answered() {
 
 /// A wrong batch ends its call: those before it stay, and none behind it is appended, though it has arrived.
 #[test]
-fn no_batch_behind_a_wrong_one_is_appended() {
+fn no_batch_after_an_invalid_one_is_appended() {
     let served = Served::start();
     let options = arrowwood::WriterOptions { sorted_by: Some("n".into()), ..Default::default() };
     let schema = Arc::new(arrowwood::parse_schema("n: int, word: text").unwrap());
@@ -192,7 +192,7 @@ fn no_batch_behind_a_wrong_one_is_appended() {
 
 /// Rows in flight are limited by bytes: a call waits for its own, and all that is sent is appended.
 #[test]
-fn a_call_sends_more_than_the_memory_for_rows() {
+fn call_may_send_more_than_the_memory_for_rows() {
     let served = Served::with(|_| {
         let mut options = options();
         options.limits.ingest_memory = 192 << 10;
@@ -206,7 +206,7 @@ fn a_call_sends_more_than_the_memory_for_rows() {
 }
 
 #[test]
-fn calls_that_are_none_end_with_a_status() {
+fn invalid_calls_end_with_a_status() {
     let served = Served::with(|_| {
         let mut options = options();
         options.limits = crate::support::impatient();
@@ -246,7 +246,7 @@ fn calls_that_are_none_end_with_a_status() {
 
 /// A message that says it is larger than the memory for rows is refused before it is received.
 #[test]
-fn a_message_is_received_within_the_memory_for_rows() {
+fn message_larger_than_the_memory_is_refused_before_it_is_received() {
     let served = Served::with(|_| {
         let mut options = options();
         options.limits.ingest_memory = 1 << 20;
@@ -264,7 +264,7 @@ fn a_message_is_received_within_the_memory_for_rows() {
 
 /// A condition that takes too long, before rows are found and behind them, ends with a status that says so.
 #[test]
-fn a_condition_has_its_time() {
+fn condition_has_a_time_limit() {
     let served = Served::with(|_| {
         let mut options = options();
         options.limits.query_timeout = std::time::Duration::from_nanos(1);
@@ -287,7 +287,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Whatever is changed in what comes: the table has the rows of whole batches, or a status says what is wrong.
     #[test]
-    fn changed_bytes_are_refused_or_are_rows(
+    fn corrupted_puts_are_refused_or_append_whole_batches(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::of(any::<prop::sample::Index>()),
         (method, command) in prop::sample::select(vec![("DoPut", "t"), ("DoExchange", "t?follow=false"), ("DoExchange", "t")]),
@@ -340,7 +340,7 @@ fn sql_message(name: &str, value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn sql_without_an_engine_says_what_to_install() {
+fn sql_without_an_engine_names_the_package_to_install() {
     let served = Served::start();
     served.numbers("t", 10);
     let statement = b"\x0a\x08select 1";

@@ -26,7 +26,7 @@ fn numbers(batch: &arrow_array::RecordBatch) -> Vec<i64> {
 }
 
 #[test]
-fn followers_have_every_row_once_and_in_order() {
+fn followers_receive_every_row_once_and_in_order() {
     let served = Served::start();
     let mut writer = served.writer("t", "n: int not null, word: category");
     let followers: Vec<_> = (0..4).map(|_| (follow(&served, "?from=0"), Arc::new(AtomicUsize::new(0)))).collect();
@@ -67,7 +67,7 @@ fn followers_have_every_row_once_and_in_order() {
 }
 
 #[test]
-fn a_follower_goes_on_where_it_stopped() {
+fn follower_resumes_where_it_stopped() {
     let served = Served::start();
     let mut writer = served.writer("t", "n: int not null");
     let mut append = |n: i64| {
@@ -114,7 +114,7 @@ fn followers_of_durable_rows_are_never_ahead_of_the_disk() {
 }
 
 #[test]
-fn followers_of_durable_rows_get_those_of_a_table_that_never_rests() {
+fn followers_of_durable_rows_keep_up_with_a_busy_table() {
     let served = Served::start();
     let mut writer = served.writer("t", "n: int not null");
     let mut durable = follow(&served, "?from=0&durable=true");
@@ -148,7 +148,7 @@ fn followers_of_durable_rows_get_those_of_a_table_that_never_rests() {
 }
 
 #[test]
-fn a_stream_ends_whole_when_the_server_stops() {
+fn stream_ends_completely_when_the_server_stops() {
     // Answers that go on could, for longer than the test.
     let limits = Limits { grace: 2 * PATIENCE, ..Limits::default() };
     let mut served = Served::with(|_| Options { limits, ..options() });
@@ -168,7 +168,7 @@ fn a_stream_ends_whole_when_the_server_stops() {
 }
 
 #[test]
-fn a_stream_breaks_off_when_its_table_goes() {
+fn stream_breaks_off_when_its_table_is_removed() {
     let served = Served::start();
     served.numbers("t", 3);
     let mut stream = follow(&served, "?from=0");
@@ -189,7 +189,7 @@ fn a_stream_breaks_off_when_its_table_goes() {
 }
 
 #[test]
-fn a_stream_ends_with_its_token() {
+fn stream_ends_when_its_token_is_revoked() {
     let served = Served::with(|folder| Options {
         token_file: Some(folder.join("tokens.json")),
         ..{
@@ -214,7 +214,7 @@ fn a_stream_ends_with_its_token() {
 }
 
 #[test]
-fn events_say_how_far_it_is_and_not_too_often() {
+fn events_report_progress_at_limited_rate() {
     let served = Served::start();
     let mut writer = served.writer("t", "n: int not null");
     let mut client = served.client();
@@ -252,7 +252,7 @@ fn events_say_how_far_it_is_and_not_too_often() {
 }
 
 #[test]
-fn rows_that_were_dropped_break_a_stream_off() {
+fn dropped_rows_break_a_stream_off() {
     let served = Served::start();
     let schema = Arc::new(parse_schema("n: int not null").unwrap());
     let options = WriterOptions { segment_rows: Some(100), ..WriterOptions::default() };
@@ -269,7 +269,7 @@ fn rows_that_were_dropped_break_a_stream_off() {
 }
 
 #[test]
-fn files_are_not_followed() {
+fn files_can_not_be_followed() {
     let served = Served::start();
     served.numbers("t", 3);
     fs::copy(served.path("t").join("00000000000000000000.arrow"), served.path("f.arrow")).unwrap();
@@ -278,7 +278,7 @@ fn files_are_not_followed() {
 
 /// A file has one event, and then signs that the server is there until the file is another one.
 #[test]
-fn who_looks_at_a_file_hears_that_the_server_is_there_and_when_the_file_is_replaced() {
+fn events_of_a_file_are_heartbeats_until_it_is_replaced() {
     let served = Served::start();
     served.numbers("t", 3);
     let segment = served.path("t").join("00000000000000000000.arrow");
@@ -309,7 +309,7 @@ fn who_looks_at_a_file_hears_that_the_server_is_there_and_when_the_file_is_repla
 
 /// A stream has one schema: it ends where the table has another one, and who asks for the next row has that.
 #[test]
-fn a_stream_ends_where_the_schema_changes() {
+fn stream_ends_where_the_schema_changes() {
     let served = Served::start();
     let mut writer = served.writer("t", "n: int32 not null");
     let mut stream = follow(&served, "?from=0");

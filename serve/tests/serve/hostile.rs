@@ -12,7 +12,7 @@ use arrowwood_serve::{Limits, Options};
 
 use crate::support::*;
 
-fn impatiently() -> Served {
+fn serve_with_short_timeouts() -> Served {
     Served::with(|_| Options { limits: impatient(), ..options() })
 }
 
@@ -27,8 +27,8 @@ fn closed(mut stream: TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn headers_that_come_slowly_do_not_come_at_all() {
-    let served = impatiently();
+fn slow_headers_time_out() {
+    let served = serve_with_short_timeouts();
     served.numbers("t", 3);
     // Byte by byte, each in time.
     let mut slow = served.connect();
@@ -60,8 +60,8 @@ fn headers_that_come_slowly_do_not_come_at_all() {
 }
 
 #[test]
-fn a_request_that_takes_long_is_not_idle() {
-    let served = impatiently();
+fn long_request_is_not_idle() {
+    let served = serve_with_short_timeouts();
     served.numbers("t", 3);
     let mut client = served.client();
     client.begin("GET", "/v1/tables/t/follow?from=3", &[], b"").unwrap();
@@ -74,7 +74,7 @@ fn a_request_that_takes_long_is_not_idle() {
 }
 
 #[test]
-fn whoever_does_not_read_is_let_go() {
+fn clients_that_do_not_read_are_disconnected() {
     let limits = Limits { stall: impatient().stall, ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     let mut writer = served.writer("t", "n: int not null, text: text");
@@ -95,8 +95,8 @@ fn whoever_does_not_read_is_let_go() {
 }
 
 #[test]
-fn a_header_has_a_limit() {
-    let served = impatiently();
+fn headers_have_a_size_limit() {
+    let served = serve_with_short_timeouts();
     let huge = "y".repeat(100_000);
     for request in [
         format!("GET /{huge} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
@@ -114,8 +114,8 @@ fn a_header_has_a_limit() {
 }
 
 #[test]
-fn requests_that_are_none_are_refused() {
-    let served = impatiently();
+fn invalid_requests_are_refused() {
+    let served = serve_with_short_timeouts();
     served.numbers("t", 3);
     for request in [
         &b"\0\0\0\0\r\n\r\n"[..],
@@ -140,7 +140,7 @@ fn requests_that_are_none_are_refused() {
 }
 
 #[test]
-fn connections_have_a_limit_and_come_back() {
+fn connection_limit_applies_until_connections_close() {
     let served = Served::with(|_| Options { limits: Limits { connections: 5, ..Limits::default() }, ..options() });
     let mut held: Vec<_> = (0..5).map(|_| served.client()).collect();
     for client in &mut held {
@@ -155,7 +155,7 @@ fn connections_have_a_limit_and_come_back() {
 }
 
 #[test]
-fn bombs_do_not_go_off() {
+fn decompression_bombs_are_refused() {
     let limits = Limits { body: 1 << 20, unpacked: 1 << 20, rows: (4 << 20, 1 << 20), ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     served.writer("t", "n: int, text: text").close().unwrap();
@@ -242,7 +242,7 @@ fn short_texts_of_very_large_rows_are_refused() {
     assert_eq!(open(served.path("blob")).unwrap().len().unwrap(), 2);
 }
 
-fn tightly() -> Served {
+fn serve_with_little_memory() -> Served {
     let limits = Limits { rows: (16 << 20, 1 << 20), ..Limits::default() };
     Served::with(|_| Options { limits, ..options() })
 }
@@ -254,8 +254,8 @@ fn columns(count: usize) -> String {
 
 /// Its rows were counted as one.
 #[test]
-fn an_array_is_one_behind_a_byte_order_mark_too() {
-    let served = tightly();
+fn json_array_may_follow_a_byte_order_mark() {
+    let served = serve_with_little_memory();
     served.writer("wide", &columns(1_000)).close().unwrap();
     let array = format!("\u{feff}[{}]", vec!["{}"; 20_000].join(","));
     assert_eq!(served.post_json("wide", &array).code(), "too_large");
@@ -265,8 +265,8 @@ fn an_array_is_one_behind_a_byte_order_mark_too() {
 
 /// Each table has room for its lines, and all together do not.
 #[test]
-fn lines_of_many_tables_are_weighed_together() {
-    let served = tightly();
+fn lines_of_many_tables_share_one_memory_limit() {
+    let served = serve_with_little_memory();
     let names: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
     let schema = format!("time: timestamp[ns, UTC] not null, f: float, {}", columns(900));
     names.iter().for_each(|name| served.writer(name, &schema).close().unwrap());
@@ -278,9 +278,9 @@ fn lines_of_many_tables_are_weighed_together() {
 
 /// Each had room for a thousand rows before it had any.
 #[test]
-fn columns_of_few_rows_take_little_memory() {
+fn wide_tables_of_few_rows_take_little_memory() {
     alone!();
-    let served = tightly();
+    let served = serve_with_little_memory();
     let before = private();
     let fields = |count: usize| (0..count).map(|number| format!("f{number}=1")).collect::<Vec<_>>().join(",");
     let lines = (0..100).map(|number| format!("m{number} {}\n", fields(999))).collect::<String>();
@@ -291,7 +291,7 @@ fn columns_of_few_rows_take_little_memory() {
 }
 
 #[test]
-fn streams_that_lie_are_refused() {
+fn inconsistent_streams_are_refused() {
     let served = Served::start();
     served.writer("t", "n: int, text: text").close().unwrap();
     let mut seeds = Vec::new();
@@ -341,7 +341,7 @@ fn streams_that_lie_are_refused() {
 }
 
 #[test]
-fn followers_that_do_not_read_cost_little() {
+fn followers_that_do_not_read_take_little_memory() {
     alone!();
     const FOLLOWERS: u64 = 200;
     let served = Served::start();

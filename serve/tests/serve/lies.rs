@@ -49,7 +49,7 @@ fn batch() -> RecordBatch {
 }
 
 /// The rows that arrow-rs finds in a stream; `None` where it finds something wrong, or panics.
-fn judged(bytes: &[u8]) -> Option<Vec<String>> {
+fn read_with_arrow_rs(bytes: &[u8]) -> Option<Vec<String>> {
     catch_unwind(|| {
         let reader = StreamReader::try_new(Cursor::new(bytes), None).ok()?;
         let schema = reader.schema();
@@ -89,19 +89,19 @@ impl Lied {
     }
 
     /// Sends messages each way.
-    fn lie(&mut self, what: &str, messages: &[Data]) {
+    fn send_both_ways(&mut self, what: &str, messages: &[Data]) {
         let bytes = stream(messages);
         let ended = call(&self.served, "DoPut", framed(messages));
         assert!([0, 3, 8, 9].contains(&ended.status), "{what}: {ended:?}");
-        self.judge("DoPut", what, &bytes, !ended.answers.is_empty());
+        self.check_result("DoPut", what, &bytes, !ended.answers.is_empty());
         let headers = [("content-type", "application/vnd.apache.arrow.stream")];
         let reply = self.client.send("POST", "/v1/tables/t/rows", &headers, &bytes).unwrap();
         assert!([200, 400, 409, 413].contains(&reply.status), "{what}: {}", reply.text());
-        self.judge("POST", what, &bytes, reply.status == 200);
+        self.check_result("POST", what, &bytes, reply.status == 200);
     }
 
     /// Compares what the table has got.
-    fn judge(&mut self, way: &'static str, what: &str, bytes: &[u8], is_taken: bool) {
+    fn check_result(&mut self, way: &'static str, what: &str, bytes: &[u8], is_taken: bool) {
         let count = self.count.entry(way).or_default();
         let table = open(self.served.path("t")).unwrap();
         let (before, after) = (self.rows, table.len().unwrap());
@@ -114,7 +114,7 @@ impl Lied {
         count.taken += 1;
         let new = table.slice(before, after - before).unwrap();
         new.validate(|_, _| ()).unwrap();
-        match judged(bytes) {
+        match read_with_arrow_rs(bytes) {
             Some(rows) => assert_eq!(crate::columns::rows(&new), rows, "{what} by {way}"),
             // What is changed is of no use here: a version, a count that can be counted.
             None => {
@@ -127,34 +127,34 @@ impl Lied {
 
 /// Each byte of what describes a record batch and a dictionary is changed, and some of the bytes that they describe.
 #[test]
-fn batches_that_lie_are_refused_or_are_what_they_say() {
+fn corrupted_batches_are_refused_or_read_like_arrow_rs() {
     let step = if std::env::var_os("ARROWWOOD_SERVE_FUZZ").is_some() { 1 } else { 3 };
     let mut lied = Lied::start();
     let honest = put(Descriptor::path("t"), &[batch()]);
-    lied.lie("nothing", &honest);
+    lied.send_both_ways("nothing", &honest);
     assert_eq!(lied.rows, 2 * ROWS as u64);
     for number in 1..honest.len() {
         for at in (0..honest[number].header.len()).step_by(step) {
             let mut messages = honest.clone();
             messages[number].header[at] ^= [0x01, 0x80, 0xff, 0x10, 0x08][at % 5];
-            lied.lie(&format!("byte {at} of the metadata of message {number}"), &messages);
+            lied.send_both_ways(&format!("byte {at} of the metadata of message {number}"), &messages);
         }
         for at in (0..honest[number].body.len()).step_by(5 * step) {
             let mut messages = honest.clone();
             messages[number].body[at] ^= [0x80, 0x01, 0xff][at % 3];
-            lied.lie(&format!("byte {at} of the body of message {number}"), &messages);
+            lied.send_both_ways(&format!("byte {at} of the body of message {number}"), &messages);
         }
         let mut messages = honest.clone();
         messages[number].body.truncate(64);
-        lied.lie(&format!("message {number} with a short body"), &messages);
+        lied.send_both_ways(&format!("message {number} with a short body"), &messages);
         messages.remove(number);
-        lied.lie(&format!("without message {number}"), &messages);
+        lied.send_both_ways(&format!("without message {number}"), &messages);
     }
     eprintln!("{:?}", lied.count);
     for count in lied.count.values() {
         assert!(count.refused > 100 && count.taken > 20, "{count:?}");
     }
-    lied.lie("nothing", &honest);
+    lied.send_both_ways("nothing", &honest);
     assert_eq!(lied.served.get("/healthz").status, 200);
 }
 
@@ -178,7 +178,7 @@ fn split(mut stream: &[u8]) -> Vec<Data> {
 
 /// What fuzzing of Arrow's other libraries has found, where there is a copy of it.
 #[test]
-fn streams_that_broke_others_are_put_in_vain() {
+fn fuzzing_corpus_streams_are_refused_or_read_like_arrow_rs() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/arrow-testing/fuzz-stream");
     let files = fs::read_dir(corpus).into_iter().flatten().map(|file| file.unwrap().path());
     let honest = stream(&put(Descriptor::path("t"), &[batch()]));
@@ -201,7 +201,7 @@ fn streams_that_broke_others_are_put_in_vain() {
 /// A dictionary that grows by more values than anybody can count, for they take no bytes: a bit for each was asked for, and the
 /// process ended.
 #[test]
-fn dictionaries_that_grow_beyond_all_memory_are_refused() {
+fn dictionaries_of_absurd_length_are_refused() {
     use crate::handmade::{coded, dictionary, key, one, stream};
     let schema = one(coded(DataType::Struct(Fields::empty())));
     let few = dictionary(0, false, crate::handmade::batch(2, &[(2, 1)], &[&[2]]));

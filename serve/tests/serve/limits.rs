@@ -31,7 +31,7 @@ fn last(reply: &Reply) -> Json {
 }
 
 #[test]
-fn what_takes_too_long_is_refused_and_the_connection_goes_on() {
+fn timeout_is_refused_and_keeps_the_connection() {
     let served = limited(1 << 30, Duration::from_nanos(1));
     write_numbers(&served.path("t.arrow"));
     let mut client = served.client();
@@ -55,7 +55,7 @@ fn what_takes_too_long_is_refused_and_the_connection_goes_on() {
 
 /// Rows that were found before the time has passed are sent, and then the answer breaks off: it never seems whole.
 #[test]
-fn an_answer_that_has_begun_breaks_off() {
+fn started_response_breaks_off_at_the_timeout() {
     let served = limited(1 << 30, Duration::from_nanos(1));
     write_numbers(&served.path("t.arrow"));
     let reply = served.get("/v1/tables/t.arrow/rows?where=n%20%3E%3D%200");
@@ -67,7 +67,7 @@ fn an_answer_that_has_begun_breaks_off() {
 }
 
 #[test]
-fn what_takes_too_much_memory_is_refused_and_the_rest_takes_less() {
+fn queries_over_the_memory_limit_are_refused() {
     let served = limited(1 << 20, Duration::MAX);
     write_numbers(&served.path("t.arrow"));
     let mut client = served.client();
@@ -95,7 +95,7 @@ fn what_takes_too_much_memory_is_refused_and_the_rest_takes_less() {
 
 /// A group had as many bytes, however long its key.
 #[test]
-fn groups_of_long_texts_take_what_their_texts_do() {
+fn memory_of_groups_includes_their_texts() {
     let served = limited(1 << 20, Duration::MAX);
     let texts =
         |len: usize| Arc::new(StringArray::from_iter_values((0..300).map(|n| format!("{n:0len$}")))) as ArrayRef;
@@ -110,7 +110,7 @@ fn groups_of_long_texts_take_what_their_texts_do() {
 
 /// Many at once take turns, and all come to their end.
 #[test]
-fn requests_share_the_memory() {
+fn concurrent_requests_share_the_memory() {
     let served = limited(1 << 20, Duration::MAX);
     let mut writer = served.writer("t", "n: int not null, word: text");
     for n in 0..30_000 {

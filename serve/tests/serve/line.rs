@@ -7,7 +7,7 @@ use proptest::prelude::*;
 /// Lines as text that both parsers agree on.
 type Shown = (String, Vec<(String, String)>, Vec<(String, String)>, Option<i64>);
 
-fn shown(line: &Line<'_>) -> Shown {
+fn format_line(line: &Line<'_>) -> Shown {
     let value = |value: &FieldValue<'_>| match value {
         FieldValue::Float(value) => format!("f {value:?}"),
         FieldValue::Int(value) => format!("i {value}"),
@@ -20,17 +20,17 @@ fn shown(line: &Line<'_>) -> Shown {
     (line.measurement.to_string(), tags, fields, line.time)
 }
 
-fn ours(text: &str) -> Result<Vec<Shown>, String> {
+fn parse_with_arrowwood(text: &str) -> Result<Vec<Shown>, String> {
     let mut lines = Vec::new();
     each_line(text, |line| {
-        lines.push(shown(line));
+        lines.push(format_line(line));
         Ok(())
     })
     .map_err(|e| e.to_string())?;
     Ok(lines)
 }
 
-fn theirs(text: &str) -> Result<Vec<Shown>, String> {
+fn parse_with_influxdb(text: &str) -> Result<Vec<Shown>, String> {
     let line = |line: Result<influxdb_line_protocol::ParsedLine<'_>, _>| {
         let line = line.map_err(|e: influxdb_line_protocol::Error| e.to_string())?;
         let value = |value: &TheirValue<'_>| match value {
@@ -49,7 +49,7 @@ fn theirs(text: &str) -> Result<Vec<Shown>, String> {
 }
 
 #[test]
-fn lines_of_the_specification() {
+fn lines_of_the_specification_parse_as_in_influxdb() {
     for text in [
         "weather,location=us-midwest temperature=82 1465839830100400200",
         "weather,location=us-midwest,season=summer temperature=82,humidity=71i 1465839830100400200",
@@ -65,17 +65,17 @@ fn lines_of_the_specification() {
         "m f=1 1\n\n\nm f=2 2",
         "mäß,größe=żółć wert=\"☃\"",
     ] {
-        let ours = ours(text);
+        let ours = parse_with_arrowwood(text);
         assert!(ours.is_ok(), "{text}: {ours:?}");
-        assert_eq!(ours, theirs(text), "{text}");
+        assert_eq!(ours, parse_with_influxdb(text), "{text}");
     }
     // What InfluxDB itself takes, and its parser in Rust does not.
-    assert_eq!(ours("m f=1.\r\n"), ours("m f=1.0\n"));
-    assert_eq!(ours("m f=1\r\nm f=2\r\n"), ours("m f=1\nm f=2\n"));
+    assert_eq!(parse_with_arrowwood("m f=1.\r\n"), parse_with_arrowwood("m f=1.0\n"));
+    assert_eq!(parse_with_arrowwood("m f=1\r\nm f=2\r\n"), parse_with_arrowwood("m f=1\nm f=2\n"));
 }
 
 #[test]
-fn lines_that_are_none() {
+fn invalid_lines_are_rejected() {
     for text in [
         "m",
         "m ",
@@ -95,16 +95,16 @@ fn lines_that_are_none() {
         "m f=1i.5",
         "m f=1e999",
     ] {
-        assert!(ours(text).is_err(), "{text}: {:?}", ours(text));
+        assert!(parse_with_arrowwood(text).is_err(), "{text}: {:?}", parse_with_arrowwood(text));
     }
-    let e = ours("m f=1\n# ok\nm f=\"two\nlines\"\nm f=?\n").unwrap_err();
+    let e = parse_with_arrowwood("m f=1\n# ok\nm f=\"two\nlines\"\nm f=?\n").unwrap_err();
     assert!(e.starts_with("line 5: field 'f': '?'"), "{e}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_they_take_we_take_alike(
+    fn accepted_lines_equal_those_of_influxdb(
         names in prop::collection::vec("[a-zäß_][a-z0-9ä]{0,3}", 6),
         value in "[a-zäß0-9]{1,4}", text in "[a-z ,=äß]{0,6}", number in any::<i64>(), float in -1e9f64..1e9,
         time in prop::option::of(any::<i64>()), tags in 0usize..3,
@@ -116,13 +116,13 @@ proptest! {
         line += &format!(" {}={float:?},{}={number}i,x=\"{text}\"", names[4], names[5]);
         line += &time.map_or(String::new(), |time| format!(" {time}"));
         let text = format!("{line}\n{line}");
-        prop_assert!(ours(&text).is_ok(), "{text:?}: {:?}", ours(&text));
-        prop_assert_eq!(ours(&text), theirs(&text));
+        prop_assert!(parse_with_arrowwood(&text).is_ok(), "{text:?}: {:?}", parse_with_arrowwood(&text));
+        prop_assert_eq!(parse_with_arrowwood(&text), parse_with_influxdb(&text));
     }
 
     #[test]
-    fn any_text_is_lines_or_an_error(text in "[a-c=, \\\\\"\n\r0-9iutf#.-]{0,40}") {
-        if let Ok(lines) = ours(&text) {
+    fn arbitrary_text_parses_or_is_rejected(text in "[a-c=, \\\\\"\n\r0-9iutf#.-]{0,40}") {
+        if let Ok(lines) = parse_with_arrowwood(&text) {
             prop_assert!(lines.iter().all(|(name, _, fields, _)| !name.is_empty() && !fields.is_empty()));
         }
     }

@@ -12,7 +12,7 @@ use crate::support::*;
 const TABLES: usize = 40;
 const OPEN: usize = 4;
 
-fn narrow(tables: usize, writers: usize) -> Served {
+fn serve_with_limits(tables: usize, writers: usize) -> Served {
     let limits = Limits { tables, writers, ..Limits::default() };
     Served::with(|_| Options { limits, ..options() })
 }
@@ -28,8 +28,8 @@ fn opened(served: &Served) -> BTreeSet<String> {
 }
 
 #[test]
-fn tables_are_closed_for_others_and_opened_again() {
-    let served = narrow(OPEN, 1_000);
+fn idle_tables_are_closed_for_others_and_reopened() {
+    let served = serve_with_limits(OPEN, 1_000);
     for table in 0..TABLES {
         served.numbers(&format!("t{table}"), 3 + table as i64);
     }
@@ -59,7 +59,7 @@ fn tables_are_closed_for_others_and_opened_again() {
 
 /// A writer's table is closed soon after its rows when others wait, though an idle one may stay open for long.
 #[test]
-fn tables_are_written_in_turn() {
+fn tables_take_turns_at_the_limit_of_writers() {
     let limits = Limits { tables: OPEN, writers: OPEN, writer: Duration::from_secs(3_600), ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     let mut refused = 0;
@@ -88,8 +88,8 @@ fn tables_are_written_in_turn() {
 }
 
 #[test]
-fn a_refusal_says_what_to_do() {
-    let served = narrow(OPEN, 0);
+fn refusal_names_the_option_to_raise() {
+    let served = serve_with_limits(OPEN, 0);
     served.numbers("t", 3);
     let reply = served.post_json("t", "{\"n\":3}");
     assert_eq!((reply.status, reply.code().as_str()), (503, "unavailable"));
@@ -99,8 +99,8 @@ fn a_refusal_says_what_to_do() {
 
 /// Clients don't repeat a request of which some lines were appended, and so lose the others.
 #[test]
-fn lines_for_more_tables_than_have_a_place_are_appended_to_none() {
-    let served = narrow(TABLES, OPEN);
+fn lines_for_too_many_tables_are_refused_as_a_whole() {
+    let served = serve_with_limits(TABLES, OPEN);
     let lines = |tables: std::ops::Range<usize>| tables.map(|table| format!("t{table} n=1i\n")).collect::<String>();
     let reply = served.send("POST", "/write", &[], lines(0..OPEN + 1).as_bytes());
     assert_eq!((reply.status, reply.code().as_str()), (503, "unavailable"), "{}", reply.text());

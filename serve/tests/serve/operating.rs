@@ -22,7 +22,7 @@ use crate::tables::folder_in_memory;
 /// Silent connections, as many as may be open and more, shut out neither whoever asks how the server is nor, for long, the
 /// others.
 #[test]
-fn whoever_asks_how_the_server_is_gets_an_answer_when_all_connections_are_taken() {
+fn health_checks_are_answered_when_all_connections_are_taken() {
     let served = Served::with(|_| Options { limits: Limits { connections: 5, ..Limits::default() }, ..options() });
     let silent: Vec<_> = (0..60).map(|_| served.connect()).collect();
     for path in ["/healthz", "/readyz", "/healthz"] {
@@ -49,7 +49,7 @@ impl FsObserver for Full {
 }
 
 #[test]
-fn a_server_whose_disk_is_full_is_alive_and_not_ready() {
+fn server_with_a_full_disk_is_alive_and_not_ready() {
     let full = Arc::new(Full::default());
     let medium = FileSystem::with_observer(full.clone());
     let served = Served::with(|_| Options { medium, ..options() });
@@ -90,7 +90,7 @@ fn of_reply(reply: &Reply) -> (bool, String) {
 
 /// Whichever act of a write it is that the disk refuses, and whatever is written.
 #[test]
-fn a_write_that_the_disk_refuses_shows_in_readiness() {
+fn refused_write_shows_in_readiness() {
     for (number, write) in WRITES.iter().enumerate() {
         for (errno, problem) in [(libc::ENOSPC, "the disk is full"), (libc::EIO, "the disk fails")] {
             let mut told = 0;
@@ -129,7 +129,7 @@ fn a_write_that_the_disk_refuses_shows_in_readiness() {
 
 /// While answers that have begun go on, nobody waits for a server that takes no more requests.
 #[test]
-fn a_server_that_stops_refuses_connections_at_once() {
+fn stopping_server_refuses_connections_at_once() {
     let limits = Limits { grace: Duration::from_secs(3_600), ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     let mut writer = served.writer("t", "text: text not null");
@@ -150,7 +150,7 @@ fn a_server_that_stops_refuses_connections_at_once() {
 }
 
 /// A certificate for a year, and its key.
-fn certify(folder: &Path, year: i32) -> CertificateDer<'static> {
+fn write_certificate(folder: &Path, year: i32) -> CertificateDer<'static> {
     let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
     params.not_before = rcgen::date_time_ymd(year, 1, 1);
     params.not_after = rcgen::date_time_ymd(year, 12, 31);
@@ -220,10 +220,10 @@ fn ask(served: &Served, cert: &CertificateDer<'static>, path: &str) -> Option<Re
 
 /// Copies of a file keep its times, and so do volumes of secrets.
 #[test]
-fn a_certificate_is_renewed_whatever_its_files_times_are_and_an_expired_one_is_told() {
+fn certificate_is_renewed_by_content_and_expiry_is_logged() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("data")).unwrap();
-    let expired = certify(folder.path(), 2020);
+    let expired = write_certificate(folder.path(), 2020);
     let files = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
     let times = files.each_ref().map(|path| fs::metadata(path).unwrap().modified().unwrap());
     let limits = Limits { renewal: Duration::from_millis(10), ..Limits::default() };
@@ -232,7 +232,7 @@ fn a_certificate_is_renewed_whatever_its_files_times_are_and_an_expired_one_is_t
     let reply = ask(&served, &expired, "/readyz").unwrap();
     assert!(reply.status == 503 && reply.text().contains("certificate is expired"), "{}", reply.text());
     assert_eq!(ask(&served, &expired, "/healthz").unwrap().status, 200);
-    let renewed = certify(served.folder.path(), 4_000);
+    let renewed = write_certificate(served.folder.path(), 4_000);
     for (path, time) in files.iter().zip(times) {
         fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     }

@@ -15,7 +15,7 @@ use crate::support::*;
 use crate::tables::number_batch;
 
 /// A server that closes written tables soon.
-fn closing() -> Served {
+fn serve_closing_tables_soon() -> Served {
     let limits = Limits { writer: Duration::from_millis(200), ..Limits::default() };
     Served::with(|_| Options { limits, ..options() })
 }
@@ -32,7 +32,7 @@ fn replace(served: &Served, name: &str) {
 }
 
 /// A request whose table and token the server has looked at: it has asked for its body.
-fn begun(served: &Served, method: &str, path: &str, headers: &[&str]) -> Client {
+fn begin_request(served: &Served, method: &str, path: &str, headers: &[&str]) -> Client {
     let mut client = served.client();
     let headers = headers.join("\r\n");
     let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n{headers}\r\n\r\n");
@@ -74,8 +74,8 @@ impl Put {
 }
 
 #[test]
-fn a_put_writes_to_no_other_table_than_its_own() {
-    let served = closing();
+fn put_does_not_write_to_a_recreated_table() {
+    let served = serve_closing_tables_soon();
     served.numbers("t", 0);
     let messages = put(Descriptor::path("t"), &[number_batch([0]), number_batch([1])]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -100,11 +100,11 @@ fn a_put_writes_to_no_other_table_than_its_own() {
 }
 
 #[test]
-fn a_post_writes_to_no_other_table_than_its_own() {
-    let served = closing();
+fn post_does_not_write_to_a_recreated_table() {
+    let served = serve_closing_tables_soon();
     served.numbers("t", 0);
     let headers = ["content-type: application/json", "content-length: 7"];
-    let mut client = begun(&served, "POST", "/v1/tables/t/rows", &headers);
+    let mut client = begin_request(&served, "POST", "/v1/tables/t/rows", &headers);
     replace(&served, "t");
     client.stream.get_mut().write_all(b"{\"n\":1}").unwrap();
     let reply = client.reply("POST").unwrap();
@@ -114,7 +114,7 @@ fn a_post_writes_to_no_other_table_than_its_own() {
 
 /// Neither by the writer that notices it, nor by the next one.
 #[test]
-fn rows_are_not_to_blame_for_a_truncated_table() {
+fn truncated_table_is_reported_as_an_error_of_the_server() {
     let served = Served::with(|_| options());
     served.numbers("t", 0);
     assert_eq!(served.post_json("t", "{\"n\":1}").status, 200);
@@ -129,7 +129,7 @@ fn rows_are_not_to_blame_for_a_truncated_table() {
 }
 
 #[test]
-fn a_revoked_token_makes_no_table() {
+fn revoked_token_creates_no_table() {
     let served = Served::with(|folder| {
         add_token(folder.join("tokens.json"), "other", Rights::all()).unwrap();
         Options { token_file: Some(folder.join("tokens.json")), ..options() }
@@ -139,7 +139,7 @@ fn a_revoked_token_makes_no_table() {
     let status = || served.send("GET", "/v1/tables", &[("authorization", &bearer)], b"").status;
     wait_until("the token is known", || status() == 200);
     let headers = [&format!("authorization: {bearer}"), "content-length: 6"];
-    let mut client = begun(&served, "PUT", "/v1/tables/t", &headers);
+    let mut client = begin_request(&served, "PUT", "/v1/tables/t", &headers);
     revoke_token(&file, "maker").unwrap();
     wait_until("the token is revoked", || status() == 401);
     client.stream.get_mut().write_all(b"n: int").unwrap();

@@ -24,7 +24,7 @@ fn rounds() -> u64 {
 }
 
 /// One of `seeds`, with some pieces changed, doubled, left out, or taken from `words` and from another seed.
-fn changed(dice: &mut Dice, seeds: &[&str], words: &[&str]) -> Vec<u8> {
+fn mutate(dice: &mut Dice, seeds: &[&str], words: &[&str]) -> Vec<u8> {
     let any = |dice: &mut Dice, all: &[&str]| all[dice.below(all.len() as u64) as usize].as_bytes().to_vec();
     let mut bytes = any(dice, seeds);
     for _ in 0..dice.below(4) {
@@ -123,7 +123,7 @@ fn is_said(cell: &Value<'_>, said: Option<&Json>) -> bool {
 }
 
 #[test]
-fn lines_of_json_are_rows_or_refused() {
+fn mutated_json_is_read_correctly_or_refused() {
     let mut asked = Asked::start(1, SCHEMA);
     let seeds = [
         "{\"n\":1,\"x\":2.5,\"word\":\"a\",\"key\":\"k\",\"flag\":true,\"at\":\"2024-01-01T00:00:00Z\",\"list\":[1,2]}\n",
@@ -137,7 +137,7 @@ fn lines_of_json_are_rows_or_refused() {
         "\u{feff}", "\0",
     ];
     for _ in 0..rounds() {
-        let body = changed(&mut asked.dice, &seeds, &words);
+        let body = mutate(&mut asked.dice, &seeds, &words);
         let Some(rows) = asked.append("application/x-ndjson", &body) else { continue };
         // A reading of its own: values one after the other, or an array of them.
         let text = String::from_utf8_lossy(&body);
@@ -160,7 +160,7 @@ fn lines_of_json_are_rows_or_refused() {
 }
 
 #[test]
-fn csv_is_rows_or_refused() {
+fn mutated_csv_is_read_correctly_or_refused() {
     let mut asked = Asked::start(2, "n: int not null, x: float, word: text");
     let seeds = [
         "n,x,word\n1,2.5,a\n-9223372036854775808,,\n",
@@ -171,7 +171,7 @@ fn csv_is_rows_or_refused() {
     let words =
         ["\"", ",", "\n", "\r", "\"\"", "1e999", "9223372036854775808", "\u{feff}", "\0", "n", ",,,,,,,,", "nan"];
     for _ in 0..rounds() {
-        let body = changed(&mut asked.dice, &seeds, &words);
+        let body = mutate(&mut asked.dice, &seeds, &words);
         if let Some(rows) = asked.append("text/csv", &body) {
             // At least as many line ends as rows, but for the last.
             let ends = body.iter().filter(|byte| b"\r\n".contains(byte)).count() as u64;
@@ -182,7 +182,7 @@ fn csv_is_rows_or_refused() {
 }
 
 #[test]
-fn lines_of_influxdb_are_rows_or_refused() {
+fn mutated_line_protocol_is_read_correctly_or_refused() {
     let mut asked = Asked::start(3, SCHEMA);
     let seeds = [
         "cpu,host=a usage=1.5,n=2i,ok=t 17\n",
@@ -209,7 +209,7 @@ fn lines_of_influxdb_are_rows_or_refused() {
     ];
     let rows_of = |served: &Served, name: &str| open(served.path(name)).map_or(0, |rows| rows.len().unwrap());
     for _ in 0..rounds() {
-        let body = changed(&mut asked.dice, &seeds, &words);
+        let body = mutate(&mut asked.dice, &seeds, &words);
         let before: Vec<_> = ["cpu", "mem"].map(|name| rows_of(&asked.served, name)).into();
         let Some(reply) = asked.send("POST", "/write", &[("ack", "visible")], &body) else { continue };
         let after: Vec<_> = ["cpu", "mem"].map(|name| rows_of(&asked.served, name)).into();
@@ -238,12 +238,12 @@ fn lines_of_influxdb_are_rows_or_refused() {
     asked.end("line protocol", rounds());
 }
 
-fn percent(bytes: &[u8]) -> String {
+fn percent_encode(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("%{byte:02x}")).collect()
 }
 
 #[test]
-fn conditions_find_rows_or_are_refused() {
+fn mutated_conditions_match_correctly_or_are_refused() {
     let mut asked = Asked::start(4, SCHEMA);
     let line = |n: i64| {
         format!(
@@ -286,8 +286,8 @@ fn conditions_find_rows_or_are_refused() {
         "\0",
     ];
     for _ in 0..rounds() {
-        let text = changed(&mut asked.dice, &seeds, &words);
-        let path = format!("/v1/tables/t/rows?format=jsonl&columns=n&where={}", percent(&text));
+        let text = mutate(&mut asked.dice, &seeds, &words);
+        let path = format!("/v1/tables/t/rows?format=jsonl&columns=n&where={}", percent_encode(&text));
         let Some(reply) = asked.send("GET", &path, &[], b"") else { continue };
         let expected = parse_condition(&String::from_utf8_lossy(&text), rows.schema());
         match (reply.status, expected) {
@@ -310,7 +310,7 @@ fn conditions_find_rows_or_are_refused() {
 }
 
 #[test]
-fn urls_mean_rows_or_are_refused() {
+fn mutated_urls_are_read_correctly_or_refused() {
     let mut asked = Asked::start(5, SCHEMA);
     assert!(asked.append("application/x-ndjson", "{\"n\":7}\n".repeat(10).as_bytes()).is_some());
     let seeds = [
@@ -342,7 +342,7 @@ fn urls_mean_rows_or_are_refused() {
         "limit=0",
     ];
     for _ in 0..rounds() {
-        let target = changed(&mut asked.dice, &seeds, &words);
+        let target = mutate(&mut asked.dice, &seeds, &words);
         // What is no request line at all is for `hostile.rs`.
         let plain: Vec<u8> = target.into_iter().filter(|byte| byte.is_ascii_graphic() && *byte != b'#').collect();
         let target = format!("/v1/tables/{}", String::from_utf8(plain).unwrap());
@@ -358,7 +358,7 @@ fn urls_mean_rows_or_are_refused() {
 
 /// Numbers of batches, beside a naive account of them.
 #[test]
-fn producers_are_who_they_say_and_their_numbers_count() {
+fn mutated_producer_headers_are_read_correctly_or_refused() {
     let (mut seed, mut left) = (6, rounds());
     while left > 0 {
         left -= some_producers(seed, left);
@@ -373,12 +373,12 @@ fn some_producers(seed: u64, most: u64) -> u64 {
     let (mut rows, mut rounds) = (0, 0);
     while rounds < most {
         rounds += 1;
-        let name = changed(&mut asked.dice, &["a", "bc", "producer"], &[" ", "\t", "é", ":", "%00", "a"]);
+        let name = mutate(&mut asked.dice, &["a", "bc", "producer"], &[" ", "\t", "é", ":", "%00", "a"]);
         let near = known.get("a").map_or(0, |known| known.1);
         let numbers = [0, near, near + 1, near + 2, i64::MAX as u64, u64::MAX].map(|number| number.to_string());
         let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
-        let sequence = changed(&mut asked.dice, &numbers, &["0", "-", "+", " ", ".", "e1"]);
-        let epoch = changed(&mut asked.dice, &["0", "0", "1", "2"], &["0", "-", "x", ""]);
+        let sequence = mutate(&mut asked.dice, &numbers, &["0", "-", "+", " ", ".", "e1"]);
+        let epoch = mutate(&mut asked.dice, &["0", "0", "1", "2"], &["0", "-", "x", ""]);
         let clean = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace(|c: char| c.is_control(), "");
         let (name, sequence, epoch) = (clean(name), clean(sequence), clean(epoch));
         let headers = [
@@ -430,7 +430,7 @@ fn some_producers(seed: u64, most: u64) -> u64 {
 
 /// Tickets and descriptors, as text that is changed and then packed, and as bytes that are packed and then changed.
 #[test]
-fn tickets_and_descriptors_are_answered_with_a_status() {
+fn mutated_tickets_and_descriptors_get_a_status() {
     let mut asked = Asked::start(7, SCHEMA);
     assert!(asked.append("application/x-ndjson", "{\"n\":7}\n".repeat(10).as_bytes()).is_some());
     let seeds =
@@ -456,7 +456,7 @@ fn tickets_and_descriptors_are_answered_with_a_status() {
     let methods = ["DoGet", "GetFlightInfo", "GetSchema", "DoPut"];
     for round in 0..rounds() {
         let method = methods[round as usize % methods.len()];
-        let text = changed(&mut asked.dice, &seeds, &words);
+        let text = mutate(&mut asked.dice, &seeds, &words);
         let message = match asked.dice.below(4) {
             _ if method == "DoGet" => Ticket { ticket: text }.encode_to_vec(),
             0 => Descriptor { kind: 1, command: Vec::new(), path: vec![String::from_utf8_lossy(&text).into()] }

@@ -25,7 +25,7 @@ fn ticks(served: &Served, rows: i64) {
 }
 
 #[test]
-fn every_type_is_as_it_is_in_the_file() {
+fn every_type_is_equal_to_the_file() {
     let served = Served::start();
     proptest!(ProptestConfig { cases: 20, failure_persistence: None, ..ProptestConfig::default() }, |(
         batches in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..4),
@@ -45,7 +45,7 @@ fn every_type_is_as_it_is_in_the_file() {
 }
 
 #[test]
-fn a_growing_table_is_read_in_any_range() {
+fn growing_table_can_be_read_in_any_range() {
     let served = Served::start();
     ticks(&served, 3_500);
     let mapped = values(&open(served.path("ticks")).unwrap());
@@ -75,7 +75,7 @@ fn a_growing_table_is_read_in_any_range() {
 }
 
 #[test]
-fn conditions_find_what_the_library_finds() {
+fn conditions_match_like_the_library() {
     let served = Served::start();
     ticks(&served, 3_500);
     let mapped = open(served.path("ticks")).unwrap();
@@ -103,7 +103,7 @@ fn conditions_find_what_the_library_finds() {
 }
 
 #[test]
-fn text_forms_are_those_of_the_command() {
+fn text_formats_equal_the_command_line() {
     let served = Served::start();
     let mut writer = served.writer("t", "n: int, word: text");
     for word in [Value::Null, Value::Str(""), Value::Str("a,\"b\"\n"), Value::Str("żółć")] {
@@ -128,7 +128,7 @@ fn text_forms_are_those_of_the_command() {
 }
 
 #[test]
-fn large_rows_come_in_pieces_that_join() {
+fn large_rows_are_sent_in_pieces() {
     let served = Served::start();
     let array: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000_000));
     let words: ArrayRef = Arc::new(StringArray::from_iter_values((0..1_000_000).map(|i| format!("w{}", i % 1_000))));
@@ -150,7 +150,7 @@ fn large_rows_come_in_pieces_that_join() {
 }
 
 #[test]
-fn facts_are_those_of_the_files() {
+fn facts_equal_the_files() {
     let served = Served::start();
     ticks(&served, 2_500);
     let facts = served.get("/v1/tables/ticks").json();
@@ -185,7 +185,7 @@ fn facts_are_those_of_the_files() {
 }
 
 #[test]
-fn rows_that_were_dropped_are_gone() {
+fn dropped_rows_are_refused() {
     let served = Served::start();
     ticks(&served, 3_500);
     assert_eq!(served.rows("/v1/tables/ticks/rows?to=1").len().unwrap(), 1);
@@ -201,7 +201,7 @@ fn rows_that_were_dropped_are_gone() {
 }
 
 #[test]
-fn a_file_that_is_truncated_breaks_the_answer_off() {
+fn truncated_file_breaks_the_response_off() {
     let cert = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     for with_tls in [false, true] {
         let served = Served::with(|folder| {
@@ -216,9 +216,9 @@ fn a_file_that_is_truncated_breaks_the_answer_off() {
             .unwrap();
         let stream = served.connect();
         let broken = if with_tls {
-            truncated(Client::new(tls_stream(stream, &cert.cert)), &served)
+            breaks_off_when_truncated(Client::new(tls_stream(stream, &cert.cert)), &served)
         } else {
-            truncated(Client::new(stream), &served)
+            breaks_off_when_truncated(Client::new(stream), &served)
         };
         assert!(broken, "TLS: {with_tls}");
         // The server goes on.
@@ -231,7 +231,7 @@ fn a_file_that_is_truncated_breaks_the_answer_off() {
 }
 
 /// Reads a little, truncates the file, and reads on: whether the answer breaks off.
-fn truncated<S: std::io::Read + std::io::Write>(mut client: Client<S>, served: &Served) -> bool {
+fn breaks_off_when_truncated<S: std::io::Read + std::io::Write>(mut client: Client<S>, served: &Served) -> bool {
     client.begin("GET", "/v1/tables/n.arrow/rows", &[], b"").unwrap();
     assert_eq!(client.head().unwrap().0, 200);
     client.chunk().unwrap();
@@ -264,7 +264,7 @@ fn tls_stream(
 
 /// Partitions are tables of a directory; what has them is none.
 #[test]
-fn a_table_of_partitions_is_refused_and_its_partitions_are_read() {
+fn partitioned_table_is_refused_but_its_partitions_are_served() {
     let served = Served::start();
     fs::create_dir(served.path("ticks")).unwrap();
     served.numbers("ticks/host=1", 3);

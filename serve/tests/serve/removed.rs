@@ -8,7 +8,7 @@ use arrowwood_serve::{Limits, Options};
 
 use crate::support::*;
 
-fn quickly() -> Served {
+fn serve_with_quick_checks() -> Served {
     let limits =
         Limits { removed: Duration::from_millis(100), writer: Duration::from_millis(200), ..Limits::default() };
     Served::with(|_| Options { limits, ..options() })
@@ -38,8 +38,8 @@ fn segments(served: &Served, name: &str, segments: i64) -> Writer {
 }
 
 #[test]
-fn a_removed_table_takes_no_space() {
-    let served = quickly();
+fn removed_table_frees_its_space() {
+    let served = serve_with_quick_checks();
     served.numbers("kept", 3);
     for name in ["t", "u"] {
         segments(&served, name, 3).close().unwrap();
@@ -61,8 +61,8 @@ fn a_removed_table_takes_no_space() {
 }
 
 #[test]
-fn compacted_and_dropped_rows_take_no_space() {
-    let served = quickly();
+fn compacted_and_dropped_rows_free_their_space() {
+    let served = serve_with_quick_checks();
     segments(&served, "t", 3).close().unwrap();
     assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 2_500);
     assert!(mapped(&served, "t").0 >= 3, "its files are open");
@@ -78,8 +78,8 @@ fn compacted_and_dropped_rows_take_no_space() {
 
 /// The thread that watches a table for its followers has opened it, too.
 #[test]
-fn compacted_rows_of_a_followed_table_take_no_space() {
-    let served = quickly();
+fn compacted_rows_of_a_followed_table_free_their_space() {
+    let served = serve_with_quick_checks();
     let mut writer = segments(&served, "t", 3);
     let mut client = served.client();
     client.begin("GET", "/v1/tables/t/follow?from=2499", &[], b"").unwrap();

@@ -70,7 +70,7 @@ fn texts(served: &Served, rows: i64) {
     writer.close().unwrap();
 }
 
-fn stalling(stall: Duration) -> Served {
+fn serve_with_stall_timeout(stall: Duration) -> Served {
     let limits = Limits { stall, greeting: Duration::from_millis(300), ..Limits::default() };
     Served::with(|_| Options { limits, ..options() })
 }
@@ -82,8 +82,8 @@ fn run(work: impl Future<Output = ()>) {
 
 /// Its memory, its files and its place among the statements of its token are free again, however busy its connection is.
 #[test]
-fn whoever_leaves_one_answer_unread_is_let_go() {
-    let served = stalling(Duration::from_millis(700));
+fn client_with_an_unread_response_is_disconnected() {
+    let served = serve_with_stall_timeout(Duration::from_millis(700));
     texts(&served, 4_000);
     for (window, path) in [
         (WINDOW, "/v1/tables/t/rows"),
@@ -116,9 +116,9 @@ fn whoever_leaves_one_answer_unread_is_let_go() {
 }
 
 #[test]
-fn whoever_waits_for_rows_is_not_let_go() {
+fn client_waiting_for_rows_is_kept() {
     let stall = Duration::from_millis(300);
-    let served = stalling(stall);
+    let served = serve_with_stall_timeout(stall);
     served.numbers("t", 3);
     run(async {
         let mut client = Connection::open(&served, WINDOW).await;
@@ -140,9 +140,9 @@ fn whoever_waits_for_rows_is_not_let_go() {
 
 /// What counts is whether anything is taken, not how much.
 #[test]
-fn whoever_reads_slowly_is_not_let_go() {
+fn slow_reader_is_kept() {
     let stall = Duration::from_millis(2_000);
-    let served = stalling(stall);
+    let served = serve_with_stall_timeout(stall);
     texts(&served, 4_000);
     run(async {
         let mut client = Connection::open(&served, WINDOW).await;

@@ -95,7 +95,7 @@ fn file(folder: &Path, len: i64) -> std::path::PathBuf {
 }
 
 #[test]
-fn nothing_is_shown_without_the_token() {
+fn requests_without_the_token_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let viewed = Viewed::open(file(folder.path(), 20));
     let wrong = format!("arrowwood-{}={}0", viewed.port, viewed.token);
@@ -132,7 +132,7 @@ fn nothing_is_shown_without_the_token() {
 }
 
 #[test]
-fn a_browser_gets_the_token_as_a_cookie_once() {
+fn browser_gets_the_token_as_a_cookie_once() {
     let folder = tempfile::tempdir().unwrap();
     let viewed = Viewed::open(file(folder.path(), 20));
     let reply = viewed.send("GET", &format!("/?token={}", viewed.token), &[]);
@@ -146,7 +146,7 @@ fn a_browser_gets_the_token_as_a_cookie_once() {
 }
 
 #[test]
-fn pages_of_others_and_other_names_are_refused() {
+fn foreign_origins_and_hosts_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let viewed = Viewed::open(file(folder.path(), 20));
     let cookie = viewed.cookie();
@@ -166,7 +166,7 @@ fn pages_of_others_and_other_names_are_refused() {
 }
 
 #[test]
-fn only_the_path_is_served_and_nothing_is_written() {
+fn view_serves_only_its_path_and_is_read_only() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 20);
     write(&rows(3), folder.path().join("secret.arrow"), &WriteOptions::default()).unwrap();
@@ -195,7 +195,7 @@ fn only_the_path_is_served_and_nothing_is_written() {
 }
 
 #[test]
-fn cells_are_what_the_rows_have() {
+fn cells_equal_the_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 300);
     let viewed = Viewed::open(&path);
@@ -226,7 +226,7 @@ fn cells_are_what_the_rows_have() {
 }
 
 #[test]
-fn rows_are_found_by_a_condition_and_sorted() {
+fn views_filter_and_sort_rows() {
     let folder = tempfile::tempdir().unwrap();
     let viewed = Viewed::open(file(folder.path(), 1_000));
     let told =
@@ -305,7 +305,7 @@ fn naive_bins(rows: &Dataset, from: u64, to: u64, count: u64) -> Vec<Json> {
 }
 
 #[test]
-fn bins_are_those_of_all_rows() {
+fn bins_equal_a_naive_count() {
     let folder = tempfile::tempdir().unwrap();
     let viewed = Viewed::open(file(folder.path(), 10_000));
     let rows = rows(10_000);
@@ -363,7 +363,7 @@ fn batch_of(rows: &[(Option<i64>, Option<f64>)], is_nullable: bool) -> RecordBat
 }
 
 #[test]
-fn bins_over_time_are_those_of_all_rows() {
+fn bins_over_time_equal_a_naive_count() {
     let folder = tempfile::tempdir().unwrap();
     let rows = timed(4_998);
     let [first, last] = [rows[0].0.unwrap(), rows[4_997].0.unwrap()];
@@ -454,7 +454,7 @@ fn bins_over_time_are_those_of_all_rows() {
 }
 
 #[test]
-fn bins_over_time_of_a_sample_say_so() {
+fn sampled_bins_over_time_are_marked() {
     let folder = tempfile::tempdir().unwrap();
     let rows: Vec<_> = (0..600_000).map(|n| (Some(n * 1_000), Some((n % 1_000) as f64))).collect();
     let dataset = Dataset::try_from(vec![batch_of(&rows, false)]).unwrap();
@@ -469,7 +469,7 @@ fn bins_over_time_of_a_sample_say_so() {
 }
 
 #[test]
-fn a_row_is_found_by_its_time() {
+fn row_can_be_found_by_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
     let schema = Arc::new(parse_schema("symbol: str, ts: timestamp[us, UTC] not null").unwrap());
@@ -535,7 +535,7 @@ fn naive_groups(rows: &Dataset, from: u64) -> Vec<(Json, u64, i64)> {
 }
 
 #[test]
-fn groups_are_those_of_all_rows_that_a_condition_leaves() {
+fn groups_equal_a_naive_count() {
     let folder = tempfile::tempdir().unwrap();
     let viewed = Viewed::open(file(folder.path(), 10_000));
     let expected = |groups: &[(Json, u64, i64)]| -> Json {
@@ -575,7 +575,7 @@ fn groups_are_those_of_all_rows_that_a_condition_leaves() {
 }
 
 #[test]
-fn more_groups_than_memory_is_for_are_refused() {
+fn groups_over_the_memory_limit_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrow");
     let column = Arc::new(Int64Array::from_iter_values(0..6_000_000)) as ArrayRef;
@@ -588,7 +588,7 @@ fn more_groups_than_memory_is_for_are_refused() {
 }
 
 #[test]
-fn a_cell_is_found_in_the_bytes_of_its_file() {
+fn bytes_of_a_cell_are_located_in_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 100);
     let viewed = Viewed::open(&path);
@@ -622,7 +622,7 @@ fn a_cell_is_found_in_the_bytes_of_its_file() {
 }
 
 #[test]
-fn sql_is_asked_of_the_engine_and_given_up_with_its_client() {
+fn sql_runs_in_the_engine_and_is_cancelled_with_its_client() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 5_000);
     let begun = Arc::new(AtomicBool::new(false));
@@ -663,7 +663,7 @@ fn sql_is_asked_of_the_engine_and_given_up_with_its_client() {
 }
 
 #[test]
-fn what_is_shown_is_saved_whole_and_in_its_order() {
+fn downloads_contain_all_rows_in_the_shown_order() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 10_000);
     let engine = BlockingEngine::new(|asked| match asked.text.as_str() {
@@ -736,7 +736,7 @@ fn what_is_shown_is_saved_whole_and_in_its_order() {
 }
 
 #[test]
-fn only_pictures_are_sent_as_such() {
+fn only_images_are_served_as_images() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("p.arrow");
     let cells: [Option<&[u8]>; 4] = [Some(b"GIF89a and more"), Some(b"<svg onload='x'/>"), None, Some(b"")];
@@ -760,7 +760,7 @@ fn only_pictures_are_sent_as_such() {
 }
 
 #[test]
-fn a_table_is_seen_to_grow() {
+fn events_show_the_growth_of_a_table() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
     let schema = Arc::new(parse_schema("n: int not null").unwrap());
@@ -805,7 +805,7 @@ fn a_table_is_seen_to_grow() {
 }
 
 #[test]
-fn several_files_are_shown_as_one() {
+fn several_files_are_shown_as_one_table() {
     let folder = tempfile::tempdir().unwrap();
     write(&rows(10), folder.path().join("1.arrow"), &WriteOptions::default()).unwrap();
     write(&rows(20), folder.path().join("2.arrow"), &WriteOptions::default()).unwrap();
@@ -823,7 +823,7 @@ fn several_files_are_shown_as_one() {
 }
 
 #[test]
-fn damage_is_told_in_the_words_of_the_library() {
+fn damage_is_reported_as_by_the_library() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 1_000);
     let viewed = Viewed::open(&path);
@@ -846,7 +846,7 @@ fn damage_is_told_in_the_words_of_the_library() {
 
 /// `make view` makes the page; whoever changes its source without that is told here, without npm.
 #[test]
-fn the_page_was_made_of_its_source() {
+fn built_page_matches_its_source() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut names: Vec<_> =
         fs::read_dir(root.join("../view/src")).unwrap().map(|entry| entry.unwrap().path()).collect();

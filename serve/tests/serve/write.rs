@@ -31,7 +31,7 @@ fn arrow(numbers: &[i64], words: &[Option<&str>], format: Format) -> Vec<u8> {
 }
 
 #[test]
-fn rows_of_every_form_are_appended() {
+fn rows_in_every_format_are_appended() {
     let served = Served::start();
     served.writer("t", "n: int not null, word: category").close().unwrap();
     let stream = arrow(&[1, 2], &[Some("a"), None], Format::Stream);
@@ -96,7 +96,7 @@ fn times_without_an_offset_are_refused_where_the_column_has_a_zone() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_whole() {
+fn invalid_requests_append_nothing() {
     let served = Served::start();
     served.writer("t", "n: int not null, word: text").close().unwrap();
     served.numbers("sorted", 0);
@@ -131,7 +131,7 @@ fn what_is_wrong_is_refused_whole() {
 }
 
 #[test]
-fn a_bad_batch_does_not_spoil_the_others_of_its_commit() {
+fn invalid_batch_does_not_affect_others_of_its_commit() {
     let served = Served::start();
     let schema = Arc::new(arrowwood::parse_schema("n: int not null").unwrap());
     let options = WriterOptions { sorted_by: Some("n".into()), ..WriterOptions::default() };
@@ -161,7 +161,7 @@ fn numbered(client: &mut Client, producer: &str, epoch: u64, sequence: u64, body
 }
 
 #[test]
-fn a_repeat_is_harmless_and_a_gap_is_refused() {
+fn repeated_batches_are_ignored_and_gaps_refused() {
     let served = Served::start();
     served.numbers("t", 0);
     let mut client = served.client();
@@ -192,7 +192,7 @@ fn a_repeat_is_harmless_and_a_gap_is_refused() {
 }
 
 #[test]
-fn producers_go_on_with_another_server() {
+fn producers_resume_with_another_server() {
     let served = Served::start();
     served.numbers("t", 0);
     let mut client = served.client();
@@ -222,7 +222,7 @@ fn producers_go_on_with_another_server() {
 }
 
 #[test]
-fn more_producers_than_a_table_has_room_for_are_refused() {
+fn too_many_producers_are_refused() {
     let served = Served::start();
     served.numbers("t", 0);
     let mut client = served.client();
@@ -241,7 +241,7 @@ fn more_producers_than_a_table_has_room_for_are_refused() {
 }
 
 #[test]
-fn a_position_outlives_the_writer() {
+fn position_outlives_the_writer() {
     let limits = Limits { writer: impatient().writer, ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     served.numbers("t", 0);
@@ -267,7 +267,7 @@ fn a_position_outlives_the_writer() {
 }
 
 #[test]
-fn many_producers_share_their_commits() {
+fn concurrent_producers_share_commits() {
     let served = Served::start();
     served.writer("t", "producer: int not null, sequence: int not null").close().unwrap();
     let (producers, batches) = (16, 20);
@@ -316,7 +316,7 @@ fn many_producers_share_their_commits() {
 }
 
 #[test]
-fn visible_is_sooner_than_durable() {
+fn visible_acknowledgements_come_before_the_sync() {
     let served = Served::start();
     served.numbers("t", 0);
     let reply = served.send("POST", "/v1/tables/t/rows", &[JSON, ("ack", "visible")], b"{\"n\":1}").json();
@@ -327,7 +327,7 @@ fn visible_is_sooner_than_durable() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_before_it_is_taken() {
+fn oversized_requests_are_refused_before_they_are_received() {
     let limits = Limits { body: 1_000, ingest_memory: 64 << 10, ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     served.numbers("t", 0);
@@ -348,7 +348,7 @@ fn what_is_too_much_is_refused_before_it_is_taken() {
 }
 
 #[test]
-fn memory_that_is_taken_is_given_back() {
+fn memory_of_requests_is_released() {
     let limits = Limits { ingest_memory: 128 << 10, part: impatient().part, ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     served.numbers("t", 0);
@@ -370,7 +370,7 @@ fn memory_that_is_taken_is_given_back() {
 
 /// A table that was made over HTTP takes late rows, and finds rows by what it has of its blocks; compacted, too.
 #[test]
-fn a_table_is_made_for_late_rows() {
+fn table_can_be_created_for_late_rows() {
     let mut served = Served::start();
     let query = "?sorted_by=ts&late=accept&index=symbol&dictionary=symbol";
     let schema = b"ts: int64 not null, symbol: text";
@@ -400,7 +400,7 @@ fn a_table_is_made_for_late_rows() {
 
 /// A schema as Arrow data says what text does not: extension types, the order of categories, members without nulls.
 #[test]
-fn a_table_is_made_of_an_arrow_schema() {
+fn table_can_be_created_from_an_arrow_schema() {
     let served = Served::start();
     let of_arrow = [("content-type", "application/vnd.apache.arrow.stream")];
     let put = |schema: &Schema| served.send("PUT", "/v1/tables/t", &of_arrow, &stream_of(schema, 0));
@@ -434,7 +434,7 @@ fn a_table_is_made_of_an_arrow_schema() {
 
 /// What is no schema is refused, and there is no table.
 #[test]
-fn a_table_is_not_made_of_what_is_no_schema() {
+fn invalid_schemas_create_no_table() {
     let served = Served::start();
     let schema = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
     let sound = stream_of(&schema, 0);
@@ -483,7 +483,7 @@ fn stream_of(schema: &Schema, rows: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_table_is_made_once() {
+fn table_can_be_created_once() {
     let served = Served::start();
     let put = |name: &str, query: &str, schema: &str| {
         served.send("PUT", &format!("/v1/tables/{name}{query}"), &[], schema.as_bytes())
@@ -521,7 +521,7 @@ fn a_table_is_made_once() {
 }
 
 #[test]
-fn line_protocol_makes_tables() {
+fn line_protocol_creates_tables() {
     let served = Served::start();
     let mut client = served.client();
     let mut write = |path: &str, text: &str| client.send("POST", path, &[], text.as_bytes()).unwrap();
@@ -589,7 +589,7 @@ fn line_protocol_makes_tables() {
 
 /// Lines of several tables, some of which can't be appended to: no client sends those again that were.
 #[test]
-fn lines_that_were_appended_in_part_are_answered_so() {
+fn partially_appended_lines_are_reported() {
     let served = Served::start();
     let write = |text: &str| served.send("POST", "/write", &[], text.as_bytes());
     let rows = |table: &str| open(served.path(table)).unwrap().len().unwrap();

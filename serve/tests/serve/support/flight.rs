@@ -103,15 +103,15 @@ impl Body for Trickle {
 
 /// Makes a call whose request is `body`, whatever that is.
 pub fn call(served: &Served, method: &str, body: Vec<u8>) -> Ended {
-    made(served, method, || Full::new(Bytes::from(body)))
+    call_with_body(served, method, || Full::new(Bytes::from(body)))
 }
 
 /// The same, a byte at a time.
 pub fn trickled(served: &Served, method: &str, body: Vec<u8>, tick: Duration) -> Ended {
-    made(served, method, || Trickle::new(body, tick))
+    call_with_body(served, method, || Trickle::new(body, tick))
 }
 
-fn made<B>(served: &Served, method: &str, body: impl FnOnce() -> B) -> Ended
+fn call_with_body<B>(served: &Served, method: &str, body: impl FnOnce() -> B) -> Ended
 where
     B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
 {
