@@ -1,5 +1,5 @@
-//! A server whose disk fails to sync, or whose power is cut: what was acknowledged as durable is there, by its rows and by its
-//! producers' positions, and what was not is said.
+//! Tests a server whose disk fails to sync, or whose power is cut. Rows and positions of producers that were
+//! acknowledged as durable must survive, and what is not durable must not be acknowledged as such.
 //!
 //! `ARROWWOOD_SERVE_CUTS` is the number of runs whose power is cut at each moment, `ARROWWOOD_SERVE_SEED` the first of
 //! their seeds (`make torture-serve`).
@@ -19,24 +19,24 @@ use crate::dice::Dice;
 use crate::simulated_disk::{Disk, Event, Image, Luck, Recorder};
 use crate::support::flight::{Descriptor, call, framed, put};
 use crate::support::*;
-use crate::tables::{folder_in_memory, wait_for_background_syncs};
+use crate::tables::{wait_for_background_syncs, folder_in_memory};
 
 const PRODUCERS: usize = 3;
 const SCHEMA: &[u8] = b"producer: int not null, epoch: int not null, sequence: int not null, copy: int not null";
 
-/// The machine is started again.
+/// Simulates another boot of the machine.
 fn simulate_next_boot() {
     static BOOTS: AtomicU64 = AtomicU64::new(1);
     simulate_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
 }
 
-/// The file system is mounted again, and the machine stays up.
+/// Simulates another mount of the file system, in the same boot.
 fn simulate_next_mount() {
     static MOUNTS: AtomicU64 = AtomicU64::new(1);
     simulate_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
 }
 
-/// A server over a disk that is watched, with an empty table `t`.
+/// Starts a server on a recorded disk, with an empty table `t`.
 fn serve_recorded_table() -> (Served, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let folder = folder_in_memory();
@@ -87,7 +87,7 @@ impl Sent {
         client.send("POST", "/v1/tables/t/rows", &headers, body.as_bytes()).unwrap()
     }
 
-    /// The answer, or the message of the status.
+    /// Returns the answer, or the message of the status.
     fn by_flight(&self, served: &Served, ack: &str) -> Result<serde_json::Value, String> {
         let Sent { producer, epoch, sequence } = self;
         let command = format!("t?producer=p{producer}&epoch={epoch}&sequence={sequence}&ack={ack}");
@@ -108,7 +108,7 @@ impl Sent {
     }
 }
 
-/// The rows of a table.
+/// Reads and validates the rows of a table.
 fn rows_of(table: &Path) -> Result<Vec<[i64; 4]>, String> {
     let rows = open(table).map_err(|e| e.to_string())?;
     rows.validate(|_, _| ()).map_err(|e| e.to_string())?;
@@ -124,8 +124,8 @@ fn rows_of(table: &Path) -> Result<Vec<[i64; 4]>, String> {
 
 // ---- syncs that fail ----
 
-/// Lines have no numbers, and several tables no commit together: whoever sends them all again has some of them twice. Clients
-/// send again by themselves what is answered by 500.
+/// Lines have no numbers, and several tables have no common commit, so a client that resends all lines duplicates some.
+/// Clients resend automatically after 500, so that must not be the answer.
 #[test]
 fn failed_sync_of_lines_is_answered_without_inviting_a_repeat() {
     alone!();
@@ -143,8 +143,8 @@ fn failed_sync_of_lines_is_answered_without_inviting_a_repeat() {
     recorder.fail_syncs(false);
 }
 
-/// What could not be synced is not acknowledged as durable, however often it is sent, by HTTP and by Flight; when the disk is
-/// well again it is, and nothing is there twice.
+/// A batch whose sync fails is never acknowledged as durable, however often it is sent, over HTTP and Flight. Once the
+/// disk works again it is acknowledged, without duplicate rows.
 #[test]
 fn failed_sync_acknowledges_nothing() {
     alone!();
@@ -164,7 +164,7 @@ fn failed_sync_acknowledges_nothing() {
         assert!(refused.starts_with("13: not_durable: "), "{refused}");
         assert_eq!(durable_end(), 1);
     }
-    // They can be seen, and whoever wants no more than that is answered.
+    // The rows are visible, so requests that ask only for visibility are acknowledged.
     let seen = batch(1).by_http(&mut client, "visible").json();
     assert_eq!((seen["duplicate"].as_bool(), seen["committed"].as_u64()), (Some(true), Some(3)));
     assert!(seen["durable"].as_u64().unwrap() <= 1, "{seen}");
@@ -185,7 +185,7 @@ fn failed_sync_acknowledges_nothing() {
     assert_eq!((told["first_row"].as_u64(), told["durable"].as_u64()), (Some(6), Some(7)));
     let expected: Vec<_> = (0..4).flat_map(|sequence| batch(sequence).rows()).collect();
     assert_eq!(rows_of(&served.path("t")).unwrap(), expected);
-    // Not only the server says so.
+    // The table itself must agree.
     let mut disk = Disk::default();
     recorder.take().iter().for_each(|event| disk.apply(event));
     simulate_next_boot();
@@ -195,7 +195,8 @@ fn failed_sync_acknowledges_nothing() {
     simulate_boot(None);
 }
 
-/// Rows that nobody waited for are synced once a second. That this failed is no fault of the next batch: another writer takes it.
+/// Rows without a waiting client are synced once a second. If that fails, the next batch must not be refused: another
+/// writer appends it.
 #[test]
 fn failed_background_sync_costs_no_batch() {
     alone!();
@@ -210,7 +211,8 @@ fn failed_background_sync_costs_no_batch() {
         recorder.fail_syncs(true);
         assert_eq!(batch(sent).by_http(&mut client, "visible").status, 200);
         wait_until("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
-        // Not before the writer knows it: the thread that syncs has told it when it goes on to other tables.
+        // Waits until the writer has learned of the failure: the thread that syncs reports it before it turns to other
+        // tables.
         wait_for_background_syncs();
         recorder.fail_syncs(false);
         let told = if is_numbered {
@@ -230,16 +232,16 @@ fn failed_background_sync_costs_no_batch() {
 
 // ---- power cuts ----
 
-/// What happened, in order.
+/// An entry in the history of a run.
 enum Entry {
     Done(Event),
-    /// The table was made.
+    /// The table was created.
     Made,
-    /// Acknowledged as durable, with the row behind its last where that is known.
+    /// A batch was acknowledged as durable, with the row after its last one if that is known.
     Durable(Sent, Option<u64>),
 }
 
-/// A run of a server, its producers, and what they were told.
+/// A run of a server and its producers, with all acknowledgements.
 struct Run {
     served: Served,
     recorder: Arc<Recorder>,
@@ -255,14 +257,14 @@ impl Run {
         run
     }
 
-    /// Notes what was told behind all that was done before.
+    /// Records an acknowledgement after the operations so far.
     fn note(&self, entry: Entry) {
         let mut log = self.log.lock().unwrap();
         log.extend(self.recorder.take().into_iter().map(Entry::Done));
         log.push(entry);
     }
 
-    /// Sends a batch by one way or the other, and notes the answer.
+    /// Sends a batch over HTTP or Flight, and records its acknowledgement.
     fn send(&self, sent: Sent, client: &mut Client, is_durable: bool, is_flight: bool) {
         let ack = if is_durable { "durable" } else { "visible" };
         let told = if is_flight {
@@ -279,7 +281,8 @@ impl Run {
         }
     }
 
-    /// A producer, which waits for the disk now and then, repeats some batches, and is replaced by another one of its name.
+    /// Runs a producer. It sometimes waits for the disk, repeats some batches, and is replaced by another one of its
+    /// name.
     fn produce(&self, producer: usize, batches: u64, mut dice: Dice) {
         let mut client = self.served.client();
         let mut epoch = 0;
@@ -288,14 +291,15 @@ impl Run {
             let is_flight = producer % 2 == 1;
             self.send(Sent { producer, epoch, sequence }, &mut client, is_durable, is_flight);
             if dice.below(4) == 0 {
-                // Its successor sends the last batch again, and perhaps that is all.
+                // The successor resends the last batch, and perhaps nothing else.
                 epoch += dice.below(2);
                 self.send(Sent { producer, epoch, sequence }, &mut client, dice.below(3) > 0, is_flight);
             }
         }
     }
 
-    /// Loses what is in memory at each moment of the run.
+    /// Loses what is in memory at each moment of the run, and checks what is left. Returns the numbers of images and of
+    /// resumed runs.
     fn lose_and_check(mut self, lose: fn(), dice: &mut Dice) -> (u64, u64) {
         self.served.stop();
         let all = rows_of(&self.served.path("t")).unwrap();
@@ -322,9 +326,9 @@ impl Run {
     }
 }
 
-/// What is known of a run, up to a cut.
+/// What must be true after a cut.
 struct Judged {
-    /// The rows at its end.
+    /// All rows of the run.
     all: Vec<[i64; 4]>,
     from: PathBuf,
     lose: fn(),
@@ -335,7 +339,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// Looks at what the disk may hold: all there may be, or one by turns at each store.
+    /// Checks images of what the disk may hold: all kinds, or one kind in turn at each store.
     fn cut(&mut self, disk: &Disk, number: usize, is_store: bool, dice: &mut Dice) {
         (self.lose)();
         let turn = number % Luck::ALL.len();
@@ -370,7 +374,7 @@ impl Judged {
         Ok(())
     }
 
-    /// Whether positions are those of the rows, and not behind what was acknowledged.
+    /// Checks that positions match the rows, and are not behind the acknowledged batches.
     fn check_positions(&self, rows: &[[i64; 4]], positions: &BTreeMap<String, i64>) -> Result<(), String> {
         for producer in 0..PRODUCERS {
             let of = |prefix: &str| positions.get(&format!("{prefix}:p{producer}")).copied();
@@ -397,7 +401,7 @@ impl Judged {
         Ok(())
     }
 
-    /// Another server, to which all producers send all that they have sent.
+    /// Starts another server, to which all producers resend everything.
     fn resend_all(&self, home: tempfile::TempDir) -> Result<(), String> {
         let served = Served::over(home, options());
         let mut client = served.client();
@@ -428,8 +432,9 @@ impl Judged {
     }
 }
 
-/// Runs a server with producers over HTTP and Flight, and loses what is in memory at each moment: what was acknowledged as
-/// durable is there, each commit as a whole, with the positions of its producers, who go on and double nothing.
+/// Runs a server with producers over HTTP and Flight, and loses what is in memory at each moment. Batches that were
+/// acknowledged as durable must survive, each commit as a whole, with the positions of its producers, which resume
+/// without duplicates.
 fn lose_at_each_moment(lose: fn()) {
     simulate_next_boot();
     let runs: u64 = std::env::var("ARROWWOOD_SERVE_CUTS").map_or(1, |runs| runs.parse().unwrap());
@@ -463,7 +468,7 @@ fn a_lost_page_cache_costs_no_acknowledged_batch_and_no_position() {
     lose_at_each_moment(simulate_next_mount);
 }
 
-/// Rows that are nowhere any more are no reason to take their batch for a duplicate: it is told so only where its rows are.
+/// A batch may be answered as a duplicate only if its rows exist.
 #[test]
 fn resent_batch_is_appended_if_its_rows_were_lost() {
     alone!();
@@ -474,7 +479,7 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
     let mut client = served.client();
     let batch = |sequence: u64| Sent { producer: 0, epoch: 0, sequence };
     assert_eq!(batch(0).by_http(&mut client, "durable").status, 200);
-    // From now on nothing is certain to reach the disk.
+    // From here on, nothing is certain to reach the disk.
     recorder.fail_syncs(true);
     assert_eq!(batch(1).by_http(&mut client, "visible").status, 200);
     let mut disk = Disk::default();
@@ -509,8 +514,8 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
     simulate_mount(None);
 }
 
-/// A producer that takes over and repeats the last batch adds no row: its epoch alone must reach the disk before it is told so,
-/// or the one that it has replaced is back after a power cut.
+/// A producer that takes over and only repeats the last batch adds no row. Its epoch must be durable before it is
+/// acknowledged, or the replaced producer could write again after a power cut.
 #[test]
 fn replaced_producer_stays_replaced_after_a_power_cut() {
     alone!();
@@ -521,7 +526,7 @@ fn replaced_producer_stays_replaced_after_a_power_cut() {
     run.send(first, &mut client, true, false);
     run.send(Sent { epoch: 2, ..first }, &mut client, true, false);
     run.send(Sent { epoch: 3, ..first }, &mut client, false, false);
-    // Not the first to learn of its epoch, but the first who waits for the disk.
+    // Another request learns of the epoch first, but this is the first that waits for the disk.
     run.send(Sent { epoch: 3, ..first }, &mut client, true, true);
     drop(client);
     assert!(run.lose_and_check(simulate_next_boot, &mut Dice::new(1)).0 > 20);

@@ -1,5 +1,5 @@
-//! The same rows, whichever way they are had: from the mapping, over HTTP and by Arrow Flight, of every type that grows, in parts,
-//! of tables that have none, and while dictionaries grow. What is sent is read by arrow-rs.
+//! Tests that rows are equal whether they come from the mapping, over HTTP or over Arrow Flight: of every growable
+//! type, in ranges, of empty tables, and while dictionaries grow. Responses are read by arrow-rs.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use arrowwood::{Dataset, ErrorKind, Value, Writer, WriterOptions, open};
 
 use crate::support::*;
 
-/// Rows as text, and the columns they are of.
+/// Rows as text, and the names of their columns.
 type Rows = (Vec<(String, String, bool)>, Vec<String>);
 
 fn format_rows(rows: &Dataset) -> Rows {
@@ -19,7 +19,7 @@ fn format_rows(rows: &Dataset) -> Rows {
     (rows.schema().fields().iter().map(column).collect(), crate::columns::rows(rows))
 }
 
-/// What arrow-rs finds in a stream.
+/// Reads a stream with arrow-rs.
 fn read(stream: Vec<u8>) -> Rows {
     let reader = StreamReader::try_new(Cursor::new(stream), None).unwrap();
     let schema = reader.schema();
@@ -27,7 +27,7 @@ fn read(stream: Vec<u8>) -> Rows {
     format_rows(&Dataset::from_batches(schema, batches).unwrap())
 }
 
-/// Asks for rows in each way.
+/// Asserts that ranges of a table are equal over all transports.
 #[track_caller]
 fn assert_equal_in_all_transports(served: &Served, name: &str, ranges: &[(u64, u64)]) {
     for &(from, to) in ranges {
@@ -67,14 +67,14 @@ fn every_growable_type_is_equal_in_all_transports() {
             writer.append(&one(&sample.slice(start, len))).unwrap();
             writer.commit().unwrap();
         }
-        // Whole, over the end of a segment, of one batch and of none.
+        // All rows, rows across segments, rows of one batch, and none.
         assert_equal_in_all_transports(&served, &name, &[(0, 12), (1, 11), (7, 9), (5, 5)]);
     }
     eprintln!("{grown} types; those that don't grow: {others:?}");
     assert!(grown > 40, "{grown} types, without {others:?}");
 }
 
-/// Keys of a dictionary that grows mean the same each way, in an answer of any range and in a stream that goes on.
+/// Keys of a growing dictionary must have the same meaning in a response of any range and in a stream that goes on.
 #[test]
 fn growing_dictionaries_are_equal_in_all_transports() {
     let served = Served::start();
@@ -106,7 +106,7 @@ fn growing_dictionaries_are_equal_in_all_transports() {
     }
 }
 
-/// A table that never had rows, one whose rows were all dropped, and a file without a batch.
+/// Tables without rows: one that never had any, one whose rows were all dropped, and a file without batches.
 #[test]
 fn empty_tables_are_equal_in_all_transports() {
     let served = Served::start();

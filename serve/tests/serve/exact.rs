@@ -1,4 +1,5 @@
-//! What the page makes of a value: its whole text, a condition for just the rows that have it, and which file it is of.
+//! Tests what the page of `view` gets for a value: its complete text, a condition for exactly the rows that have it,
+//! and the identity of its file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use serde_json::{Value as Json, json};
 use crate::samples::samples;
 use crate::view::Viewed;
 
-/// Rows of an array, `times` one after the other.
+/// Repeats the rows of an array `times` times, up to `len` rows.
 fn repeat_array(array: &ArrayRef, times: usize, len: usize) -> ArrayRef {
     let places: UInt64Array = (0..times * len).map(|row| (row % len % array.len()) as u64).collect();
     let own = array.to_data();
@@ -34,7 +35,7 @@ fn write_file(path: &Path, columns: Vec<(String, ArrayRef)>, times: usize) {
     write(&Dataset::try_from(vec![batch]).unwrap(), path, &WriteOptions::default()).unwrap();
 }
 
-/// Whether two values are one, by their bits and letters; floats as numbers, and NaN as itself.
+/// Returns true if two values are the same: floats as numbers, with NaN equal to itself, and all others exactly.
 fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
     let number = |value: &Value<'_>| match value {
         Value::Float32(x) => Some(f64::from(*x)),
@@ -47,7 +48,7 @@ fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
     }
 }
 
-/// Whether conditions compare values of a type.
+/// Returns true if conditions can compare values of a type.
 fn is_comparable(data_type: &DataType) -> bool {
     let is_other = matches!(data_type, DataType::Interval(_) | DataType::RunEndEncoded(..) | DataType::Union(..));
     !is_other && (!data_type.is_nested() || matches!(data_type, DataType::Dictionary(..)))
@@ -57,7 +58,7 @@ fn escaped(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// The numbers of the rows that a condition finds.
+/// Returns the numbers of the rows that match a condition.
 fn matching_rows(viewed: &Viewed, table: &str, condition: &str) -> Vec<u64> {
     let view = viewed.view(&format!("/v1/tables/{table}/views?where={}", escaped(condition)));
     let id = view["view"].as_str().unwrap_or_else(|| panic!("{condition}: {view}"));
@@ -67,7 +68,7 @@ fn matching_rows(viewed: &Viewed, table: &str, condition: &str) -> Vec<u64> {
     rows
 }
 
-/// Columns of values that their display, or the text of a condition, could lose.
+/// Returns columns with values that a display, or the text of a condition, could change.
 fn hard_columns() -> Vec<(String, ArrayRef)> {
     let long = "x".repeat(20_000);
     let texts = vec![
@@ -125,7 +126,7 @@ fn hard_columns() -> Vec<(String, ArrayRef)> {
     columns.into_iter().map(|(name, array)| (name.to_owned(), array)).collect()
 }
 
-/// Each type three times, and what is treacherous.
+/// Writes a file with three rows of each type, and the hard columns.
 fn write_all_columns(folder: &Path) -> PathBuf {
     let path = folder.join("a.arrow");
     let all = samples().into_iter().enumerate().map(|(number, array)| (format!("c{number}"), array));
@@ -198,7 +199,7 @@ fn cell_text_is_complete() {
     }
 }
 
-/// The answer about groups by some columns, a line for each: its condition, and its rows.
+/// Requests groups by some columns; returns the condition and the row count of each.
 fn groups(viewed: &Viewed, by: &str) -> Vec<(Option<String>, usize)> {
     let told = viewed.view(&format!("/v1/tables/a.arrow/groups?at={by}"));
     let keys = told["keys"].as_u64().unwrap_or_else(|| panic!("{by}: {told}")) as usize;
@@ -234,7 +235,7 @@ fn condition_of_a_group_matches_its_row_count() {
     for (condition, rows) in groups(&viewed, "0,6,4") {
         assert_eq!(matching_rows(&viewed, "a.arrow", &condition.unwrap()).len(), rows);
     }
-    // Keys are told with all digits.
+    // Keys are sent with all their digits.
     let told = viewed.view("/v1/tables/a.arrow/groups?at=6");
     assert_eq!(
         (&told["cells"][0][0], &told["conditions"][0]),
@@ -347,7 +348,7 @@ fn conditions_work_in_every_route() {
     assert_eq!((reply.status, reply.text().contains("there are rows 4 to before 12")), (400, true), "{}", reply.text());
 }
 
-/// Requests for all that a page asks of a file.
+/// All requests that the page makes about a file.
 const ASKED: [&str; 12] = [
     "cells?at=0",
     "cell?row=0&at=0",
@@ -390,7 +391,7 @@ fn replaced_file_is_detected_by_every_route() {
     }
     let view = viewed.view("/v1/tables/a.arrow/views?where=price+%3E+1050")["view"].as_str().unwrap().to_owned();
     let mut before = snapshot;
-    // By rename, and in place: with columns in another order, and with the same columns and size.
+    // Replaces the file by a rename, and in place: with columns in another order, and with the same columns and size.
     for (names, first, is_renamed) in
         [(["qty", "price"], 5_000, true), (["qty", "price"], 6_000, true), (["qty", "price"], 7_000, false)]
     {
@@ -450,7 +451,7 @@ fn table_keeps_its_snapshot_until_it_is_replaced() {
     let cells = format!("/v1/tables/t/cells?snapshot={snapshot}");
     assert_eq!(viewed.json(&cells)["cells"], json!([["1"], ["2"]]));
     writer.close().unwrap();
-    // Another column: the numbers of columns may mean others.
+    // After a change of the schema, column numbers may have another meaning.
     assert!(arrowwood::alter(&path, &parse_schema("m: int").unwrap(), &Schema::empty(), &[]).unwrap());
     assert_eq!(viewed.get(&cells).code(), "file_changed");
     let altered = facts()["snapshot"].as_str().unwrap().to_owned();
@@ -458,7 +459,7 @@ fn table_keeps_its_snapshot_until_it_is_replaced() {
         viewed.json(&format!("/v1/tables/t/cells?snapshot={altered}"))["cells"],
         json!([["1", null], ["2", null]])
     );
-    // Another table of that name.
+    // Another table takes the name.
     fs::rename(&path, folder.path().join("old")).unwrap();
     let mut writer = open("n: int, m: int");
     writer.append_row(&[Value::Int(7), Value::Null]).unwrap();

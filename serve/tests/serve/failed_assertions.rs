@@ -1,4 +1,4 @@
-//! An assertion of the library that fails while rows are written for a client: its request fails, and the server goes on.
+//! Tests that an assertion of the library that fails during a write fails only its request, and the server goes on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::failing_assertion::FailingAssertion;
 use crate::support::flight::{Descriptor, call, framed, put};
 use crate::support::*;
 
-/// A server with a table `t`, whose segments have 8 rows.
+/// Starts a server with a table `t` with segments of 8 rows.
 fn served() -> (Served, Arc<FailingAssertion>) {
     let assertion = Arc::new(FailingAssertion::default());
     let medium = FileSystem::with_observer(assertion.clone());

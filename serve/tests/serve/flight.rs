@@ -1,5 +1,5 @@
-//! Calls of Arrow Flight that lie, break off, or are nothing at all: each ends with a status, and the server goes on.
-//! What stock clients see is in `tests/python/test_flight.py`.
+//! Tests that invalid, broken-off and meaningless calls of Arrow Flight end with a status, and the server goes on.
+//! `tests/python/test_flight.py` tests stock clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ fn batch(start: i64, rows: i64) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([("n", numbers, true), ("word", words, true)]).unwrap()
 }
 
-/// The messages of a `DoPut` of some batches into table `t`.
+/// Encodes a `DoPut` of some batches to table `t`.
 fn put(batches: &[RecordBatch]) -> Vec<Data> {
     flight::put(Descriptor::path("t"), batches)
 }
 
-/// Neither by what they announce, nor by taking their time.
+/// Neither an announced size nor a slow transfer may reserve memory.
 #[test]
 fn calls_without_rights_or_rows_hold_no_memory() {
     let reading = Served::with(|_| Options { read_only: true, ..options() });
@@ -38,7 +38,7 @@ fn calls_without_rights_or_rows_hold_no_memory() {
     assert!(ended.message.contains("no part of a message came"), "{ended:?}");
 }
 
-/// Dictionaries are kept as long as the call, beside any limit.
+/// Dictionaries are kept for the whole call, in addition to the limit of its rows.
 #[test]
 fn dictionaries_of_a_call_count_as_memory() {
     let limits = Limits { ingest_memory: 1 << 20, ..Limits::default() };
@@ -51,7 +51,7 @@ fn dictionaries_of_a_call_count_as_memory() {
     };
     served.writer("words", "word: text").close().unwrap();
     let all = flight::put(Descriptor::path("words"), &["a", "b", "c", "d"].map(texts));
-    // Each dictionary is before its batch, which is left out.
+    // Sends each dictionary without the batch that would follow it.
     let (schema, rest) = all.split_first().unwrap();
     let dictionaries = rest.iter().step_by(2).cloned();
     let calls = std::iter::once(schema.clone()).chain(dictionaries).collect::<Vec<_>>();
@@ -59,7 +59,7 @@ fn dictionaries_of_a_call_count_as_memory() {
     assert!(ended.message.contains("the memory for rows"), "{ended:?}");
     let ended = call(&served, "DoPut", framed(&calls[..2]));
     assert_eq!(ended.status, 0, "{ended:?}");
-    // The schema is kept, too.
+    // The schema counts as well.
     let batch = texts("a");
     let metadata = [("about".to_owned(), "x".repeat(700_000))].into();
     let schema = batch.schema().as_ref().clone().with_metadata(metadata);
@@ -83,7 +83,7 @@ fn batches_before_an_invalid_one_stay() {
     let ended = call(&served, "DoPut", framed(&good));
     assert_eq!((ended.status, ended.answers.len()), (0, 2), "{}", ended.message);
     let mut messages = put(&[batch(12, 3), batch(15, 3)]);
-    // Its text would begin behind its end.
+    // The offsets of this batch's text are not ascending.
     messages[2].body.truncate(64);
     let ended = call(&served, "DoPut", framed(&messages));
     assert_eq!((ended.status, ended.answers.len()), (3, 1), "{}", ended.message);
@@ -91,19 +91,19 @@ fn batches_before_an_invalid_one_stay() {
     assert_eq!(table(&served), values(&all));
 }
 
-/// Answers as JSON.
+/// Parses the answers of a call.
 fn answers(ended: &flight::Ended) -> Vec<serde_json::Value> {
     let text = |answer: &Vec<u8>| answer[answer.iter().position(|&byte| byte == b'{').unwrap()..].to_vec();
     ended.answers.iter().map(|answer| serde_json::from_slice(&text(answer)).unwrap()).collect()
 }
 
-/// A call of a producer whose batches all arrive at once.
+/// Makes a call of a producer whose batches all arrive at once.
 fn numbered(served: &Served, sequence: usize, batches: &[RecordBatch]) -> flight::Ended {
     let command = Descriptor::command(&format!("t?producer=p&sequence={sequence}"));
     call(served, "DoPut", framed(&flight::put(command, batches)))
 }
 
-/// A replica does not know how far the producers of its rows were.
+/// A replica has no positions of the producers of its rows.
 #[test]
 fn replica_rejects_numbered_batches_until_it_is_promoted() {
     let mut served = Served::start();
@@ -118,7 +118,7 @@ fn replica_rejects_numbered_batches_until_it_is_promoted() {
         assert!(ended.message.starts_with("replica: ") && ended.message.contains("arrowwood promote"), "{ended:?}");
     }
     assert_eq!(table(&served).len(), 1);
-    // Rows without a number are nobody's resent ones.
+    // Rows without a number are not deduplicated, so they are accepted.
     let plain = call(&served, "DoPut", framed(&put(&[batch(1, 2)])));
     assert_eq!((plain.status, table(&served).len()), (0, 3), "{}", plain.message);
     served.stop();
@@ -135,18 +135,18 @@ fn replica_rejects_numbered_batches_until_it_is_promoted() {
     assert_eq!(table(&served).len(), 4);
 }
 
-/// Batches that arrive together are committed together, and yet each is one: with its number, its answer, its rows.
+/// Batches that arrive together share a commit, but each has its own number, acknowledgement and rows.
 #[test]
 fn batches_that_arrive_together_are_acknowledged_one_by_one() {
     let served = Served::start();
     served.writer("t", "n: int, word: text").close().unwrap();
-    // From one row to more than are received at once.
+    // From one row to more than are received at a time.
     let sizes: Vec<i64> = (0..600).map(|n| [1, 2, 3, 1, 1, 40][n % 6] + if n == 301 { 9_000 } else { 0 }).collect();
     let starts: Vec<i64> = sizes.iter().scan(0, |end, size| Some(std::mem::replace(end, *end + size))).collect();
     let batches: Vec<_> = starts.iter().zip(&sizes).map(|(start, size)| batch(*start, *size)).collect();
     let sent = |range: std::ops::Range<usize>| numbered(&served, range.start, &batches[range]);
     assert_eq!(sent(0..250).status, 0);
-    // Some of them are there already, and the first is among those.
+    // Resends some batches with new ones; the first one is a duplicate.
     for (range, known) in [(100..600, 150), (599..600, 1), (20..30, 10)] {
         let ended = sent(range.clone());
         assert_eq!((ended.status, ended.answers.len()), (0, range.len()), "{}", ended.message);
@@ -164,7 +164,7 @@ fn batches_that_arrive_together_are_acknowledged_one_by_one() {
     assert_eq!(table(&served), values(&Dataset::try_from(batches).unwrap()));
 }
 
-/// A wrong batch ends its call: those before it stay, and none behind it is appended, though it has arrived.
+/// An invalid batch ends its call. The batches before it stay, and none after it is appended, even if it has arrived.
 #[test]
 fn no_batch_after_an_invalid_one_is_appended() {
     let served = Served::start();
@@ -174,7 +174,7 @@ fn no_batch_after_an_invalid_one_is_appended() {
     for (round, producer) in ["", "?producer=p&sequence=0"].into_iter().enumerate() {
         let first = 1_000 * round as i64;
         let mut batches: Vec<_> = (first..first + 400).map(|n| batch(n, 1)).collect();
-        // The writer finds that its row belongs before others.
+        // The writer rejects this batch, because its row belongs before others.
         batches[33] = batch(first, 1);
         let command = Descriptor::command(&format!("t{producer}"));
         let ended = call(&served, "DoPut", framed(&flight::put(command, &batches)));
@@ -182,7 +182,7 @@ fn no_batch_after_an_invalid_one_is_appended() {
         let rows = open(served.path("t")).unwrap();
         assert_eq!(rows.len().unwrap(), 33 * (round as u64 + 1));
     }
-    // Its bytes are wrong.
+    // The decoder rejects this batch.
     let mut messages = put(&(2_000..2_400).map(|n| batch(n, 1)).collect::<Vec<_>>());
     messages[34].header.truncate(40);
     let ended = call(&served, "DoPut", framed(&messages));
@@ -190,7 +190,7 @@ fn no_batch_after_an_invalid_one_is_appended() {
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 99);
 }
 
-/// Rows in flight are limited by bytes: a call waits for its own, and all that is sent is appended.
+/// The bytes of received rows are limited. A call waits for its own rows to be written, so it may send more in total.
 #[test]
 fn call_may_send_more_than_the_memory_for_rows() {
     let served = Served::with(|_| {
@@ -235,7 +235,7 @@ fn invalid_calls_end_with_a_status() {
         }
     }
     assert_eq!(call(&served, "Nothing", frame(&[])).status, 12);
-    // What is not HTTP/2, or no POST, is no call.
+    // Calls need HTTP/2 and POST.
     for verb in ["GET", "POST"] {
         let reply =
             served.send(verb, &format!("{SERVICE}/DoGet"), &[("content-type", "application/grpc")], &frame(&[]));
@@ -244,7 +244,7 @@ fn invalid_calls_end_with_a_status() {
     assert_eq!(served.get("/healthz").status, 200);
 }
 
-/// A message that says it is larger than the memory for rows is refused before it is received.
+/// A message whose announced length exceeds the memory for rows is refused before it is received.
 #[test]
 fn message_larger_than_the_memory_is_refused_before_it_is_received() {
     let served = Served::with(|_| {
@@ -257,12 +257,12 @@ fn message_larger_than_the_memory_is_refused_before_it_is_received() {
     body.extend([0, 0, 0x40, 0, 0]);
     body.resize(body.len() + (4 << 20), 0);
     let ended = call(&served, "DoPut", body);
-    // It is not to be sent again: the memory for rows is never as large.
+    // The status must not invite a repeat: the limit never grows.
     assert_eq!(ended.status, 8, "{}", ended.message);
     assert_eq!(call(&served, "DoPut", framed(&put(&[batch(0, 5)]))).status, 0);
 }
 
-/// A condition that takes too long, before rows are found and behind them, ends with a status that says so.
+/// A condition that takes too long ends with a status that says so, before and after the first rows were found.
 #[test]
 fn condition_has_a_time_limit() {
     let served = Served::with(|_| {
@@ -285,7 +285,7 @@ fn condition_has_a_time_limit() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever is changed in what comes: the table has the rows of whole batches, or a status says what is wrong.
+    /// After any corruption, the table has the rows of whole batches, or a status names the error.
     #[test]
     fn corrupted_puts_are_refused_or_append_whole_batches(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
@@ -328,7 +328,7 @@ proptest! {
     }
 }
 
-/// A message of Flight SQL, as commands, tickets and actions have it.
+/// Encodes a message of Flight SQL, as commands, tickets and actions contain it.
 fn sql_message(name: &str, value: &[u8]) -> Vec<u8> {
     let url = format!("type.googleapis.com/arrow.flight.protocol.sql.{name}");
     let mut bytes = vec![0x0a, u8::try_from(url.len()).unwrap()];
@@ -356,7 +356,7 @@ fn sql_without_an_engine_names_the_package_to_install() {
     }
     let reply = served.send("GET", "/v1/sql?query=select+1", &[], &[]);
     assert_eq!(reply.status, 501, "{}", reply.text());
-    // What lies is refused before that, and tables are there as before.
+    // Invalid messages are refused earlier, and tables are still served.
     for value in [&b"\xff\xff"[..], b"\x0a\x7fshort", &[0x0a, 2, 0xff, 0xfe]] {
         let command = sql_message("CommandStatementQuery", value);
         let asked = frame(&Descriptor { kind: 2, command, path: vec![] }.encode_to_vec());

@@ -1,4 +1,4 @@
-//! Rows and events as they come: in order, each once, durable where that is asked for.
+//! Tests streams of new rows and events: in order, each once, and durable on request.
 
 use std::fs;
 use std::io::Read;
@@ -128,7 +128,7 @@ fn followers_of_durable_rows_keep_up_with_a_busy_table() {
                 if n % 50 == 0 {
                     writer.sync().unwrap();
                 }
-                // A thousand rows a second, and no wait: the table never rests.
+                // Writes a thousand rows per second, so that the table never rests.
                 thread::sleep(Duration::from_millis(1));
                 if is_over.load(Ordering::Relaxed) || begun.elapsed() > PATIENCE / 2 {
                     break;
@@ -143,13 +143,13 @@ fn followers_of_durable_rows_keep_up_with_a_busy_table() {
         is_over.store(true, Ordering::Relaxed);
         (seen, writing.join().unwrap())
     });
-    // They came while rows did, not once these had come to rest.
+    // Rows must have arrived while others were written, not only after the last one.
     assert!(!rested && seen.iter().zip(0..).all(|(&n, row)| n == row), "{} rows", seen.len());
 }
 
 #[test]
 fn stream_ends_completely_when_the_server_stops() {
-    // Answers that go on could, for longer than the test.
+    // The grace period is longer than the test.
     let limits = Limits { grace: 2 * PATIENCE, ..Limits::default() };
     let mut served = Served::with(|_| Options { limits, ..options() });
     served.numbers("t", 3);
@@ -182,7 +182,7 @@ fn stream_breaks_off_when_its_table_is_removed() {
     events.body().read_to_string(&mut text).unwrap();
     assert!(text.starts_with("event: rows\nid: 3\ndata: {\"first_row\":0,\"end\":3,\"durable_end\":3}\n\n"), "{text}");
     assert!(text.ends_with("event: end\ndata: {}\n\n"), "{text}");
-    // A table of that name is another one.
+    // A new table with the same name is another table.
     served.numbers("t", 2);
     assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 2);
     assert_eq!(numbers(&follow(&served, "?from=0").next().unwrap().unwrap()), [0, 1]);
@@ -227,7 +227,7 @@ fn events_report_progress_at_limited_rate() {
         for n in 0..2_000 {
             writer.append_row(&[Value::Int(n)]).unwrap();
             writer.commit().unwrap();
-            // No wait, but a producer that takes as long as many intervals.
+            // Writes for as long as several intervals of events.
             thread::sleep(Duration::from_micros(200));
         }
         writer.close().unwrap();
@@ -276,7 +276,7 @@ fn files_can_not_be_followed() {
     assert_eq!(served.get("/v1/tables/f.arrow/follow").status, 400);
 }
 
-/// A file has one event, and then signs that the server is there until the file is another one.
+/// A file has one event, and heartbeats until it is replaced.
 #[test]
 fn events_of_a_file_are_heartbeats_until_it_is_replaced() {
     let served = Served::start();
@@ -307,7 +307,8 @@ fn events_of_a_file_are_heartbeats_until_it_is_replaced() {
     }
 }
 
-/// A stream has one schema: it ends where the table has another one, and who asks for the next row has that.
+/// A stream has one schema. It ends where the table's schema changes, and a client that requests the next row gets the
+/// new one.
 #[test]
 fn stream_ends_where_the_schema_changes() {
     let served = Served::start();
@@ -323,7 +324,7 @@ fn stream_ends_where_the_schema_changes() {
     let mut stream = follow(&served, "?from=1");
     assert_eq!(stream.schema().fields().len(), 2);
     assert_eq!(numbers(&stream.next().unwrap().unwrap()), [1 << 40]);
-    // One of chosen columns ends with them alone.
+    // A stream of selected columns ends only if these change.
     let mut stream = follow(&served, "?from=1&columns=word");
     assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1);
     writer.alter(&Arc::new(parse_schema("n: int64 not null, word: text, more: bool").unwrap())).unwrap();

@@ -1,4 +1,4 @@
-//! Clients that are slow, silent, greedy or lie. None of them costs the others anything.
+//! Tests that slow, silent, greedy and lying clients cost the others nothing.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,10 +16,10 @@ fn serve_with_short_timeouts() -> Served {
     Served::with(|_| Options { limits: impatient(), ..options() })
 }
 
-/// Whether the server closes the connection; what it sent before.
+/// Asserts that the server closes the connection; returns what it sent before.
 fn closed(mut stream: TcpStream) -> Vec<u8> {
     let mut came = Vec::new();
-    // A reset is an end, too; a timeout is none.
+    // A reset ends the connection, too; a timeout does not.
     if let Err(e) = stream.read_to_end(&mut came) {
         assert!(!matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut), "{e}");
     }
@@ -30,28 +30,28 @@ fn closed(mut stream: TcpStream) -> Vec<u8> {
 fn slow_headers_time_out() {
     let served = serve_with_short_timeouts();
     served.numbers("t", 3);
-    // Byte by byte, each in time.
+    // Sends byte by byte, each within the timeout of reads.
     let mut slow = served.connect();
     let begun = Instant::now();
     for byte in b"GET /v1/tables HTTP/1.1\r\nhost: localhost\r\nx: ".iter().chain(std::iter::repeat(&b'y')) {
         if slow.write_all(&[*byte]).is_err() || begun.elapsed() > PATIENCE {
             break;
         }
-        // No wait, but the client's slowness.
+        // Simulates a slow client.
         thread::sleep(Duration::from_millis(20));
     }
     assert!(begun.elapsed() < PATIENCE, "a header that never ends");
-    // The first bytes of either version, and nothing at all.
+    // Sends the first bytes of each HTTP version, and then nothing.
     for beginning in [&b"GET /"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"PRI * ", b""] {
         let mut stream = served.connect();
         stream.write_all(beginning).unwrap();
         closed(stream);
     }
-    // A connection that is kept for the next request, which does not come.
+    // Keeps a connection for a next request, which never comes.
     let mut client = served.client();
     assert_eq!(client.send("GET", "/healthz", &[], b"").unwrap().status, 200);
     closed(client.stream.into_inner());
-    // Body of which nothing comes any more.
+    // Announces a body of which only a part is sent.
     let mut client = served.client();
     let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
     client.stream.get_mut().write_all(head.as_bytes()).unwrap();
@@ -67,7 +67,7 @@ fn long_request_is_not_idle() {
     client.begin("GET", "/v1/tables/t/follow?from=3", &[], b"").unwrap();
     client.head().unwrap();
     client.chunk().unwrap();
-    // The limits pass, each of which is shorter, and then comes a row.
+    // The row comes after all of the (shorter) timeouts have passed.
     thread::sleep(2 * impatient().idle);
     assert_eq!(served.post_json("t", "{\"n\":3}").status, 200);
     assert!(client.chunk().unwrap().is_some());
@@ -87,7 +87,7 @@ fn clients_that_do_not_read_are_disconnected() {
         let mut client = served.client();
         client.begin("GET", path, &[], b"").unwrap();
         assert_eq!(client.head().unwrap().0, 200, "{path}");
-        // The one that asks for the metrics counts.
+        // The connection that requests the metrics counts as well.
         wait_until("the end of an answer that is not read", || metric(&served, "requests") == 1);
         let came = closed(client.stream.into_inner());
         assert!(!came.is_empty() && came.len() < 40_000_000, "{path}: {} bytes came", came.len());
@@ -105,7 +105,7 @@ fn headers_have_a_size_limit() {
         format!("{huge}{huge}"),
     ] {
         let mut stream = served.connect();
-        // The server may have closed before all of it is sent.
+        // The server may close the connection before everything is sent.
         let _ = stream.write_all(request.as_bytes());
         let came = String::from_utf8_lossy(&closed(stream)).into_owned();
         assert!(came.is_empty() || came.starts_with("HTTP/1.1 4"), "{came}");
@@ -175,9 +175,9 @@ fn decompression_bombs_are_refused() {
             assert_eq!(reply.code(), "too_large", "{encoding} {path}");
         }
     }
-    // Short lines of many columns.
+    // Short lines for a table of many columns.
     assert_eq!(served.post_json("wide", &"{}\n".repeat(1_000)).code(), "too_large");
-    // A stream whose buffers are zeros, packed.
+    // A stream of compressed zeros.
     let values: arrow_array::ArrayRef = std::sync::Arc::new(arrow_array::Int64Array::from(vec![0; 1 << 19]));
     let batch = arrow_array::RecordBatch::try_from_iter([("n", values)]).unwrap();
     let options = arrowwood::WriteOptions {
@@ -191,7 +191,7 @@ fn decompression_bombs_are_refused() {
     let reply =
         served.send("POST", "/v1/tables/t/rows", &[("content-type", "application/vnd.apache.arrow.stream")], &stream);
     assert_eq!(reply.code(), "too_large");
-    // A condition that is deep, and one that is long.
+    // A deeply nested condition, and a long one.
     for condition in ["(".repeat(5_000), "not%20".repeat(1_000), "n%3D1%20or%20".repeat(1_000)] {
         assert_eq!(served.get(&format!("/v1/tables/t/rows?where={condition}")).status, 400);
     }
@@ -199,8 +199,8 @@ fn decompression_bombs_are_refused() {
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 1);
 }
 
-/// A few kilobytes became terabytes, and the server was aborted: rows were only counted by the ends of their lines, and types
-/// with many bytes a row as others.
+/// A few kilobytes became terabytes, and the server was aborted: rows were estimated by counting line ends only, and
+/// wide types like narrow ones.
 #[test]
 fn short_texts_of_very_large_rows_are_refused() {
     alone!();
@@ -221,7 +221,7 @@ fn short_texts_of_very_large_rows_are_refused() {
     let lines =
         format!("{}\r{}", (0..1_000).map(|n| format!("c{n}")).collect::<Vec<_>>().join(","), "1\r".repeat(100_000));
     assert_eq!(served.send("POST", "/v1/tables/wide/rows", &csv, lines.as_bytes()).code(), "too_large");
-    // Fields of the first line are null in all others, and columns of the table are in each.
+    // Fields of the first line are null in all others, and every row has all columns of the table.
     let fields = (0..999).map(|number| format!("f{number}=1")).collect::<Vec<_>>().join(",");
     let sparse = format!("m {fields}\n{}", "m f0=1\n".repeat(20_000));
     for lines in [sparse, "blob f=1\n".repeat(1_000)] {
@@ -235,7 +235,7 @@ fn short_texts_of_very_large_rows_are_refused() {
     let arrow = [("content-type", "application/vnd.apache.arrow.stream")];
     assert_eq!(served.send("POST", "/v1/tables/wide/rows", &arrow, &stream).code(), "too_large");
     assert!(private() < before + (256 << 20), "{} bytes more", private() - before);
-    // What fits goes on, in an array or in lines.
+    // Rows that fit into memory are accepted, as an array and as lines.
     assert_eq!(served.post_json("wide", &format!("[{}]", items(100))).status, 200);
     assert_eq!(served.send("POST", "/write", &[], b"blob f=1\nblob f=2\n").status, 204);
     assert_eq!(open(served.path("wide")).unwrap().len().unwrap(), 100);
@@ -247,12 +247,12 @@ fn serve_with_little_memory() -> Served {
     Served::with(|_| Options { limits, ..options() })
 }
 
-/// The columns of a wide table.
+/// Returns the schema of a wide table.
 fn columns(count: usize) -> String {
     (0..count).map(|number| format!("c{number}: int")).collect::<Vec<_>>().join(", ")
 }
 
-/// Its rows were counted as one.
+/// The rows of such an array were counted as one.
 #[test]
 fn json_array_may_follow_a_byte_order_mark() {
     let served = serve_with_little_memory();
@@ -263,7 +263,7 @@ fn json_array_may_follow_a_byte_order_mark() {
     assert_eq!(open(served.path("wide")).unwrap().len().unwrap(), 2);
 }
 
-/// Each table has room for its lines, and all together do not.
+/// Each table alone has room for its lines, but all together have not.
 #[test]
 fn lines_of_many_tables_share_one_memory_limit() {
     let served = serve_with_little_memory();
@@ -276,7 +276,7 @@ fn lines_of_many_tables_share_one_memory_limit() {
     assert!(names.iter().all(|name| open(served.path(name)).unwrap().len().unwrap() == 1));
 }
 
-/// Each had room for a thousand rows before it had any.
+/// Each column used to reserve room for a thousand rows before it had any.
 #[test]
 fn wide_tables_of_few_rows_take_little_memory() {
     alone!();
@@ -325,7 +325,7 @@ fn inconsistent_streams_are_refused() {
             *statuses.entry(send(&seed[..at])).or_insert(0) += 1;
         }
     }
-    // Where there is a copy of it: what fuzzing of Arrow's other libraries has found.
+    // Uses the inputs that fuzzing of other Arrow libraries has found, if there is a copy.
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/arrow-testing");
     let files: Vec<_> =
         ["fuzz-stream", "fuzz-file"].iter().filter_map(|name| fs::read_dir(corpus.join(name)).ok()).flatten().collect();
@@ -334,7 +334,7 @@ fn inconsistent_streams_are_refused() {
         *statuses.entry(send(&bytes)).or_insert(0) += 1;
     }
     assert!(statuses.get(&400).is_some_and(|count| *count > 100), "{statuses:?}");
-    // What was taken is sound, whatever it is.
+    // Whatever was accepted must be valid.
     let rows = open(served.path("t")).unwrap();
     rows.validate(|_, _| ()).unwrap();
     assert_eq!(rows.len().unwrap(), served.rows("/v1/tables/t/rows").len().unwrap());
@@ -353,7 +353,7 @@ fn followers_that_do_not_read_take_little_memory() {
         writer.commit().unwrap();
     };
     append(0..100_000);
-    // One makes what all need.
+    // The first follower also creates what all share.
     let mut warm = served.client();
     warm.begin("GET", "/v1/tables/t/follow?from=0", &[], b"").unwrap();
     warm.head().unwrap();
@@ -370,13 +370,13 @@ fn followers_that_do_not_read_take_little_memory() {
     }
     let followers = || served.get("/metrics").text().contains(&format!("arrowwood_followers {}", FOLLOWERS + 1));
     wait_until("all are served", followers);
-    // The more has come the more they hold, so they get time for it. With less of that less would be measured.
+    // Followers hold more memory the more rows have come, so they get enough time to receive what they can.
     thread::sleep(Duration::from_millis(500));
     let each = private().saturating_sub(before) / FOLLOWERS;
     eprintln!("{each} bytes for each of {FOLLOWERS} followers");
-    // The client's half is in this process as well: 8 KiB that it reads into.
+    // The clients are in this process as well: each has a buffer of 8 KiB.
     assert!(each < 64 << 10, "{each} bytes for each follower");
-    // Nobody else waits for them.
+    // Other clients are not delayed.
     let mut reader = served.client();
     reader.begin("GET", "/v1/tables/t/follow?from=299999", &[], b"").unwrap();
     reader.head().unwrap();

@@ -1,5 +1,7 @@
-//! Arrow messages that lie, by `DoPut` and by `POST`: each is refused, or its rows are those that arrow-rs finds in the same
-//! bytes; and the server goes on. With `ARROWWOOD_SERVE_FUZZ` every byte of the metadata is changed (`make torture-serve`).
+//! Tests inconsistent Arrow messages over `DoPut` and `POST`: each is refused, or its rows equal those that arrow-rs
+//! reads from the same bytes, and the server goes on.
+//!
+//! With `ARROWWOOD_SERVE_FUZZ`, every byte of the metadata is changed (`make torture-serve`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +21,7 @@ use crate::support::*;
 
 const ROWS: i64 = 9;
 
-/// Numbers, text and keys, flags, lists, views and structs, with nulls.
+/// Returns rows of numbers, text, dictionary keys, flags, lists, views and structs, with nulls.
 fn batch() -> RecordBatch {
     let text = |n: i64| (n % 4 != 1).then(|| "ż".repeat(n as usize));
     let numbers = Int64Array::from_iter((0..ROWS).map(|n| (n % 3 != 1).then_some(n)));
@@ -48,7 +50,7 @@ fn batch() -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
 }
 
-/// The rows that arrow-rs finds in a stream; `None` where it finds something wrong, or panics.
+/// Reads a stream with arrow-rs; returns `None` if it finds an error, or panics.
 fn read_with_arrow_rs(bytes: &[u8]) -> Option<Vec<String>> {
     catch_unwind(|| {
         let reader = StreamReader::try_new(Cursor::new(bytes), None).ok()?;
@@ -60,21 +62,21 @@ fn read_with_arrow_rs(bytes: &[u8]) -> Option<Vec<String>> {
     .flatten()
 }
 
-/// What became of the lies.
+/// Counts of the outcomes.
 #[derive(Debug, Default)]
 struct Count {
     refused: u64,
     taken: u64,
-    /// Taken, and arrow-rs takes them not.
+    /// Accepted by the server, but not by arrow-rs.
     alone: u64,
 }
 
-/// A table of a server that is lied to.
+/// A table of a server that receives inconsistent messages.
 struct Lied {
     served: Served,
     client: Client,
     rows: u64,
-    /// What the rows are that were not changed.
+    /// The rows of the unchanged messages.
     honest: Vec<String>,
     count: BTreeMap<&'static str, Count>,
 }
@@ -88,7 +90,7 @@ impl Lied {
         Lied { served, client, rows: 0, honest, count: BTreeMap::new() }
     }
 
-    /// Sends messages each way.
+    /// Sends messages over `DoPut` and over `POST`.
     fn send_both_ways(&mut self, what: &str, messages: &[Data]) {
         let bytes = stream(messages);
         let ended = call(&self.served, "DoPut", framed(messages));
@@ -100,7 +102,7 @@ impl Lied {
         self.check_result("POST", what, &bytes, reply.status == 200);
     }
 
-    /// Compares what the table has got.
+    /// Compares the appended rows with those that arrow-rs reads.
     fn check_result(&mut self, way: &'static str, what: &str, bytes: &[u8], is_taken: bool) {
         let count = self.count.entry(way).or_default();
         let table = open(self.served.path("t")).unwrap();
@@ -116,7 +118,7 @@ impl Lied {
         new.validate(|_, _| ()).unwrap();
         match read_with_arrow_rs(bytes) {
             Some(rows) => assert_eq!(crate::columns::rows(&new), rows, "{what} by {way}"),
-            // What is changed is of no use here: a version, a count that can be counted.
+            // The changed byte has no effect: a version, or a count that follows from others.
             None => {
                 count.alone += 1;
                 assert_eq!(crate::columns::rows(&new), self.honest, "{what} by {way}");
@@ -125,7 +127,7 @@ impl Lied {
     }
 }
 
-/// Each byte of what describes a record batch and a dictionary is changed, and some of the bytes that they describe.
+/// Changes each byte of the metadata of a record batch and a dictionary, and some bytes of their bodies.
 #[test]
 fn corrupted_batches_are_refused_or_read_like_arrow_rs() {
     let step = if std::env::var_os("ARROWWOOD_SERVE_FUZZ").is_some() { 1 } else { 3 };
@@ -158,7 +160,7 @@ fn corrupted_batches_are_refused_or_read_like_arrow_rs() {
     assert_eq!(lied.served.get("/healthz").status, 200);
 }
 
-/// Messages as far as a stream's own lengths lead.
+/// Splits a stream into messages, as far as its lengths are consistent.
 fn split(mut stream: &[u8]) -> Vec<Data> {
     let mut messages = Vec::new();
     while let Some((prefix, rest)) = stream.split_first_chunk::<8>() {
@@ -167,7 +169,7 @@ fn split(mut stream: &[u8]) -> Vec<Data> {
             break;
         }
         let (header, rest) = rest.split_at(len);
-        // Up to where the next message seems to begin.
+        // The body extends to where the next message seems to begin.
         let next = rest.chunks(8).position(|word| word[..4.min(word.len())] == [0xff; 4] && word.len() == 8);
         let (body, rest) = rest.split_at(next.map_or(rest.len(), |words| 8 * words));
         messages.push(Data { header: header.into(), body: body.into(), ..Data::default() });
@@ -176,7 +178,7 @@ fn split(mut stream: &[u8]) -> Vec<Data> {
     messages
 }
 
-/// What fuzzing of Arrow's other libraries has found, where there is a copy of it.
+/// Sends the inputs that fuzzing of other Arrow libraries has found, if there is a copy.
 #[test]
 fn fuzzing_corpus_streams_are_refused_or_read_like_arrow_rs() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/arrow-testing/fuzz-stream");
@@ -198,8 +200,8 @@ fn fuzzing_corpus_streams_are_refused_or_read_like_arrow_rs() {
     assert_eq!(lied.served.get("/healthz").status, 200);
 }
 
-/// A dictionary that grows by more values than anybody can count, for they take no bytes: a bit for each was asked for, and the
-/// process ended.
+/// A dictionary may claim any number of values that take no bytes. A bit was allocated for each, and the process was
+/// aborted.
 #[test]
 fn dictionaries_of_absurd_length_are_refused() {
     use crate::handmade::{coded, dictionary, key, one, stream};

@@ -1,4 +1,4 @@
-//! The server: what it answers, what it refuses, and what becomes of both when clients, disks or files fail.
+//! Tests of the server: its responses, what it refuses, and both when clients, disks or files fail.
 
 #[macro_use]
 #[path = "../../../tests/support/alone.rs"]
