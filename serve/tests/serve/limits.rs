@@ -1,4 +1,5 @@
-//! What looks at rows has its time and its memory: what takes more is refused in one sentence, and the connection goes on.
+//! Tests the limits of time and memory of queries: one that exceeds them is refused in one sentence, and the connection
+//! goes on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use serde_json::Value as Json;
 
 use crate::support::*;
 
-/// More than are looked at in one step.
+/// More rows than one step of a query processes.
 const ROWS: i64 = 5_000_000;
 
 fn limited(memory: usize, timeout: Duration) -> Served {
@@ -25,7 +26,7 @@ fn write_numbers(path: &Path) {
     write(&Dataset::try_from(vec![batch]).unwrap(), path, &WriteOptions::default()).unwrap();
 }
 
-/// The last line of an answer in lines.
+/// Parses the last line of a response in lines.
 fn last(reply: &Reply) -> Json {
     serde_json::from_str(reply.text().trim_end().lines().last().unwrap()).unwrap()
 }
@@ -47,13 +48,13 @@ fn timeout_is_refused_and_keeps_the_connection() {
         let reply = get(heavy);
         assert_eq!((reply.status, last(&reply)["code"].as_str()), (200, Some("query_timeout")), "{heavy}");
     }
-    // What is as fast as its client has no such limit; nor what takes one step.
+    // Responses that are as fast as their client have no such limit, nor have queries of one step.
     assert_eq!(get("rows").dataset().len().unwrap(), ROWS as u64);
     assert_eq!(get("rows?from=4999990&where=n%20%3E%204999995").dataset().len().unwrap(), 4);
     assert_eq!(served.audit().iter().filter(|line| line.contains("query_timeout")).count(), 4);
 }
 
-/// Rows that were found before the time has passed are sent, and then the answer breaks off: it never seems whole.
+/// Rows found before the timeout are sent, and then the response breaks off, so that it never seems complete.
 #[test]
 fn started_response_breaks_off_at_the_timeout() {
     let served = limited(1 << 30, Duration::from_nanos(1));
@@ -61,7 +62,7 @@ fn started_response_breaks_off_at_the_timeout() {
     let reply = served.get("/v1/tables/t.arrow/rows?where=n%20%3E%3D%200");
     assert_eq!((reply.status, reply.is_whole), (200, false));
     assert!(!reply.body.is_empty());
-    // A limit of rows that the first step finds is reached in time.
+    // A row limit that the first step reaches is met in time.
     assert_eq!(served.rows("/v1/tables/t.arrow/rows?where=n%20%3E%3D%207&limit=3").len().unwrap(), 3);
     assert_eq!(served.send("HEAD", "/v1/tables/t.arrow/rows?where=n%20%3C%200", &[], b"").status, 200);
 }
@@ -80,7 +81,7 @@ fn queries_over_the_memory_limit_are_refused() {
     }
     assert_eq!(get("rows?where=n%20%3E%204999995").dataset().len().unwrap(), 4);
     assert_eq!(last(&get("groups?of=sum:0"))["cells"][0][1], (ROWS * (ROWS - 1) / 2).to_string());
-    // Blocks are as small as one row, and a row may be too large.
+    // Blocks shrink to one row, and a single row may still be too large.
     let long = "x".repeat(1 << 20);
     let column = Arc::new(StringArray::from(vec!["a", &long, "b"])) as ArrayRef;
     let numbers = Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
@@ -93,7 +94,7 @@ fn queries_over_the_memory_limit_are_refused() {
     assert_eq!(get("rows").dataset().len().unwrap(), 3);
 }
 
-/// A group had as many bytes, however long its key.
+/// Each group used to count with the same size, however long its key was.
 #[test]
 fn memory_of_groups_includes_their_texts() {
     let served = limited(1 << 20, Duration::MAX);
@@ -108,7 +109,7 @@ fn memory_of_groups_includes_their_texts() {
     assert_eq!(refused["code"].as_str(), Some("query_memory"), "{refused}");
 }
 
-/// Many at once take turns, and all come to their end.
+/// Many concurrent requests take turns, and all are answered.
 #[test]
 fn concurrent_requests_share_the_memory() {
     let served = limited(1 << 20, Duration::MAX);

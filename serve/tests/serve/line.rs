@@ -1,10 +1,10 @@
-//! Line protocol, beside the parser of InfluxDB's makers.
+//! Compares our parser of line protocol with InfluxDB's own.
 
 use arrowwood_serve::{FieldValue, Line, each_line};
 use influxdb_line_protocol::{FieldValue as TheirValue, parse_lines};
 use proptest::prelude::*;
 
-/// Lines as text that both parsers agree on.
+/// A line in a form that both parsers can produce.
 type Shown = (String, Vec<(String, String)>, Vec<(String, String)>, Option<i64>);
 
 fn format_line(line: &Line<'_>) -> Shown {
@@ -69,7 +69,7 @@ fn lines_of_the_specification_parse_as_in_influxdb() {
         assert!(ours.is_ok(), "{text}: {ours:?}");
         assert_eq!(ours, parse_with_influxdb(text), "{text}");
     }
-    // What InfluxDB itself takes, and its parser in Rust does not.
+    // InfluxDB accepts these, but its parser in Rust does not.
     assert_eq!(parse_with_arrowwood("m f=1.\r\n"), parse_with_arrowwood("m f=1.0\n"));
     assert_eq!(parse_with_arrowwood("m f=1\r\nm f=2\r\n"), parse_with_arrowwood("m f=1\nm f=2\n"));
 }

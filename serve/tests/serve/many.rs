@@ -1,4 +1,5 @@
-//! More tables than may be open at once: the others are closed meanwhile, and nobody is kept out for good.
+//! Tests more tables than may be open at once: idle ones are closed for others, and every request is answered
+//! eventually.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +18,7 @@ fn serve_with_limits(tables: usize, writers: usize) -> Served {
     Served::with(|_| Options { limits, ..options() })
 }
 
-/// The tables of which this process, and so the server, has files open: descriptors, and mappings.
+/// Returns the tables whose files this process, and so the server, has open or mapped.
 fn opened(served: &Served) -> BTreeSet<String> {
     let folder = format!("{}/", served.folder.path().join("data").display());
     let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
@@ -43,7 +44,7 @@ fn idle_tables_are_closed_for_others_and_reopened() {
             assert!(open.len() <= OPEN && open.contains(&format!("t{table}")), "{open:?}");
         }
     }
-    // The one that is followed is not closed for others, and its rows come.
+    // A followed table is not closed for others, and its rows arrive.
     let mut follower = served.client();
     follower.begin("GET", "/v1/tables/t0/follow?from=3", &[], b"").unwrap();
     follower.head().unwrap();
@@ -57,7 +58,7 @@ fn idle_tables_are_closed_for_others_and_reopened() {
     assert_eq!(rows.next().unwrap().unwrap().num_rows(), 1);
 }
 
-/// A writer's table is closed soon after its rows when others wait, though an idle one may stay open for long.
+/// A written table is closed soon after its last rows if others wait, although idle tables may stay open for long.
 #[test]
 fn tables_take_turns_at_the_limit_of_writers() {
     let limits = Limits { tables: OPEN, writers: OPEN, writer: Duration::from_secs(3_600), ..Limits::default() };
@@ -76,7 +77,7 @@ fn tables_take_turns_at_the_limit_of_writers() {
                 }
                 reply.status == 204
             });
-            // Those that are open for reading, and those for writing.
+            // Tables that are open for reading, and for writing.
             let open = opened(&served);
             assert!(open.len() <= 2 * OPEN, "{open:?}");
         }
@@ -97,7 +98,7 @@ fn refusal_names_the_option_to_raise() {
     assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
 }
 
-/// Clients don't repeat a request of which some lines were appended, and so lose the others.
+/// Clients don't repeat a request of which some lines were appended, so they would lose the others.
 #[test]
 fn lines_for_too_many_tables_are_refused_as_a_whole() {
     let served = serve_with_limits(TABLES, OPEN);
@@ -107,7 +108,7 @@ fn lines_for_too_many_tables_are_refused_as_a_whole() {
     assert!(reply.text().contains("nothing was appended"), "{}", reply.text());
     for round in 1..3 {
         wait_until("there are places", || served.send("POST", "/write", &[], lines(0..OPEN).as_bytes()).status == 204);
-        // Those that are open have theirs.
+        // Lines for tables that are open already are accepted.
         assert_eq!(served.send("POST", "/write", &[], lines(0..OPEN).as_bytes()).status, 204);
         for table in 0..OPEN {
             assert_eq!(open(served.path(&format!("t{table}"))).unwrap().len().unwrap(), 2 * round);

@@ -1,5 +1,5 @@
-//! What whoever runs a server sees of it: whether it is alive and ready, when connections, disk or certificate are not; and how
-//! it stops.
+//! Tests what operators see of a server: whether it is alive and ready if connections, disk or certificate are not, and
+//! how it stops.
 
 use std::fs;
 use std::io::{self, Read};
@@ -19,8 +19,7 @@ use crate::support::flight::{Descriptor, call, framed, put};
 use crate::support::*;
 use crate::tables::folder_in_memory;
 
-/// Silent connections, as many as may be open and more, shut out neither whoever asks how the server is nor, for long, the
-/// others.
+/// Silent connections up to the limit and beyond must not lock out health checks and, for long, other clients.
 #[test]
 fn health_checks_are_answered_when_all_connections_are_taken() {
     let served = Served::with(|_| Options { limits: Limits { connections: 5, ..Limits::default() }, ..options() });
@@ -38,7 +37,7 @@ fn health_checks_are_answered_when_all_connections_are_taken() {
     });
 }
 
-/// A disk that refuses what is written while it is told to.
+/// A disk that refuses writes while it is told to.
 #[derive(Debug, Default)]
 struct Full(AtomicBool);
 
@@ -63,17 +62,17 @@ fn server_with_a_full_disk_is_alive_and_not_ready() {
     assert_eq!(served.get("/healthz").status, 200);
     assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
     full.0.store(false, Ordering::Relaxed);
-    // It is tried without rows.
+    // Readiness is probed by a write, even without rows.
     wait_until("the server is ready", || served.get("/readyz").status == 200);
 }
 
-/// Writes to a server, and returns whether that was refused, and what was said.
+/// Writes to a server; returns whether that was refused, and the message.
 type Write = fn(&Served) -> (bool, String);
 
 const WRITES: [Write; 5] = [
     |served| of_reply(&served.send("PUT", "/v1/tables/new", &[], b"n: int not null")),
     |served| of_reply(&served.post_json("closed", "{\"n\":1}")),
-    // Into several segments.
+    // Rows for several segments.
     |served| of_reply(&served.post_json("open", &"{\"n\":1}\n".repeat(100))),
     |served| {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
@@ -88,13 +87,13 @@ fn of_reply(reply: &Reply) -> (bool, String) {
     (reply.status >= 400, format!("{}: {}", reply.status, reply.text()))
 }
 
-/// Whichever act of a write it is that the disk refuses, and whatever is written.
+/// Refuses each operation of each kind of write.
 #[test]
 fn refused_write_shows_in_readiness() {
     for (number, write) in WRITES.iter().enumerate() {
         for (errno, problem) in [(libc::ENOSPC, "the disk is full"), (libc::EIO, "the disk fails")] {
             let mut told = 0;
-            // A disk that is full stays so.
+            // A full disk stays full.
             for after in 0.. {
                 let recorder = Arc::new(Recorder::default());
                 let folder = folder_in_memory();
@@ -113,7 +112,7 @@ fn refused_write_shows_in_readiness() {
                 let (is_refused, said) = write(&served);
                 let ready = served.get("/readyz");
                 if is_refused {
-                    // Of a sync that failed in the background no more is known than that.
+                    // After a failed background sync, nothing else is known.
                     let is_told = ready.status == 503 && ready.text().contains("the disk");
                     assert!(is_told, "write {number}, act {after}: {said}, and then {}", ready.text());
                     told += usize::from(ready.text().contains(problem));
@@ -127,14 +126,14 @@ fn refused_write_shows_in_readiness() {
     }
 }
 
-/// While answers that have begun go on, nobody waits for a server that takes no more requests.
+/// While started responses are finished, new connections must be refused instead of left waiting.
 #[test]
 fn stopping_server_refuses_connections_at_once() {
     let limits = Limits { grace: Duration::from_secs(3_600), ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
     let mut writer = served.writer("t", "text: text not null");
     let text = "x".repeat(1 << 20);
-    // More than the system's buffers take.
+    // More than fits into the buffers of the system.
     (0..64).for_each(|_| writer.append_row(&[arrowwood::Value::Str(&text)]).unwrap());
     writer.close().unwrap();
     let mut client = served.client();
@@ -149,7 +148,7 @@ fn stopping_server_refuses_connections_at_once() {
     assert_eq!(dataset(&rows).len().unwrap(), 64);
 }
 
-/// A certificate for a year, and its key.
+/// Writes a certificate that is valid until the end of a year, and its key.
 fn write_certificate(folder: &Path, year: i32) -> CertificateDer<'static> {
     let mut params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
     params.not_before = rcgen::date_time_ymd(year, 1, 1);
@@ -161,7 +160,7 @@ fn write_certificate(folder: &Path, year: i32) -> CertificateDer<'static> {
     cert.der().clone()
 }
 
-/// Asks a server, which must have that certificate.
+/// Sends a request to a server that must have this certificate.
 fn ask(served: &Served, cert: &CertificateDer<'static>, path: &str) -> Option<Reply> {
     use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -218,7 +217,7 @@ fn ask(served: &Served, cert: &CertificateDer<'static>, path: &str) -> Option<Re
     Client::new(StreamOwned::new(connection, served.connect())).send("GET", path, &[], b"").ok()
 }
 
-/// Copies of a file keep its times, and so do volumes of secrets.
+/// Copied files, and volumes of secrets, keep their times, so a changed certificate may have an old time.
 #[test]
 fn certificate_is_renewed_by_content_and_expiry_is_logged() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,7 +236,7 @@ fn certificate_is_renewed_by_content_and_expiry_is_logged() {
         fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     }
     wait_until("the new certificate", || ask(&served, &renewed, "/readyz").is_some_and(|it| it.status == 200));
-    // What can't be used is no reason to serve nothing.
+    // An unusable certificate must not stop the server.
     fs::write(&files[0], "nothing").unwrap();
     assert_eq!(ask(&served, &renewed, "/readyz").unwrap().status, 200);
 }

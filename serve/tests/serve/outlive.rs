@@ -1,5 +1,4 @@
-//! Requests that last longer than what they began with: than their table, or than their token. What they do at the end is
-//! what they may do then.
+//! Tests requests that outlive their table or their token. What they do at the end must be allowed then.
 
 use std::fs;
 use std::io::Write;
@@ -14,24 +13,25 @@ use crate::support::flight::{Descriptor, SERVICE, framed, put};
 use crate::support::*;
 use crate::tables::number_batch;
 
-/// A server that closes written tables soon.
+/// Starts a server that closes written tables soon.
 fn serve_closing_tables_soon() -> Served {
     let limits = Limits { writer: Duration::from_millis(200), ..Limits::default() };
     Served::with(|_| Options { limits, ..options() })
 }
 
-/// Waits until nobody has the table open for writing.
+/// Waits until no process has the table open for writing.
 fn assert_released(served: &Served, name: &str) {
     wait_until("the table is free", || Writer::open(served.path(name), None, &WriterOptions::default()).is_ok());
 }
 
-/// Removes the table, and makes another one of its name. Its directory is kept, whose number the other one could have else.
+/// Replaces a table by another one with its name. The old directory is kept, so that the new one can't get its inode
+/// number.
 fn replace(served: &Served, name: &str) {
     fs::rename(served.path(name), served.folder.path().join("removed")).unwrap();
     served.numbers(name, 0);
 }
 
-/// A request whose table and token the server has looked at: it has asked for its body.
+/// Begins a request, and waits until the server has checked its table and token, and asks for the body.
 fn begin_request(served: &Served, method: &str, path: &str, headers: &[&str]) -> Client {
     let mut client = served.client();
     let headers = headers.join("\r\n");
@@ -41,7 +41,7 @@ fn begin_request(served: &Served, method: &str, path: &str, headers: &[&str]) ->
     client
 }
 
-/// A `DoPut` that goes on, and the status that it ends with.
+/// A `DoPut` in progress.
 struct Put {
     sent: h2::SendStream<Bytes>,
     answer: h2::RecvStream,
@@ -59,13 +59,13 @@ impl Put {
         Put { sent, answer: answer.await.unwrap().into_body() }
     }
 
-    /// The next answer; `None` at the end.
+    /// Waits for the next answer; `None` at the end.
     async fn answer(&mut self) -> Option<Bytes> {
         let data = timeout(PATIENCE, self.answer.data()).await.expect("an answer");
         data.map(Result::unwrap)
     }
 
-    /// The status and the message of the end.
+    /// Waits for the end; returns the status and the message.
     async fn ended(&mut self) -> (String, String) {
         let trailers = self.answer.trailers().await.unwrap().expect("trailers");
         let text = |name| trailers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
@@ -90,7 +90,7 @@ fn put_does_not_write_to_a_recreated_table() {
         let (status, message) = put.ended().await;
         assert_eq!(status, "9", "{message}");
         assert!(message.contains("removed or replaced"), "{message}");
-        // The call, which the client has not ended, keeps nobody out.
+        // The unfinished call does not keep the table open.
         assert_released(&served, "t");
         assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
         assert_eq!(served.post_json("t", "{\"n\":7}").status, 200);
@@ -112,7 +112,7 @@ fn post_does_not_write_to_a_recreated_table() {
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
 }
 
-/// Neither by the writer that notices it, nor by the next one.
+/// Neither the writer that notices the truncation nor the next one may reject the rows as invalid.
 #[test]
 fn truncated_table_is_reported_as_an_error_of_the_server() {
     let served = Served::with(|_| options());

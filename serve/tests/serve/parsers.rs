@@ -1,9 +1,9 @@
-//! What comes from the network as text or as bytes, changed at random: JSON lines, CSV, line protocol, conditions, the parameters of a
-//! URL, the numbers of a producer, tickets and descriptors of Flight. Each is refused in words, or means what a naive reading of it
-//! means; none makes the server fail, and it goes on.
+//! Tests all parsers of input from the network with random mutations: JSON lines, CSV, line protocol, conditions, URL
+//! parameters, the numbers of producers, and tickets and descriptors of Flight. Each input is rejected with a message,
+//! or means what a naive reading of it means; none makes the server fail.
 //!
-//! `ARROWWOOD_SERVE_FUZZ` is the number of changed texts for each parser, and each `ARROWWOOD_SERVE_SEED` gives others
-//! (`make torture-serve`). `fuzz/` has targets that look for new ones by coverage.
+//! `ARROWWOOD_SERVE_FUZZ` is the number of mutations for each parser, and each `ARROWWOOD_SERVE_SEED` gives others
+//! (`make torture-serve`). The targets in `fuzz/` look for new inputs by coverage.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,7 +23,7 @@ fn rounds() -> u64 {
     std::env::var("ARROWWOOD_SERVE_FUZZ").map_or(400, |rounds| rounds.parse().unwrap())
 }
 
-/// One of `seeds`, with some pieces changed, doubled, left out, or taken from `words` and from another seed.
+/// Returns one of `seeds`, with some pieces changed, doubled, removed, or taken from `words` and from another seed.
 fn mutate(dice: &mut Dice, seeds: &[&str], words: &[&str]) -> Vec<u8> {
     let any = |dice: &mut Dice, all: &[&str]| all[dice.below(all.len() as u64) as usize].as_bytes().to_vec();
     let mut bytes = any(dice, seeds);
@@ -47,7 +47,7 @@ fn mutate(dice: &mut Dice, seeds: &[&str], words: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// A server that is asked the same question in many ways.
+/// A server that receives mutated requests.
 struct Asked {
     served: Served,
     client: Client,
@@ -64,7 +64,7 @@ impl Asked {
         Asked { served, client, dice: Dice::new(first + seed), statuses: BTreeMap::new() }
     }
 
-    /// The answer, which is never that the server failed; `None` where the connection was closed instead.
+    /// Returns the response, which must not be an internal error; `None` if the connection was closed instead.
     fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Reply> {
         let Ok(reply) = self.client.send(method, path, headers, body) else {
             self.client = self.served.client();
@@ -78,7 +78,7 @@ impl Asked {
         Some(reply)
     }
 
-    /// Appends a body, and gives the rows that the table has got if it was taken.
+    /// Appends a body; returns the new rows if it was accepted.
     fn append(&mut self, content_type: &str, body: &[u8]) -> Option<Dataset> {
         let table = self.served.path("t");
         let before = open(&table).unwrap().len().unwrap();
@@ -97,7 +97,7 @@ impl Asked {
         Some(new)
     }
 
-    /// Whether both kinds of answers came in so many rounds: otherwise nothing was tried.
+    /// Asserts that some inputs were accepted and some rejected; otherwise the test would show nothing.
     fn end(self, name: &str, rounds: u64) {
         eprintln!("{name}: {:?}", self.statuses);
         let count =
@@ -108,7 +108,7 @@ impl Asked {
     }
 }
 
-/// Whether a cell is what a line of JSON says, as far as that is plain.
+/// Returns true if a cell has the value of a JSON line, as far as that can be compared simply.
 fn is_said(cell: &Value<'_>, said: Option<&Json>) -> bool {
     match (cell, said) {
         (Value::Null, None | Some(Json::Null)) => true,
@@ -117,7 +117,7 @@ fn is_said(cell: &Value<'_>, said: Option<&Json>) -> bool {
         (Value::Bool(flag), Some(said)) => said.as_bool() == Some(*flag),
         (Value::Str(text), Some(said)) => said.as_str() == Some(text),
         (Value::Null, _) | (_, None | Some(Json::Null)) => false,
-        // Times and lists come in more ways than one.
+        // Times and lists have several representations.
         _ => true,
     }
 }
@@ -139,7 +139,7 @@ fn mutated_json_is_read_correctly_or_refused() {
     for _ in 0..rounds() {
         let body = mutate(&mut asked.dice, &seeds, &words);
         let Some(rows) = asked.append("application/x-ndjson", &body) else { continue };
-        // A reading of its own: values one after the other, or an array of them.
+        // An independent reading: values one after the other, or an array of them.
         let text = String::from_utf8_lossy(&body);
         let text = text.trim_start_matches('\u{feff}');
         let values: Result<Vec<Json>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
@@ -173,7 +173,7 @@ fn mutated_csv_is_read_correctly_or_refused() {
     for _ in 0..rounds() {
         let body = mutate(&mut asked.dice, &seeds, &words);
         if let Some(rows) = asked.append("text/csv", &body) {
-            // At least as many line ends as rows, but for the last.
+            // There must be as many line ends as rows, except for the last row.
             let ends = body.iter().filter(|byte| b"\r\n".contains(byte)).count() as u64;
             assert!(rows.len().unwrap() <= ends, "{}", String::from_utf8_lossy(&body));
         }
@@ -343,7 +343,7 @@ fn mutated_urls_are_read_correctly_or_refused() {
     ];
     for _ in 0..rounds() {
         let target = mutate(&mut asked.dice, &seeds, &words);
-        // What is no request line at all is for `hostile.rs`.
+        // Requests without a valid request line are tested in `hostile.rs`.
         let plain: Vec<u8> = target.into_iter().filter(|byte| byte.is_ascii_graphic() && *byte != b'#').collect();
         let target = format!("/v1/tables/{}", String::from_utf8(plain).unwrap());
         if target.contains("follow") {
@@ -356,7 +356,7 @@ fn mutated_urls_are_read_correctly_or_refused() {
     asked.end("URLs", rounds());
 }
 
-/// Numbers of batches, beside a naive account of them.
+/// Compares the server's handling of batch numbers with a naive model.
 #[test]
 fn mutated_producer_headers_are_read_correctly_or_refused() {
     let (mut seed, mut left) = (6, rounds());
@@ -366,7 +366,8 @@ fn mutated_producer_headers_are_read_correctly_or_refused() {
     }
 }
 
-/// Asks a table until it has no room for another name, at most so many times; returns how many.
+/// Sends batches of random producers, until the table has no room for another name or `most` were sent; returns their
+/// number.
 fn some_producers(seed: u64, most: u64) -> u64 {
     let mut asked = Asked::start(seed, SCHEMA);
     let mut known: HashMap<String, (u64, u64)> = HashMap::new();
@@ -389,12 +390,12 @@ fn some_producers(seed: u64, most: u64) -> u64 {
             ("producer-sequence", &*sequence),
         ];
         let Some(reply) = asked.send("POST", "/v1/tables/t/rows", &headers, b"{\"n\":1}") else { continue };
-        // A table has room for some hundred names. This one's row was not appended.
+        // A table has room for some hundred names. The row of this producer was not appended.
         if reply.status == 409 && reply.code() == "too_many_producers" {
             assert!(known.len() > 100 && !known.contains_key(name.trim_matches([' ', '\t'])));
             break;
         }
-        // White space around a header's value is none of it.
+        // White space around a header's value does not belong to it.
         let [name, sequence, epoch] = [&name, &sequence, &epoch].map(|text| text.trim_matches([' ', '\t']).to_owned());
         let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n <= i64::MAX as u64 && !text.starts_with('+'));
         let is_name = !name.is_empty() && name.len() <= 200 && name.bytes().all(|byte| byte.is_ascii_graphic());
@@ -428,7 +429,7 @@ fn some_producers(seed: u64, most: u64) -> u64 {
     rounds
 }
 
-/// Tickets and descriptors, as text that is changed and then packed, and as bytes that are packed and then changed.
+/// Mutates tickets and descriptors both before and after they are encoded.
 #[test]
 fn mutated_tickets_and_descriptors_get_a_status() {
     let mut asked = Asked::start(7, SCHEMA);

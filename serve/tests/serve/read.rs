@@ -1,4 +1,5 @@
-//! Rows over HTTP are the rows that a mapping has: every type, any range, columns, conditions, forms.
+//! Tests that rows over HTTP equal the mapped rows: of every type, in ranges, by columns and conditions, and in all
+//! formats.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::support::*;
 
-/// A table with text, keys and nulls, over several segments.
+/// Creates a table with text, dictionary keys and nulls, over several segments.
 fn ticks(served: &Served, rows: i64) {
     let schema = arrowwood::parse_schema("ts: int not null, symbol: category, price: float, note: text").unwrap();
     let options = WriterOptions { sorted_by: Some("ts".into()), segment_rows: Some(1_000), ..WriterOptions::default() };
@@ -221,7 +222,7 @@ fn truncated_file_breaks_the_response_off() {
             breaks_off_when_truncated(Client::new(stream), &served)
         };
         assert!(broken, "TLS: {with_tls}");
-        // The server goes on.
+        // The server still answers.
         fs::remove_file(served.path("n.arrow")).unwrap();
         if !with_tls {
             served.numbers("t", 3);
@@ -230,7 +231,7 @@ fn truncated_file_breaks_the_response_off() {
     }
 }
 
-/// Reads a little, truncates the file, and reads on: whether the answer breaks off.
+/// Reads a little, truncates the file, and reads on; returns true if the response breaks off.
 fn breaks_off_when_truncated<S: std::io::Read + std::io::Write>(mut client: Client<S>, served: &Served) -> bool {
     client.begin("GET", "/v1/tables/n.arrow/rows", &[], b"").unwrap();
     assert_eq!(client.head().unwrap().0, 200);
@@ -262,7 +263,7 @@ fn tls_stream(
     StreamOwned::new(connection, stream)
 }
 
-/// Partitions are tables of a directory; what has them is none.
+/// Each partition is a table; the directory of partitions is none.
 #[test]
 fn partitioned_table_is_refused_but_its_partitions_are_served() {
     let served = Served::start();

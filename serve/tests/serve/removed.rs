@@ -1,4 +1,4 @@
-//! Files that are removed while the server has them open: their space is free soon, though nobody asks for the table again.
+//! Tests that files removed while the server has them open free their space soon, even without further requests.
 
 use std::fs;
 use std::time::Duration;
@@ -14,10 +14,10 @@ fn serve_with_quick_checks() -> Served {
     Served::with(|_| Options { limits, ..options() })
 }
 
-/// The files of a table that this process has mapped, of which the server is a part; and how many of them were removed.
+/// Returns how many files of a table this process, and so the server, has mapped, and how many of these were removed.
 fn mapped(served: &Served, table: &str) -> (usize, usize) {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    // A writer's files have no name at first, and keep the number that they are listed with then.
+    // A writer's files have no name at first, and are listed under their inode number from then on.
     let folder = format!("{}/0", served.path(table).display());
     let lines: Vec<_> = maps.lines().filter(|line| line.contains(&folder)).collect();
     (lines.len(), lines.iter().filter(|line| line.ends_with(" (deleted)")).count())
@@ -27,7 +27,7 @@ fn assert_freed(served: &Served, table: &str) {
     wait_until("removed files are closed", || mapped(served, table).1 == 0);
 }
 
-/// A table of `segments` segments.
+/// Creates a table of `segments` segments.
 fn segments(served: &Served, name: &str, segments: i64) -> Writer {
     let schema = std::sync::Arc::new(arrowwood::parse_schema("n: int not null").unwrap());
     let options = WriterOptions { segment_rows: Some(1_000), ..WriterOptions::default() };
@@ -50,12 +50,12 @@ fn removed_table_frees_its_space() {
     fs::remove_dir_all(served.path("t")).unwrap();
     assert!(mapped(&served, "t").1 > 0 || mapped(&served, "t").0 == 0);
     assert_freed(&served, "t");
-    // One that the server itself has written, a moment before.
+    // A table that the server itself has just written.
     assert_eq!(served.post_json("u", "{\"n\":1}").status, 200);
     fs::remove_dir_all(served.path("u")).unwrap();
     assert_freed(&served, "u");
     assert!(mapped(&served, "kept").0 > 0, "what is there stays open");
-    // Another one of that name is served as soon as it is there.
+    // A new table with the same name is served immediately.
     served.numbers("t", 7);
     assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 7);
 }
@@ -76,7 +76,7 @@ fn compacted_and_dropped_rows_free_their_space() {
     assert_eq!(served.rows("/v1/tables/t/rows?from=1000").len().unwrap(), 1_500);
 }
 
-/// The thread that watches a table for its followers has opened it, too.
+/// The thread that watches a table for its followers has it open, too.
 #[test]
 fn compacted_rows_of_a_followed_table_free_their_space() {
     let served = serve_with_quick_checks();
@@ -89,7 +89,7 @@ fn compacted_rows_of_a_followed_table_free_their_space() {
     assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 2_500);
     assert!(writer.compact(|_, _| ()).unwrap() >= 2);
     assert_freed(&served, "t");
-    // And has missed no row since.
+    // The follower has missed no row.
     for n in 2_500..2_510 {
         writer.append_row(&[Value::Int(n)]).unwrap();
         writer.commit().unwrap();

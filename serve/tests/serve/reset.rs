@@ -1,5 +1,5 @@
-//! HTTP/2 by hand: thousands of streams that are opened and given up at once. What was begun for them ends, within the limits of
-//! those that are not, and the others are served meanwhile.
+//! Tests thousands of HTTP/2 streams that are opened and reset at once, with hand-written frames. Work begun for them
+//! must end within the limits of other requests, and other clients are served meanwhile.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -23,21 +23,21 @@ const WINDOW: u8 = 8;
 const ACK: u8 = 1;
 const LAST: u8 = 1;
 const WHOLE_HEADERS: u8 = 4;
-/// What a frame may have.
+/// Limits of frames.
 const PIECE: usize = 16_384;
 
-/// What the server has said on a connection.
+/// What the server has sent on a connection.
 #[derive(Default)]
 struct Said {
-    /// Bytes that may be sent, and those of the stream that has rows.
+    /// The windows of the connection, and of the stream that sends rows.
     window: AtomicI64,
     stream: AtomicI64,
     pongs: AtomicU64,
-    /// Whether the connection has ended.
+    /// True if the connection has ended.
     is_over: AtomicBool,
 }
 
-/// A connection of HTTP/2.
+/// An HTTP/2 connection.
 struct Raw {
     stream: TcpStream,
     said: Arc<Said>,
@@ -86,17 +86,17 @@ impl Raw {
         self.said.is_over.load(Ordering::SeqCst)
     }
 
-    /// Sends frames; whether the connection is still there.
+    /// Sends frames; returns true if the connection is still open.
     fn send(&mut self, frames: &[u8]) -> bool {
         self.stream.write_all(frames).is_ok() && !self.is_over()
     }
 
-    /// The frame that opens a stream, and the stream's number.
+    /// Returns a frame that opens a stream, and the number of the stream.
     fn opening(&mut self, is_post: bool, path: &str) -> (u32, Vec<u8>) {
         let number = self.next;
         self.next += 2;
         let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
-        // Method and scheme by their numbers, the others as literals.
+        // Method and scheme are indexed, the other headers are literals.
         let mut block = vec![if is_post { 0x83 } else { 0x82 }, 0x86, 0x04];
         block.extend(text(path));
         block.extend([&[0x01], &text("localhost")[..]].concat());
@@ -107,10 +107,10 @@ impl Raw {
         (number, frame(HEADERS, flags, number, &block))
     }
 
-    /// Sends rows whole, on a stream of this number.
+    /// Sends all rows on a new stream; returns its number.
     fn send_rows(&mut self, path: &str, body: &[u8]) -> u32 {
         let (number, opening) = self.opening(true, path);
-        // As the server's settings have it.
+        // Uses the window of the server's settings.
         self.said.stream.store(1 << 20, Ordering::SeqCst);
         assert!(self.send(&opening));
         let pieces = body.chunks(PIECE);
@@ -126,7 +126,7 @@ impl Raw {
         number
     }
 
-    /// Waits until the server has taken all that was sent, as far as a ping tells.
+    /// Waits until the server has received everything, which the answer to a ping shows.
     fn wait(&mut self) -> bool {
         self.pings += 1;
         if !self.send(&frame(PING, 0, 0, &[7; 8])) {
@@ -135,7 +135,7 @@ impl Raw {
         self.until(|said, raw| said.pongs.load(Ordering::SeqCst) >= raw.pings)
     }
 
-    /// Waits until something is said, or the connection is over; whether it is said.
+    /// Waits for a response on a stream, or the end of the connection; returns true if there was a response.
     fn until(&self, is_so: impl Fn(&Said, &Raw) -> bool) -> bool {
         wait_for("what the server says", || match is_so(&self.said, self) {
             false if self.is_over() => Some(false),
@@ -149,7 +149,7 @@ fn given_up(number: u32) -> Vec<u8> {
     frame(RESET, 0, number, &8u32.to_be_bytes())
 }
 
-/// Opens so many streams and gives them up, by as many connections as that takes.
+/// Opens and resets so many streams, over as many connections as needed.
 fn open_and_give_up(served: &Served, path: &str, streams: u32, waits: bool) {
     let mut opened = 0;
     while opened < streams {
@@ -172,16 +172,16 @@ fn open_and_give_up(served: &Served, path: &str, streams: u32, waits: bool) {
     }
 }
 
-/// Before the server has begun with them, and when it has: requests for rows, by a condition and all of them, streams that go on,
-/// and what is answered at once.
+/// Resets before and after the server has begun: requests for rows with and without a condition, streams that go on,
+/// and requests that are answered immediately.
 #[test]
-fn streams_that_are_given_up_at_once_cost_nothing() {
+fn streams_reset_at_once_cost_nothing() {
     alone!();
     let streams: u32 = std::env::var("ARROWWOOD_SERVE_RESETS").map_or(1_200, |streams| streams.parse().unwrap());
     let served = Served::start();
     served.numbers("t", 200_000);
     let paths = ["/v1/tables/t/rows?where=n%3C0", "/v1/tables/t/rows", "/v1/tables/t/follow?from=0", "/healthz"];
-    // Once before it is measured: what all requests need is there then.
+    // Runs once before measuring, to create what all requests share.
     paths.iter().for_each(|path| open_and_give_up(&served, path, 60, true));
     let before = private();
     for waits in [false, true] {
@@ -196,10 +196,11 @@ fn streams_that_are_given_up_at_once_cost_nothing() {
     assert!(more < 64 << 20, "{more} bytes more");
 }
 
-/// Rows that were sent whole, and then given up, are parsed still: what that takes counts towards the memory for rows until it is
-/// done, so that no more of it is begun than there is memory for. Here they take all of it, and others are refused meanwhile.
+/// Rows that were completely sent before the reset are still parsed. Until that is done, they count towards the memory
+/// for rows, so that no more is begun than there is memory for. Here they take all of it, and other requests are
+/// refused meanwhile.
 #[test]
-fn rows_that_are_given_up_hold_their_memory_until_they_are_parsed() {
+fn rows_of_reset_streams_hold_memory_until_they_are_parsed() {
     const MEMORY: usize = 16 << 20;
     alone!();
     let served =
@@ -216,21 +217,21 @@ fn rows_that_are_given_up_hold_their_memory_until_they_are_parsed() {
             reply.status == 503
         };
         let appended = || if served.get(rows).status == 200 { served.rows(rows).len().unwrap() } else { 0 };
-        // Rows that are appended have been in the queue, which holds their memory whatever becomes of the request.
+        // Appended rows were in the queue, which holds their memory whatever happens to the request.
         let is_held_by_parser_after = |time: Duration| {
             let before = appended();
             let mut raw = Raw::connect(&served);
             let number = raw.send_rows(path, body.as_bytes());
             thread::sleep(time);
             assert!(raw.send(&given_up(number)));
-            // Its request is no more when the only one is the one that asks.
+            // The request has ended when the only one is that for the metrics.
             wait_until("it is given up", || metric(&served, "requests") == 1);
             let is_held = is_refused();
             wait_until("all of the memory was given back", || !is_refused());
             is_held && appended() == before
         };
-        // When exactly the parser has begun can't be seen from here: each try gives up at another moment, the first 12 soon,
-        // and others after them, on a slow machine, later and later.
+        // The test can't see when exactly the parser begins: each try resets at another moment, the first 12 soon and
+        // later ones, for slow machines, later and later.
         let mut tries = 0;
         let mut held = 0;
         wait_until("rows that are given up while they are parsed", || {
@@ -239,7 +240,7 @@ fn rows_that_are_given_up_hold_their_memory_until_they_are_parsed() {
             tries >= 12 && held > 0
         });
     }
-    // What was given up before its rows were in the queue was not appended.
+    // Requests that were reset before their rows were in the queue were not appended.
     let numbers = served.rows(rows).len().unwrap();
     assert_eq!(numbers % (MEMORY / "{\"n\":123456}\n".len()) as u64, 0);
 }

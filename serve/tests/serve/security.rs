@@ -1,4 +1,4 @@
-//! Who may do what: every route with every kind of token, names that lead nowhere, pages of others, TLS.
+//! Tests access: every route with every kind of token, paths that escape the directory, foreign origins, and TLS.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -22,8 +22,8 @@ fn rights(read: &[&str], write: &[&str]) -> Rights {
     Rights { read: list(read), write: list(write) }
 }
 
-/// What each route answers to: no token, a wrong one, one that was revoked, one for another table, one that may read, one
-/// that may write, one that may do everything.
+/// The statuses of each route: without a token, with a wrong one, a revoked one, one for another table, one that may
+/// read, one that may write, and one that may do everything.
 const ROUTES: &[(&str, &str, &str, [u16; 7])] = &[
     ("GET", "/healthz", "", [200; 7]),
     ("GET", "/ping", "", [204; 7]),
@@ -68,7 +68,7 @@ fn with_tokens(folder: &Path) -> Options {
 }
 
 #[test]
-fn every_route_asks_for_its_right() {
+fn every_route_requires_its_right() {
     let served = Served::with(with_tokens);
     served.numbers("t", 3);
     let file = served.folder.path().join("tokens.json");
@@ -96,12 +96,12 @@ fn every_route_asks_for_its_right() {
             }
         }
     }
-    // Whoever may see nothing of a table does not learn that it is there.
+    // A client without rights to a table must not learn that it exists.
     let named = |reply: Reply| reply.text().replace("nothing", "t");
     assert_eq!(named(send(&ROUTES[4], &tokens[3])), named(send(&ROUTES[19], &tokens[3])));
     assert_eq!(send(&ROUTES[3], &tokens[3]).text().trim_end(), r#"{"tables":[]}"#);
     assert_eq!(send(&ROUTES[3], &tokens[4]).text().trim_end(), r#"{"tables":[{"name":"t","kind":"table"}]}"#);
-    // The log knows who, and no secret.
+    // The log names the client, and contains no secret.
     let audit = served.audit().join("\n");
     assert!(audit.contains("\"token\":\"producer\"") && audit.contains("\"token\":null"));
     for token in tokens.iter().flatten() {
@@ -110,9 +110,9 @@ fn every_route_asks_for_its_right() {
     assert!(!audit.contains("format=csv"));
 }
 
-/// A file that was written over looks as it did by size and time.
+/// An overwritten file can have the same size and time.
 #[test]
-fn a_token_that_was_written_over_ends() {
+fn overwritten_token_file_ends_its_tokens() {
     let served = Served::with(with_tokens);
     let file = served.folder.path().join("tokens.json");
     let token = add_token(&file, "all", Rights::all()).unwrap();
@@ -126,9 +126,9 @@ fn a_token_that_was_written_over_ends() {
     wait_until("the token's end", || status() == 401);
 }
 
-/// What is refused may be quoted to whoever sent it, and to nobody else.
+/// A refused value may be quoted to its sender, and to nobody else.
 #[test]
-fn the_log_has_no_value_of_a_row() {
+fn log_contains_no_values_of_rows() {
     let served = Served::start();
     let made =
         served.send("PUT", "/v1/tables/t?sorted_by=email", &[], b"email: text not null, n: int8, at: timestamp[us]");
@@ -162,9 +162,9 @@ fn the_log_has_no_value_of_a_row() {
     assert!(!audit.contains("alice") && !audit.contains("example"), "{audit}");
 }
 
-/// The same by Flight, where a refusal may come after the head of the answer: it has a line of its own.
+/// The same over Flight, where a refusal may come after the head of the response and has a log line of its own.
 #[test]
-fn the_log_has_no_value_of_a_row_that_came_by_flight() {
+fn log_contains_no_values_of_rows_sent_over_flight() {
     let served = Served::start();
     let made = served.send("PUT", "/v1/tables/t?sorted_by=email", &[], b"email: text not null, n: int8");
     assert_eq!(made.status, 201, "{}", made.text());
@@ -207,7 +207,7 @@ fn the_log_has_no_value_of_a_row_that_came_by_flight() {
     for (number, (method, messages)) in calls.iter().enumerate() {
         let ended = flight::call(&served, method, flight::framed(messages));
         assert_ne!(ended.status, 0, "{method}, call {number}");
-        // Whoever sent it is told which row it is.
+        // The sender is told which row it is.
         assert!(!number.is_multiple_of(8) || ended.message.contains(secret), "{ended:?}");
         let lines = || {
             let is_refused = |line: &&String| line.contains(method) && line.contains("\"code\":");
@@ -228,7 +228,7 @@ fn the_log_has_no_value_of_a_row_that_came_by_flight() {
 }
 
 #[test]
-fn a_server_that_only_reads_writes_nothing() {
+fn read_only_server_writes_nothing() {
     let served = Served::with(|_| Options { read_only: true, ..options() });
     served.numbers("t", 3);
     for (method, path, body) in [
@@ -244,7 +244,7 @@ fn a_server_that_only_reads_writes_nothing() {
 }
 
 #[test]
-fn no_name_leads_out() {
+fn table_names_can_not_escape_the_directory() {
     let served = Served::start();
     served.numbers("t", 3);
     let outside = served.folder.path().join("outside");
@@ -293,7 +293,7 @@ fn no_name_leads_out() {
 }
 
 #[test]
-fn foreign_names_and_pages_are_turned_away() {
+fn foreign_hosts_and_origins_are_refused() {
     let served = Served::with(|_| Options { hosts: vec!["data.lan".into()], ..options() });
     served.numbers("t", 3);
     let with = |name: &str, value: &str| served.send("GET", "/v1/tables/t", &[(name, value)], b"").status;
@@ -302,7 +302,7 @@ fn foreign_names_and_pages_are_turned_away() {
     {
         assert_eq!(with("host", host), status, "{host}");
     }
-    // The browser says where the page is from, and sends no other method unasked.
+    // Browsers send the origin of the page, and ask before they send other methods.
     for (origin, status) in [("http://localhost", 200), ("http://evil.example", 403), ("null", 403)] {
         assert_eq!(with("origin", origin), status, "{origin}");
     }
@@ -322,7 +322,7 @@ fn foreign_names_and_pages_are_turned_away() {
 }
 
 #[test]
-fn other_machines_need_tls_and_tokens() {
+fn public_addresses_require_tls_and_tokens() {
     let folder = tempfile::tempdir().unwrap();
     let cert = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let (chain, key, tokens) =
@@ -362,7 +362,7 @@ fn other_machines_need_tls_and_tokens() {
 }
 
 #[test]
-fn plain_text_on_the_tls_port_gets_nothing() {
+fn plain_text_on_the_tls_port_is_not_answered() {
     let cert = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let served = Served::with(|folder| {
         let (chain, key) = (folder.join("cert.pem"), folder.join("key.pem"));
@@ -374,13 +374,13 @@ fn plain_text_on_the_tls_port_gets_nothing() {
     let mut plain = served.connect();
     plain.write_all(b"GET /v1/tables HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();
-    // Whether it is closed or reset is the system's business.
+    // The system decides whether the connection is closed or reset.
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.windows(5).any(|bytes| bytes == b"HTTP/" || bytes == b"ticks"), "{answer:?}");
-    // Silence is ended as well.
+    // Silent connections are closed, too.
     let mut silent = served.connect();
     assert_eq!(silent.read(&mut [0; 8]).unwrap_or(0), 0);
-    // And TLS is answered, in whichever version of HTTP is asked for.
+    // TLS works with each version of HTTP.
     for (version, protocol) in [(&b"http/1.1"[..], "HTTP/1.1"), (b"h2", "h2")] {
         use tokio_rustls::rustls::{
             ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring::default_provider,

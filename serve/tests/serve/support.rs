@@ -1,4 +1,4 @@
-//! A server in a thread, and a client that is small enough to do what clients should not.
+//! A server in a thread, and a client simple enough to do what real clients should not.
 #![allow(dead_code)]
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ pub mod flight;
 
 pub use crate::wait::{PATIENCE, wait_for, wait_until};
 
-/// A server over a directory of its own.
+/// A server with its own data directory.
 pub struct Served {
     pub folder: tempfile::TempDir,
     pub port: u16,
@@ -24,12 +24,12 @@ pub struct Served {
     thread: Option<JoinHandle<arrowwood::Result<()>>>,
 }
 
-/// Loopback, a free port.
+/// The loopback address with any free port.
 pub fn options() -> Options {
     Options { listen: "127.0.0.1:0".into(), ..Options::default() }
 }
 
-/// Times that a test can wait for.
+/// Timeouts short enough for tests.
 pub fn impatient() -> Limits {
     let ms = Duration::from_millis;
     Limits {
@@ -55,7 +55,7 @@ impl Served {
         Served::over(folder, options)
     }
 
-    /// A server over a directory that is there.
+    /// Starts a server with an existing directory.
     pub fn over(folder: tempfile::TempDir, mut options: Options) -> Served {
         let audit: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = audit.clone();
@@ -67,7 +67,7 @@ impl Served {
         Served { folder, port, audit, stopper, thread }
     }
 
-    /// Stops, and another one over the same directory.
+    /// Stops the server, and starts another one with the same directory.
     pub fn restarted(mut self) -> Served {
         self.stop();
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
@@ -78,13 +78,13 @@ impl Served {
         self.folder.path().join("data").join(name)
     }
 
-    /// A table that is made by a local process.
+    /// Creates a table with a writer in this process.
     pub fn writer(&self, name: &str, schema: &str) -> Writer {
         let schema = Arc::new(parse_schema(schema).unwrap());
         Writer::open(self.path(name), Some(schema), &WriterOptions::default()).unwrap()
     }
 
-    /// A table of one column `n` with the numbers from 0 on.
+    /// Creates a table of one column `n` with the numbers from 0 on.
     pub fn numbers(&self, name: &str, rows: i64) {
         let mut writer = self.writer(name, "n: int not null");
         (0..rows).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
@@ -119,7 +119,7 @@ impl Served {
         )
     }
 
-    /// The rows of an Arrow stream.
+    /// Requests rows as an Arrow stream.
     pub fn rows(&self, path: &str) -> Dataset {
         let reply = self.get(path);
         assert_eq!(reply.status, 200, "{}", reply.text());
@@ -151,8 +151,7 @@ impl Drop for Served {
     }
 }
 
-/// Private memory of this process, in bytes: without pages of files, such as those of a table that a writer in this process has
-/// mapped.
+/// Returns the private memory of this process in bytes, without pages of files such as a writer's tables.
 pub fn private() -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
     let of = |name: &str| -> u64 {
@@ -162,20 +161,20 @@ pub fn private() -> u64 {
     1024 * (of("Anonymous:") + of("Swap:"))
 }
 
-/// A number that the server counts.
+/// Returns the value of a metric.
 pub fn metric(served: &Served, name: &str) -> i64 {
     let text = served.get("/metrics").text();
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("arrowwood_{name} ")));
     line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Whether the body came to its end.
+    /// True if the body was complete.
     pub is_whole: bool,
 }
 
@@ -196,7 +195,7 @@ impl Reply {
         dataset(&self.body)
     }
 
-    /// The code of a problem.
+    /// Returns the code of a problem response.
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
@@ -208,12 +207,12 @@ pub fn dataset(stream: &[u8]) -> Dataset {
     Dataset::from_batches(schema, reader.collect::<Result<Vec<_>, _>>().unwrap()).unwrap()
 }
 
-/// All values as text.
+/// Formats all values as text.
 pub fn values(rows: &Dataset) -> Vec<Vec<String>> {
     rows.rows().map(|row| row.unwrap().iter().map(|(_, value)| value.unwrap().to_string()).collect()).collect()
 }
 
-/// One connection.
+/// A client with one connection.
 pub struct Client<S = TcpStream> {
     pub stream: BufReader<S>,
 }
@@ -280,7 +279,7 @@ impl<S: Read + Write> Client<S> {
         Ok(reply)
     }
 
-    /// The next chunk of a body; `None` at its end.
+    /// Reads the next chunk of a body; `None` at its end.
     pub fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
@@ -292,13 +291,13 @@ impl<S: Read + Write> Client<S> {
         Ok((len > 0).then_some(chunk))
     }
 
-    /// The body as it comes.
+    /// Returns a reader of the body.
     pub fn body(self) -> Chunks<S> {
         Chunks { client: self, rest: Vec::new(), at: 0, is_ended: false, is_broken: false }
     }
 }
 
-/// A chunked body.
+/// A reader of a chunked body.
 pub struct Chunks<S = TcpStream> {
     pub client: Client<S>,
     rest: Vec<u8>,

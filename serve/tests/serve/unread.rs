@@ -1,5 +1,5 @@
-//! Clients of HTTP/2 that leave one answer unread and are busy otherwise: pings come and go, and other answers. They keep nothing
-//! of the server by that; whoever waits for rows, or reads slowly, is no such client.
+//! Tests HTTP/2 clients that leave one response unread while the connection is busy with pings and other responses.
+//! They must not keep anything of the server; clients that wait for rows, or read slowly, must be kept.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::support::*;
 
-/// The window that HTTP/2 begins with.
+/// The initial window of HTTP/2.
 const WINDOW: u32 = 65_535;
 
-/// A connection that has ended, or not.
+/// A connection of a client.
 struct Connection {
     sender: SendRequest<Bytes>,
     pings: PingPong,
@@ -25,7 +25,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Each answer may be `window` bytes ahead of its reader, and all of them together as many as they like.
+    /// Opens a connection. Each response may be `window` bytes ahead of its reader; all of them together have no limit.
     async fn open(served: &Served, window: u32) -> Connection {
         let stream = TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
         let mut builder = Builder::new();
@@ -39,7 +39,7 @@ impl Connection {
         self.task.is_finished()
     }
 
-    /// The body of an answer, of which nothing is read yet.
+    /// Sends a request; returns the unread body of the response.
     async fn get(&mut self, path: &str) -> Result<RecvStream, h2::Error> {
         let mut sender = self.sender.clone().ready().await?;
         let uri = format!("http://127.0.0.1:{}{path}", self.port);
@@ -54,7 +54,7 @@ impl Connection {
     }
 }
 
-/// Reads the next bytes of an answer, and makes room for as many.
+/// Reads the next bytes of a response, and releases the window for as many.
 async fn read(body: &mut RecvStream) -> Option<Result<Bytes, h2::Error>> {
     let bytes = body.data().await?;
     if let Ok(bytes) = &bytes {
@@ -80,7 +80,7 @@ fn run(work: impl Future<Output = ()>) {
     runtime.block_on(async { timeout(2 * PATIENCE, work).await.expect("an end") });
 }
 
-/// Its memory, its files and its place among the statements of its token are free again, however busy its connection is.
+/// The memory, the files and the statement slot of such a client are freed, however busy its connection is.
 #[test]
 fn client_with_an_unread_response_is_disconnected() {
     let served = serve_with_stall_timeout(Duration::from_millis(700));
@@ -88,9 +88,9 @@ fn client_with_an_unread_response_is_disconnected() {
     for (window, path) in [
         (WINDOW, "/v1/tables/t/rows"),
         (WINDOW, "/v1/tables/t/follow?from=0"),
-        // Complete, for the server, and still to be sent.
+        // A response that is complete for the server, but not sent yet.
         (WINDOW, "/v1/tables/t/rows?format=csv&to=90"),
-        // Of which not a byte may be sent.
+        // A response of which no byte may be sent.
         (0, "/v1/tables/t"),
     ] {
         run(async {
@@ -99,7 +99,7 @@ fn client_with_an_unread_response_is_disconnected() {
             let begun = tokio::time::Instant::now();
             while !client.is_over() {
                 assert!(begun.elapsed() < PATIENCE, "{path}: the answer is kept");
-                // Busy, at a measured pace.
+                // Keeps the connection busy, at a measured pace.
                 if window > 0
                     && let Ok(mut other) = client.get("/healthz").await
                 {
@@ -110,7 +110,7 @@ fn client_with_an_unread_response_is_disconnected() {
             }
             drop(unread);
         });
-        // The one that asks for the metrics counts.
+        // The connection that requests the metrics counts as well.
         wait_until("what was held is free", || metric(&served, "requests") == 1);
     }
 }
@@ -127,7 +127,7 @@ fn client_waiting_for_rows_is_kept() {
             let first = timeout(PATIENCE, read(&mut rows)).await;
             let first = first.unwrap_or_else(|_| panic!("no rows come in round {round}"));
             assert!(!first.expect("it goes on").unwrap().is_empty());
-            // The limit passes three times with nothing to take.
+            // The timeout passes three times without rows to send.
             while let Ok(bytes) = timeout(3 * stall, read(&mut rows)).await {
                 bytes.expect("it goes on").unwrap();
             }
@@ -138,7 +138,7 @@ fn client_waiting_for_rows_is_kept() {
     });
 }
 
-/// What counts is whether anything is taken, not how much.
+/// Any progress counts, however small.
 #[test]
 fn slow_reader_is_kept() {
     let stall = Duration::from_millis(2_000);
@@ -151,7 +151,7 @@ fn slow_reader_is_kept() {
         let mut came = 0;
         while begun.elapsed() < 3 * stall {
             came += read(&mut rows).await.unwrap().unwrap().len();
-            // No wait, but the client's slowness.
+            // Simulates a slow client.
             sleep(Duration::from_millis(100)).await;
         }
         while let Some(bytes) = read(&mut rows).await {

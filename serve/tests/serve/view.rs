@@ -1,4 +1,4 @@
-//! `arrowwood view`: nothing without the token, nothing but what was asked for, and what people see is what the file has.
+//! Tests `arrowwood view`: access only with its token and only to its path, and responses that equal the file.
 
 use std::fs;
 use std::io::{Seek, Write};
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::support::{Client, PATIENCE, Reply, options, wait_until};
 
-/// A page's server over a path.
+/// The server of a page, over a path.
 pub struct Viewed {
     port: u16,
     token: String,
@@ -57,7 +57,7 @@ impl Viewed {
         serde_json::from_str(&reply.text()).unwrap()
     }
 
-    /// The last line of a search.
+    /// Returns the last line of a view's response.
     pub fn view(&self, path: &str) -> Json {
         let reply = self.get(path);
         assert_eq!(reply.status, 200, "{path}: {}", reply.text());
@@ -74,7 +74,7 @@ impl Drop for Viewed {
     }
 }
 
-/// Rows of three columns: `n` from 0 on, `x` = n / 4 with a NaN and a null, `word`, of which some are null.
+/// Returns rows of three columns: `n` from 0 on, `x` = n / 4 with a NaN and a null, and `word`, of which some are null.
 fn rows(len: i64) -> Dataset {
     let words = ["<b>", "it's", "null", ""];
     let x = (0..len).map(|n| if n == 7 { None } else { Some(if n == 3 { f64::NAN } else { n as f64 / 4.0 }) });
@@ -107,12 +107,12 @@ fn requests_without_the_token_are_refused() {
         assert_eq!(viewed.send("GET", &path, &[("cookie", &other_port)]).status, 401, "{path}");
         assert_eq!(viewed.get(&path).status, 200, "{path}");
     }
-    // The page itself has no data, and may load nothing that is not its own.
+    // The page itself contains no data, and may load only its own resources.
     let page = viewed.send("GET", "/", &[]);
     assert_eq!(page.status, 200);
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'self';"));
     assert!(!page.text().contains("a.arrow"));
-    // Whoever has the token gets the first rows with it, as text that ends no element.
+    // With the token, the page contains the first rows, as text that can't end an HTML element.
     let path = folder.path().join("<script>.arrow");
     write(&rows(200), &path, &WriteOptions::default()).unwrap();
     let viewed = Viewed::open(&path);
@@ -141,7 +141,7 @@ fn browser_gets_the_token_as_a_cookie_once() {
     assert_eq!(cookie, format!("{}; Path=/; HttpOnly; SameSite=Strict", viewed.cookie()));
     let reply = viewed.send("GET", &format!("/?token={}x", viewed.token), &[]);
     assert_eq!((reply.status, reply.header("set-cookie")), (401, None));
-    // Nowhere else is a token taken from a query.
+    // No other route accepts a token in the query.
     assert_eq!(viewed.send("GET", &format!("/v1/tables?token={}", viewed.token), &[]).status, 401);
 }
 
@@ -219,7 +219,7 @@ fn cells_equal_the_rows() {
     ] {
         assert_eq!(viewed.get(&format!("/v1/tables/a.arrow/cells?{query}")).status, status, "{query}");
     }
-    // However much is asked for, an answer is small.
+    // Responses are small, however much is requested.
     let many = vec!["0"; 1_000].join(",");
     let told = viewed.json(&format!("/v1/tables/a.arrow/cells?at={many}"));
     assert_eq!(told["rows"].as_array().unwrap().len(), 50);
@@ -238,17 +238,17 @@ fn views_filter_and_sort_rows() {
         (&cells["rows"], &cells["cells"], &cells["end"]),
         (&json!([999, 998]), &json!([["999"], ["998"]]), &json!(39))
     );
-    // A whole column, nulls last.
+    // Sorts all rows, with nulls last.
     let told = viewed.view("/v1/tables/a.arrow/views?sort=x");
     let cells = viewed.json(&format!("/v1/tables/a.arrow/cells?view={}&from=996&at=1", told["view"].as_str().unwrap()));
     assert_eq!(cells["cells"], json!([["249.5"], ["249.75"], ["NaN"], [null]]));
-    // Nothing is found: no row, and no error.
+    // A condition without matching rows is no error.
     assert_eq!(viewed.view("/v1/tables/a.arrow/views?where=n%20%3C%200")["rows"], 0);
     for (query, status) in [("", 400), ("where=nothing%20%3D%201", 400), ("where=n%20%3D", 400), ("sort=nothing", 400)]
     {
         assert_eq!(viewed.get(&format!("/v1/tables/a.arrow/views?{query}")).status, status, "{query}");
     }
-    // Views that were not used for long are forgotten.
+    // Views that have not been used for long are dropped.
     (0..4).for_each(|n| drop(viewed.view(&format!("/v1/tables/a.arrow/views?where=n%20%3D%20{n}"))));
     assert_eq!(viewed.get(&format!("/v1/tables/a.arrow/cells?view={id}")).status, 404);
 }
@@ -269,13 +269,13 @@ fn statistics_of_a_sample_and_of_all_rows() {
     assert!(counts.iter().all(|count| (3_100..3_200).contains(count)), "{counts:?}");
     let sample = viewed.json("/v1/tables/a.arrow/statistics?at=0&sample=true");
     assert_eq!((&sample["exact"], &sample["rows"], &sample["of"]), (&json!(false), &json!(65_536), &json!(100_000)));
-    // The least and the greatest rows are among those that are looked at.
+    // The rows with the minimum and the maximum are part of the sample.
     assert_eq!((&sample["min"], &sample["max"]), (&json!("0"), &json!("99999")));
     let words = viewed.json("/v1/tables/a.arrow/statistics?at=2");
     assert_eq!((&words["top"]["distinct"], &words["nulls"]), (&json!(5), &json!(20_000)));
     assert_eq!(words["top"]["values"][0], json!(["<b>", 20_000, "\"a \"\"word\"\"\" == '<b>'"]));
     assert_eq!(viewed.json("/v1/tables/a.arrow/statistics?at=1")["nulls"], 1);
-    // Of several columns the same as of each.
+    // Statistics of several columns equal those of each.
     let several = viewed.json("/v1/tables/a.arrow/statistics?at=2,0&sample=true");
     let alone = [2, 0].map(|at| viewed.json(&format!("/v1/tables/a.arrow/statistics?at={at}&sample=true")));
     assert_eq!(several, json!({"columns": alone}));
@@ -285,7 +285,7 @@ fn statistics_of_a_sample_and_of_all_rows() {
     }
 }
 
-/// The bins, by looking at each row.
+/// Computes bins naively, row by row.
 fn naive_bins(rows: &Dataset, from: u64, to: u64, count: u64) -> Vec<Json> {
     let at = |bin: u64| from + (to - from) * bin / count;
     let value = |row: u64| match rows.row(row).unwrap().get(1).unwrap() {
@@ -314,20 +314,20 @@ fn bins_equal_a_naive_count() {
         assert_eq!(told["bins"], Json::from(naive_bins(&rows, from, to, count)), "{from} {to} {count}");
         assert_eq!(told["exact"], true);
     }
-    // Never more bins than rows; the sample says what it is.
+    // There are never more bins than rows, and a sample is marked.
     assert_eq!(viewed.json("/v1/tables/a.arrow/bins?at=1&from=5&to=9&count=100")["bins"].as_array().unwrap().len(), 4);
     assert_eq!(viewed.json("/v1/tables/a.arrow/bins?at=1&count=2&sample=true")["exact"], false);
     assert_eq!(viewed.json("/v1/tables/a.arrow/bins?at=1&from=10000")["bins"], json!([]));
     assert_eq!(viewed.get("/v1/tables/a.arrow/bins?at=2").status, 400);
 }
 
-/// Times and values of rows; the bins from `start` to before `stop`, by looking at each row.
+/// Computes bins over time naively, from the times and values of rows, from `start` to before `stop`.
 fn naive_timeline(rows: &[(Option<i64>, Option<f64>)], (start, stop): (i64, i64), count: u64) -> Json {
     let count = i128::from(count).min(i128::from(stop) - i128::from(start));
     let end = |bin: i128| (i128::from(start) + (i128::from(stop) - i128::from(start)) * bin / count) as i64;
     let bin = |bin: i128| {
         let inside = |(time, x): &(Option<i64>, Option<f64>)| {
-            // Behind the last of all times there is none.
+            // There is no bin after the last time.
             let time = time.filter(|time| *time >= end(bin) && (*time < end(bin + 1) || end(bin + 1) == i64::MAX))?;
             Some((time, x.filter(|x| x.is_finite())?))
         };
@@ -340,7 +340,7 @@ fn naive_timeline(rows: &[(Option<i64>, Option<f64>)], (start, stop): (i64, i64)
     (0..count).map(|number| bin(number).unwrap_or(Json::Null)).collect()
 }
 
-/// Rows whose times go on by steps of very different lengths, of a type with nanoseconds that a float can't tell apart.
+/// Returns rows with times in nanoseconds, which floats can't distinguish, and very different steps between them.
 fn timed(len: i64) -> Vec<(Option<i64>, Option<f64>)> {
     let mut time = 1_700_000_000_000_000_000;
     let mut row = |n: i64| {
@@ -378,7 +378,7 @@ fn bins_over_time_equal_a_naive_count() {
         (i64::MIN, i64::MAX),
     ];
 
-    // Sorted, in several segments, some of which were dropped.
+    // A sorted table of several segments, some of which were dropped.
     let path = folder.path().join("sorted");
     let batch = batch_of(&rows, false);
     let options = WriterOptions { sorted_by: Some("ts".into()), segment_rows: Some(700), ..WriterOptions::default() };
@@ -400,13 +400,13 @@ fn bins_over_time_equal_a_naive_count() {
             assert_eq!(told["first_row"], before);
         }
     }
-    // All times, where none are given; as text, so that no digit is lost on the way.
+    // Without bounds, all times are used; they are sent as text, so that no digit is lost.
     let told = viewed.json("/v1/tables/sorted/bins?at=1&over=0&count=10");
     assert_eq!((&told["start"], &told["stop"]), (&json!(first.to_string()), &json!(i64::MAX.to_string())));
     assert_eq!(told["bins"], naive_timeline(&rows, (first, i64::MAX), 10));
     assert_eq!(viewed.json("/v1/tables/sorted/bins?at=1&over=0&from=20&to=21")["rows"], 1);
 
-    // In no order, with nulls: a file says nothing of its order, and a table may accept late rows.
+    // Unsorted times with nulls: files declare no order, and tables may accept late rows.
     let mut mixed: Vec<_> = (0..5_000).map(|n| rows[n * 1_237 % 5_000]).collect();
     mixed.iter_mut().step_by(50).for_each(|row| row.0 = None);
     write(
@@ -442,7 +442,7 @@ fn bins_over_time_equal_a_naive_count() {
             assert_eq!((reply.status, reply.text().contains(says)), (400, true), "{query}: {}", reply.text());
         }
     }
-    // No row has a time.
+    // All times are null.
     write(
         &Dataset::try_from(vec![batch_of(&[(None, Some(1.0))], true)]).unwrap(),
         folder.path().join("none.arrow"),
@@ -475,7 +475,7 @@ fn row_can_be_found_by_its_time() {
     let schema = Arc::new(parse_schema("symbol: str, ts: timestamp[us, UTC] not null").unwrap());
     let options = WriterOptions { sorted_by: Some("ts".into()), segment_rows: Some(1_000), ..WriterOptions::default() };
     let mut writer = Writer::open(&path, Some(schema), &options).unwrap();
-    // A row every minute and a half from 2024-01-01 on.
+    // One row every 90 seconds, from 2024-01-01 on.
     let time = |row: i64| 1_704_067_200_000_000 + row * 90_000_000;
     for row in 0..2_500 {
         let time = Value::Timestamp(time(row), arrow_schema::TimeUnit::Microsecond, Some("UTC"));
@@ -496,7 +496,7 @@ fn row_can_be_found_by_its_time() {
         assert_eq!(seek(&format!("value={value}")), json!({"row": row, "column": "ts"}), "{value}");
     }
     assert_eq!(seek("value=2025-01-01")["row"], Json::Null);
-    // Of rows that were found by a condition, the place among them; sorted otherwise they have none.
+    // In a filtered view, the result is the position in the view; in another order there is none.
     let view = |query: &str| viewed.view(&format!("/v1/tables/t/views?{query}"))["view"].as_str().unwrap().to_owned();
     let found = view("where=symbol%20%3D%20'A'");
     assert_eq!(seek(&format!("value=2024-01-02&view={found}"))["row"], 320);
@@ -510,13 +510,13 @@ fn row_can_be_found_by_its_time() {
         assert_eq!(reply.status, 400, "{query}");
         assert!(reply.text().contains(says), "{query}: {}", reply.text());
     }
-    // A file says nothing of its order: the first row that is there.
+    // A file declares no order, so the first matching row is returned.
     let viewed = Viewed::open(file(folder.path(), 100));
     assert_eq!(viewed.json("/v1/tables/a.arrow/seek?at=1&value=10.1")["row"], 41);
     assert!(viewed.get("/v1/tables/a.arrow/seek?value=2024-01-01").text().contains("none has times"));
 }
 
-/// The number of rows and the sum of `n` of each word, by looking at each row from `from` on.
+/// Computes the row count and the sum of `n` of each word naively, row by row from `from` on.
 fn naive_groups(rows: &Dataset, from: u64) -> Vec<(Json, u64, i64)> {
     let mut groups: Vec<(Json, u64, i64)> = Vec::new();
     for row in rows.slice(from, u64::MAX).unwrap().rows() {
@@ -551,7 +551,7 @@ fn groups_equal_a_naive_count() {
     let told = groups("at=2&of=sum:0&where=n%20%3E=%2017&sort=2&descending=true");
     assert_eq!((&told["cells"], &told["groups"], &told["keys"]), (&expected(&sorted), &json!(5), &json!(1)));
     assert_eq!(told["columns"][2], json!({"name": "sum of n", "type": "int64"}));
-    // All rows as one group; and more groups than an answer has, of which the last come first here.
+    // All rows as one group, and more groups than a response has, with the last ones first.
     assert_eq!(groups("of=mean:0&of=min:0&of=n_unique:2")["cells"], json!([["10000", "4999.5", "0", "5"]]));
     assert_eq!(groups("of=first:0&of=last:0&where=n%20%3E=%2017")["cells"], json!([["9983", "17", "9999"]]));
     let told = groups("at=0,2&sort=0&descending=true");
@@ -606,7 +606,7 @@ fn bytes_of_a_cell_are_located_in_its_file() {
     for query in ["row=100&at=0", "row=0&at=3", "at=0", "row=0"] {
         assert!([400, 404].contains(&viewed.get(&format!("/v1/tables/a.arrow/cell?{query}")).status), "{query}");
     }
-    // Messages fill the file, and buffers their bodies.
+    // Messages cover the file, and buffers cover their bodies.
     let told = viewed.json("/v1/tables/a.arrow/messages?file=0");
     assert_eq!((&told["size"], &told["total"]), (&json!(bytes.len()), &json!(2)));
     let message = viewed.json("/v1/tables/a.arrow/messages?file=0&message=1");
@@ -629,7 +629,7 @@ fn sql_runs_in_the_engine_and_is_cancelled_with_its_client() {
     let given_up = Arc::new(AtomicBool::new(false));
     let has_begun = begun.clone();
     let seen = given_up.clone();
-    // Knows two queries: all rows, and one that never ends.
+    // An engine that knows two queries: all rows, and one that never ends.
     let engine = BlockingEngine::new(move |asked| match asked.text.as_str() {
         "from self" => Ok(arrowwood::open(&asked.path).unwrap().head(asked.most).unwrap()),
         "wait" => {
@@ -652,12 +652,12 @@ fn sql_runs_in_the_engine_and_is_cancelled_with_its_client() {
     let head = "GET /v1/tables/a.arrow/sql?query=wait HTTP/1.1\r\nhost: 127.0.0.1";
     write!(client, "{head}\r\ncookie: {}\r\n\r\n", viewed.cookie()).unwrap();
     wait_until("the beginning of the query", || begun.load(Ordering::SeqCst));
-    // It goes on while others come and go.
+    // The query goes on while other clients connect and disconnect.
     assert_eq!(viewed.get("/v1/tables/a.arrow/sql?query=nothing").status, 400);
     assert!(!given_up.load(Ordering::SeqCst));
     drop(client);
     wait_until("the end of the query of a client that has gone", || given_up.load(Ordering::SeqCst));
-    // Without an engine there is a line that says what to install.
+    // Without an engine, a message names the package to install.
     let reply = Viewed::open(&path).get("/v1/tables/a.arrow/sql?query=from+self");
     assert_eq!((reply.status, reply.text().contains("pip install 'arrowwood[sql]'")), (501, true));
 }
@@ -673,7 +673,7 @@ fn downloads_contain_all_rows_in_the_shown_order() {
             Ok(Dataset::concat(&endless).unwrap().head(asked.most).unwrap())
         }
     });
-    // What stands for Parquet here is a stream of rows.
+    // Arrow streams stand in for Parquet here.
     let engine = engine.with_parquet(|rows| {
         let mut file = tempfile::tempfile().unwrap();
         let options = WriteOptions { format: arrowwood::Format::Stream, ..WriteOptions::default() };
@@ -690,7 +690,7 @@ fn downloads_contain_all_rows_in_the_shown_order() {
     let numbers = |lines: &[Json]| lines.iter().map(|line| line["n"].as_i64().unwrap()).collect::<Vec<_>>();
     let all = rows(10_000);
 
-    // A view: where, sorted, of which a naive twin knows the order.
+    // A filtered and sorted view, whose order is computed naively.
     let found = viewed.view("/v1/tables/a.arrow/views?where=n%20%3E=%207000&sort=n&descending=true");
     let view = found["view"].as_str().unwrap();
     let saved = lines(&format!("save?view={view}&format=jsonl"));
@@ -706,7 +706,7 @@ fn downloads_contain_all_rows_in_the_shown_order() {
     let parquet = viewed.get("/v1/tables/a.arrow/save?format=parquet");
     assert_eq!(arrowwood::OpenOptions::new().bytes(parquet.body.into()).unwrap().len().unwrap(), 10_000);
 
-    // All groups, of which a page has a thousand, and no two columns of one name.
+    // All groups, of which a page shows a thousand, without duplicate column names.
     let groups = lines("groups?at=0&of=sum:0&of=sum:0&sort=0&descending=true&format=jsonl");
     assert_eq!(numbers(&groups), (0..10_000).rev().collect::<Vec<_>>());
     assert_eq!(groups[3], json!({"n": 9_996, "rows": 1, "sum of n": 9_996, "sum of n 2": 9_996}));
@@ -714,7 +714,7 @@ fn downloads_contain_all_rows_in_the_shown_order() {
     assert_eq!(text.lines().next(), Some("\"a \"\"word\"\"\",rows"));
     assert_eq!(text.lines().count(), 6);
 
-    // All rows of an answer, or none.
+    // Either all rows of a query, or none.
     assert_eq!(numbers(&lines("sql?query=from+self&format=jsonl")), (0..10_000).collect::<Vec<_>>());
     for (path, status, says) in [
         ("sql?query=endless&format=csv", 422, "more than 2000000 rows"),
@@ -728,7 +728,7 @@ fn downloads_contain_all_rows_in_the_shown_order() {
         assert_eq!((reply.status, reply.text().contains(says)), (status, true), "{path}: {}", reply.text());
     }
     assert_eq!(viewed.json("/v1/tables/a.arrow")["parquet"], true);
-    // Without an engine there is no Parquet, and a line that says what to install.
+    // Without an engine there is no Parquet, and a message names the package to install.
     let viewed = Viewed::open(&path);
     assert_eq!(viewed.json("/v1/tables/a.arrow")["parquet"], false);
     let reply = viewed.get("/v1/tables/a.arrow/save?format=parquet");
@@ -783,7 +783,7 @@ fn events_show_the_growth_of_a_table() {
         (&files["total"], &files["live"], &files["files"][1]["first_row"]),
         (&json!(3), &json!(true), &json!(1_000))
     );
-    // What the last commit says, where it stands, and who has made it.
+    // The last commit, its place, and its writer.
     let told = viewed.json("/v1/tables/t/messages?file=2&commits=true");
     let segment = &told["segment"];
     assert_eq!((&segment["first_row"], &told["table"]["writer"]), (&json!(2_000), &json!(std::process::id())));
@@ -796,7 +796,7 @@ fn events_show_the_growth_of_a_table() {
     visible.iter().for_each(|record| assert_eq!(word(&record["offset"]), record["sequence"].as_u64().unwrap()));
     assert!(word(&segment["live_page"]["offset"]) >= newest["sequence"].as_u64().unwrap());
     assert_eq!(viewed.json("/v1/tables/t/messages?file=0&commits=true")["segment"]["records"][0]["sealed"], true);
-    // Its footer leads other readers to the row, a moment after the commit.
+    // The footer shows the row to other readers a moment after the commit.
     wait_until("the row is in the published footer", || {
         let told = viewed.json("/v1/tables/t/cell?row=2500&at=0");
         assert_eq!(told["value"], "2500");
@@ -844,7 +844,7 @@ fn damage_is_reported_as_by_the_library() {
     assert!(reply.text().contains("offset"), "{}", reply.text());
 }
 
-/// `make view` makes the page; whoever changes its source without that is told here, without npm.
+/// `make view` builds the page. This test, which needs no npm, fails if the source was changed without a build.
 #[test]
 fn built_page_matches_its_source() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

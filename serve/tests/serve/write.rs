@@ -1,4 +1,4 @@
-//! Rows that come in over HTTP: all or none, each once, durable when it is said so.
+//! Tests appends over HTTP: atomic, without duplicates, and durable once acknowledged as such.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -60,7 +60,7 @@ fn rows_in_every_format_are_appended() {
             r#"{{"first_row":{first_row},"rows":{rows},"committed":{end},"durable":{end},"sequence":null,"duplicate":false}}"#
         );
         assert_eq!(reply.text().trim_end(), expected);
-        // What is acknowledged as durable is said to be so by the table's own records.
+        // The table's own records must confirm durability.
         assert_eq!(table_stat(served.path("t")).unwrap().unwrap().durable_end, end);
         first_row = end;
     }
@@ -68,7 +68,7 @@ fn rows_in_every_format_are_appended() {
     assert_eq!(values(&open(served.path("t")).unwrap()), expected);
 }
 
-/// They may be local time of anywhere; the same in rows and in conditions.
+/// Such times may be local to any place, in rows as in conditions.
 #[test]
 fn times_without_an_offset_are_refused_where_the_column_has_a_zone() {
     let served = Served::start();
@@ -137,7 +137,7 @@ fn invalid_batch_does_not_affect_others_of_its_commit() {
     let options = WriterOptions { sorted_by: Some("n".into()), ..WriterOptions::default() };
     Writer::open(served.path("t"), Some(schema), &options).unwrap().close().unwrap();
     assert_eq!(served.post_json("t", "{\"n\":1000000}").status, 200);
-    // Half of them are out of order, whichever commit they go into.
+    // Half of the batches are out of order, in whichever commit they are.
     let statuses: Vec<_> = thread::scope(|scope| {
         let sent = (0..40).map(|number| {
             let served = &served;
@@ -177,12 +177,12 @@ fn repeated_batches_are_ignored_and_gaps_refused() {
     assert_eq!((older["first_row"].as_u64(), older["duplicate"].as_bool()), (None, Some(true)));
     let gap = numbered(&mut client, "p", 1, 7, "{\"n\":3}");
     assert_eq!((gap.status, gap.code().as_str(), gap.json()["expected"].as_u64()), (409, "sequence_gap", Some(6)));
-    // A batch that is refused was not sent.
+    // A refused batch does not count as sent.
     assert_eq!(numbered(&mut client, "p", 1, 6, "{\"n\":null}").status, 400);
     assert_eq!(numbered(&mut client, "p", 2, 6, "{\"n\":3}").status, 200);
     let old = numbered(&mut client, "p", 1, 7, "{\"n\":4}");
     assert_eq!((old.status, old.code().as_str(), old.json()["epoch"].as_u64()), (409, "old_epoch", Some(2)));
-    // Whoever takes over and repeats the last batch shuts the other one out as well.
+    // A producer that takes over and only repeats the last batch also fences off the earlier one.
     assert_eq!(numbered(&mut client, "p", 9, 6, "{\"n\":3}").json()["duplicate"].as_bool(), Some(true));
     assert_eq!(numbered(&mut client, "p", 2, 7, "{\"n\":4}").code(), "old_epoch");
     assert_eq!(numbered(&mut client, "q", 0, 0, "{\"n\":5}").json()["first_row"].as_u64(), Some(3));
@@ -199,7 +199,7 @@ fn producers_resume_with_another_server() {
     assert_eq!(numbered(&mut client, "p", 3, 0, "{\"n\":1}").status, 200);
     assert_eq!(numbered(&mut client, "p", 3, 1, "{\"n\":2}\n{\"n\":3}").status, 200);
     assert_eq!(numbered(&mut client, "q", 0, 7, "{\"n\":4}").status, 200);
-    // Shuts out the producer before it, and sends nothing new.
+    // Fences off the earlier producer without sending anything new.
     assert_eq!(numbered(&mut client, "p", 4, 1, "{\"n\":2}").json()["duplicate"].as_bool(), Some(true));
     drop(client);
     let served = served.restarted();
@@ -247,7 +247,7 @@ fn position_outlives_the_writer() {
     served.numbers("t", 0);
     let mut client = served.client();
     assert_eq!(numbered(&mut client, "p", 0, 0, "{\"n\":1}").status, 200);
-    // The server lets the table go, and another process writes it.
+    // The server closes the table, and another process writes to it.
     let mut writer = None;
     wait_until("the table is let go", || {
         writer = Writer::open(served.path("t"), None, &WriterOptions::default()).ok();
@@ -322,7 +322,7 @@ fn visible_acknowledgements_come_before_the_sync() {
     let reply = served.send("POST", "/v1/tables/t/rows", &[JSON, ("ack", "visible")], b"{\"n\":1}").json();
     assert_eq!((reply["committed"].as_u64(), reply["first_row"].as_u64()), (Some(1), Some(0)));
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 1);
-    // Once a second everything is, asked for or not.
+    // All rows are synced once a second, requested or not.
     wait_until("the row is durable", || served.get("/v1/tables/t").json()["durable_end"].as_u64() == Some(1));
 }
 
@@ -333,13 +333,13 @@ fn oversized_requests_are_refused_before_they_are_received() {
     served.numbers("t", 0);
     let many = "{\"n\":1}\n".repeat(200);
     assert_eq!(served.post_json("t", &many).code(), "too_large");
-    // Also where its length is not announced.
+    // The same without an announced length.
     let mut client = served.client();
     let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunks = format!("{:x}\r\n{many}\r\n0\r\n\r\n", many.len());
     client.stream.get_mut().write_all((head.to_owned() + &chunks).as_bytes()).unwrap();
     assert_eq!(client.reply("POST").unwrap().status, 413);
-    // And where it is nothing but an announcement.
+    // The same if only the length is sent.
     let mut client = served.client();
     let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n";
     client.stream.get_mut().write_all(head.as_bytes()).unwrap();
@@ -355,7 +355,7 @@ fn memory_of_requests_is_released() {
     let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 131072\r\n\r\n{";
     let mut greedy = Vec::new();
     wait_until("the memory is taken", || {
-        // Somebody announces much, and sends little.
+        // A client announces much, and sends little.
         let mut client = served.client();
         client.stream.get_mut().write_all(head.as_bytes()).unwrap();
         greedy.push(client);
@@ -368,7 +368,7 @@ fn memory_of_requests_is_released() {
     assert!(statuses.contains(&408) && statuses.iter().all(|status| [408, 503].contains(status)), "{statuses:?}");
 }
 
-/// A table that was made over HTTP takes late rows, and finds rows by what it has of its blocks; compacted, too.
+/// A table created over HTTP can accept late rows, and finds rows by its zones, also after a compaction.
 #[test]
 fn table_can_be_created_for_late_rows() {
     let mut served = Served::start();
@@ -389,7 +389,7 @@ fn table_can_be_created_for_late_rows() {
     assert_eq!(served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema).status, 200);
     let refused = served.send("PUT", "/v1/tables/t?sorted_by=ts&late=refuse&dictionary=symbol", &[], schema);
     assert_eq!(refused.code(), "schema_mismatch");
-    // What a dense segment says of it is the same.
+    // Dense segments have the same settings.
     let folder = served.path("t");
     served.stop();
     compact(&folder, |_, _| ()).unwrap();
@@ -398,7 +398,7 @@ fn table_can_be_created_for_late_rows() {
     assert_eq!(served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema).status, 200);
 }
 
-/// A schema as Arrow data says what text does not: extension types, the order of categories, members without nulls.
+/// An Arrow schema can express more than text: extension types, ordered categories, and members without nulls.
 #[test]
 fn table_can_be_created_from_an_arrow_schema() {
     let served = Served::start();
@@ -419,7 +419,7 @@ fn table_can_be_created_from_an_arrow_schema() {
     assert_eq!(fields[1].dict_is_ordered(), Some(true));
     assert_eq!(fields[2].data_type(), &DataType::Struct(members.into()));
     assert_eq!(put(&schema).status, 200);
-    // Text says that its members may be null.
+    // In a schema as text, members are nullable.
     let text = b"id: fixed_size_binary[16], level: dictionary<int8, utf8>, s: struct<a: int32>";
     assert_eq!(served.send("PUT", "/v1/tables/t", &[], text).code(), "schema_mismatch");
     for number in 0..2 {
@@ -432,7 +432,7 @@ fn table_can_be_created_from_an_arrow_schema() {
     }
 }
 
-/// What is no schema is refused, and there is no table.
+/// An invalid schema is refused, and no table is created.
 #[test]
 fn invalid_schemas_create_no_table() {
     let served = Served::start();
@@ -449,7 +449,7 @@ fn invalid_schemas_create_no_table() {
         stream_of(&Schema::new(vec![Field::new("n", runs, true)]), 0),
         vec![0xff; 1000],
     ];
-    // Cut off in its message, and with each byte of it broken, which may leave a schema of another name.
+    // Truncates the message, and corrupts each of its bytes, which may leave a valid schema with another name.
     bodies.extend((1..sound.len() - 8).step_by(7).map(|len| sound[..len].to_vec()));
     for body in bodies {
         let of_arrow = [("content-type", "application/vnd.apache.arrow.stream")];
@@ -470,7 +470,7 @@ fn invalid_schemas_create_no_table() {
     assert_eq!(served.send("PUT", "/v1/tables/t", &[], b"n: int").status, 201);
 }
 
-/// An Arrow stream of rows of nulls.
+/// Encodes an Arrow stream of rows of nulls.
 fn stream_of(schema: &Schema, rows: usize) -> Vec<u8> {
     let schema = Arc::new(schema.clone());
     let nulls = schema.fields().iter().map(|field| arrow_array::new_null_array(field.data_type(), rows)).collect();
@@ -587,7 +587,7 @@ fn line_protocol_creates_tables() {
     assert_eq!(served.rows("/v1/tables/cpu/rows").len().unwrap(), 4);
 }
 
-/// Lines of several tables, some of which can't be appended to: no client sends those again that were.
+/// Lines of several tables, some of which can't be appended. No client may resend the lines that were appended.
 #[test]
 fn partially_appended_lines_are_reported() {
     let served = Served::start();
@@ -595,7 +595,7 @@ fn partially_appended_lines_are_reported() {
     let rows = |table: &str| open(served.path(table)).unwrap().len().unwrap();
     assert_eq!(write("a x=1 1\nb x=1 1\nc x=1 1").status, 204);
     let names = |reply: &Reply, list: &str| reply.json()[list].to_string();
-    // What has another type is found when it is appended.
+    // Other types are only noticed at the append.
     let reply = write("a x=2 2\nb x=2i 2\nc x=2 2\na x=3 3");
     assert_eq!((reply.status, reply.code().as_str()), (400, "partial_write"), "{}", reply.text());
     assert_eq!((names(&reply, "appended"), names(&reply, "not_appended")), (r#"["a","c"]"#.into(), r#"["b"]"#.into()));
@@ -606,7 +606,7 @@ fn partially_appended_lines_are_reported() {
     assert_eq!([rows("a"), rows("b"), rows("c")], [3, 1, 2]);
     let line = served.audit().into_iter().find(|line| line.contains("partial_write")).unwrap();
     assert!(line.contains("\"rows\":3") && line.contains("\"status\":400"), "{line}");
-    // Where nothing was appended the answer is what it is for one table.
+    // If nothing was appended, the response is that of a single table.
     let reply = write("b x=2i 2");
     assert_eq!((reply.status, reply.code().as_str()), (409, "schema_mismatch"), "{}", reply.text());
     let reply = write("b x=2i 2\nc x=2i 2");

@@ -1,4 +1,4 @@
-//! Arrow Flight by hand, so that a call may say what no client would.
+//! A client of Arrow Flight that can also send what no real client would.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -60,7 +60,7 @@ pub struct Data {
     pub body: Vec<u8>,
 }
 
-/// How a call ended, and the messages of its answer.
+/// The end of a call, and the messages of its response.
 #[derive(Debug)]
 pub struct Ended {
     pub status: u16,
@@ -75,14 +75,14 @@ pub fn frame(message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A request of which a byte comes each time that `tick` has passed.
+/// A request body that sends one byte after each `tick`.
 pub struct Trickle {
     rest: VecDeque<u8>,
     tick: Interval,
 }
 
 impl Trickle {
-    /// To be made within a runtime.
+    /// Must be called within a runtime.
     fn new(bytes: Vec<u8>, tick: Duration) -> Trickle {
         Trickle { rest: bytes.into(), tick: tokio::time::interval(tick) }
     }
@@ -101,12 +101,12 @@ impl Body for Trickle {
     }
 }
 
-/// Makes a call whose request is `body`, whatever that is.
+/// Makes a call with an arbitrary request body.
 pub fn call(served: &Served, method: &str, body: Vec<u8>) -> Ended {
     call_with_body(served, method, || Full::new(Bytes::from(body)))
 }
 
-/// The same, a byte at a time.
+/// Makes a call whose request is sent byte by byte.
 pub fn trickled(served: &Served, method: &str, body: Vec<u8>, tick: Duration) -> Ended {
     call_with_body(served, method, || Trickle::new(body, tick))
 }
@@ -148,7 +148,7 @@ where
     })
 }
 
-/// The messages of a `DoPut` of some batches.
+/// Encodes the messages of a `DoPut` of some batches.
 pub fn put(descriptor: Descriptor, batches: &[RecordBatch]) -> Vec<Data> {
     let whole = Dataset::try_from(batches.to_vec()).unwrap();
     let mut encoder = StreamEncoder::new(whole.schema().clone()).unwrap();
@@ -172,7 +172,7 @@ pub fn framed(messages: &[Data]) -> Vec<u8> {
     messages.iter().flat_map(|message| frame(&message.encode_to_vec())).collect()
 }
 
-/// Messages as an Arrow stream has them.
+/// Encodes messages as an Arrow stream.
 pub fn stream(messages: &[Data]) -> Vec<u8> {
     let mut stream = Vec::new();
     for Data { header, body, .. } in messages {
@@ -187,7 +187,7 @@ pub fn stream(messages: &[Data]) -> Vec<u8> {
     stream
 }
 
-/// The rows of a `DoGet`, as an Arrow stream.
+/// Requests rows with `DoGet`; returns them as an Arrow stream.
 pub fn get(served: &Served, ticket: &str) -> Vec<u8> {
     let ended = call(served, "DoGet", frame(&Ticket { ticket: ticket.into() }.encode_to_vec()));
     assert_eq!(ended.status, 0, "{ticket}: {}", ended.message);
