@@ -144,7 +144,7 @@ mod tests {
     async fn expired_budget_allows_no_further_step() {
         let mut budget = budget(1 << 20, Duration::from_millis(1));
         let slow = |share: &mut Share| {
-            // No wait, but work that takes longer than it may.
+            // Simulates work that takes longer than allowed.
             std::thread::sleep(Duration::from_millis(2));
             Ok(share.check_time().is_err())
         };
@@ -163,7 +163,7 @@ mod tests {
         let [enough, taken, never] = first.run_blocking(1, grown).await.unwrap();
         assert!(enough.is_ok());
         assert_eq!((taken.unwrap_err().code(), never.unwrap_err().code()), ("unavailable", "query_memory"));
-        // A request may wait for memory as long as it may work.
+        // A request may wait for memory within its time limit.
         assert_eq!(second.run_blocking(1 << 20, |_| Ok(())).await.unwrap_err().code(), "query_timeout");
         drop(held);
         first.run_blocking(1 << 20, |_| Ok(())).await.unwrap();

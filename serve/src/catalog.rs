@@ -433,7 +433,7 @@ mod tests {
         for name in ["../made", "", ".made", "a/b", "secret", "linked", "notes.txt"] {
             assert!(catalog.create(name, schema(), &WriterOptions::default()).is_err(), "{name:?}");
         }
-        // An empty directory, which a crash during a creation may leave, is not in the way.
+        // A crash during a creation may leave an empty directory, which must not prevent another creation.
         assert!(catalog.create("empty", schema(), &WriterOptions::default()).unwrap());
         assert!(catalog.create("made", schema(), &WriterOptions::default()).unwrap());
         assert!(!catalog.create("made", schema(), &WriterOptions::default()).unwrap());
@@ -447,7 +447,7 @@ mod tests {
         catalog.create("t", schema.clone(), &WriterOptions::default()).unwrap();
         let first = catalog.get("t").unwrap();
         assert!(Arc::ptr_eq(&first, &catalog.get("t").unwrap()));
-        // Its directory is kept until the other one exists, which could reuse its inode number.
+        // Keeps the old directory until the new one exists, which could reuse its inode number.
         fs::rename(folder.path().join("t"), folder.path().join("old")).unwrap();
         assert_eq!(catalog.get("t").map(drop).unwrap_err().status().as_u16(), 404);
         catalog.create("t", schema, &WriterOptions::default()).unwrap();

@@ -677,7 +677,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The numbers of the matching rows.
+    /// Returns the numbers of the matching rows.
     fn found(text: &str) -> Vec<u64> {
         let rows = rows();
         let predicate = parse_condition(text, rows.schema()).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -727,7 +727,7 @@ mod tests {
         }
     }
 
-    /// Compared as floats they would all be equal.
+    /// As floats, all of these numbers would be equal.
     #[test]
     fn decimals_are_compared_exactly() {
         let digits = [1_123_456_789_012_345_678, 1_123_456_789_012_345_679, 1_500_000_000_000_000_000];

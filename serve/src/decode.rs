@@ -310,7 +310,7 @@ mod tests {
         let dictionary: ArrayRef =
             Arc::new(DictionaryArray::<Int8Type>::new(keys, Arc::new(StringArray::from(vec![long.clone()]))));
         assert!(refused(sent(dictionary.clone(), None), "c: text").contains("column 'c'"));
-        // Kept as keys they take no more memory than before.
+        // Stored as dictionary keys, they take no more memory than before.
         assert_eq!(
             decode(sent(dictionary, None), BodyFormat::Arrow, &schema("c: category"), &limits())
                 .unwrap()
@@ -330,7 +330,7 @@ mod tests {
         assert!(
             refused(sent(runs(1_000, &StringArray::from(vec![long.clone()])), None), "c: text").contains("column 'c'")
         );
-        // One list of many items, in runs or in a dictionary.
+        // Rows that share one long list, by run-end or dictionary encoding.
         let item = |data_type: DataType| Arc::new(Field::new("item", data_type, true));
         let list = |items: ArrayRef| -> ArrayRef {
             let offsets = arrow_buffer::OffsetBuffer::new(vec![0, items.len() as i64].into());
@@ -343,7 +343,7 @@ mod tests {
         assert!(refused(sent(lists, None), "c: large_list<int64>").contains("column 'c'"));
         let few = decode(sent(runs(1_000, &one), None), BodyFormat::Arrow, &schema("c: int"), &limits()).unwrap();
         assert_eq!(few.len().unwrap(), 1_000);
-        // Views of a dictionary, each of another part of the same text, which are entries of their own in the table's.
+        // A dictionary of views into the same text, each of another part: separate entries in the table's dictionary.
         let mut views = arrow_array::builder::StringViewBuilder::new();
         let block = views.append_block(long.into_bytes().into());
         (0..100).for_each(|start| views.try_append_view(block, start, 99_000).unwrap());

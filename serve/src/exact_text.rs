@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(first(Arc::new(BinaryArray::from(vec![&[0xff; 5_000][..]])), usize::MAX).0, "ff".repeat(5_000));
         let list = ListArray::from_iter_primitive::<Float64Type, _, _>([Some([Some(0.1 + 0.2), None, Some(1.5)])]);
         assert_eq!(first(Arc::new(list), 99).0, "[0.30000000000000004,null,1.5]");
-        // A long text inside of a value is written in pieces that end between characters.
+        // Long texts are written in pieces, which must end between characters.
         let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
         maps.keys().append_value(&text);
         maps.values().append_value(7);

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::flight::messages::FlightData;
 
-    /// A buffer of 2 GiB was never sent over HTTP/2.
+    /// Buffers of 2 GiB were never sent over HTTP/2.
     #[test]
     fn large_buffers_are_sent_in_pieces() {
         let whole = Bytes::from((0..=255).collect::<Vec<u8>>());

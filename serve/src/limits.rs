@@ -166,7 +166,7 @@ mod tests {
         write("a/b/memory.max", "268435456\n");
         assert_eq!(limit("0::/a/b\n"), Some(128 << 20));
         assert_eq!(limit("0::/other\n"), None);
-        // Version 1, and a container that sees its own group in the place of the machine's.
+        // Control groups of version 1, in a container that sees its own group as the root.
         write("memory/memory.limit_in_bytes", "67108864\n");
         assert_eq!(limit("5:devices:/x\n4:cpu,memory:/docker/1\n0::/\n"), Some(64 << 20));
         assert_eq!(limit("5:devices:/x\n"), None);

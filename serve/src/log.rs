@@ -251,7 +251,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(120);
 
-    /// Writes as it is told to: so many bytes, or not at all.
+    /// A writer that writes only as many bytes as it is told to, or fails.
     struct TestSink {
         orders: Receiver<io::Result<usize>>,
         written: Written,
@@ -306,7 +306,7 @@ mod tests {
         let (log, order, written) = log(30);
         log.add("first\n".into());
         wait_until_taken(&log);
-        // The first one is being written, and there is room for three others.
+        // The first line is being written, and there is room for three more.
         for number in 0..10 {
             log.add(format!("line {number:03}\n"));
         }
@@ -329,7 +329,7 @@ mod tests {
             dropped(&log)
         };
         assert_eq!(add("one", vec![failed()]), 1);
-        // Neither is what says so.
+        // The line that reports the loss can't be written, either.
         assert_eq!(add("two", vec![failed()]), 2);
         let again = || Err(io::Error::from(ErrorKind::WouldBlock));
         assert_eq!(add("three", vec![Err(ErrorKind::Interrupted.into()), again(), Ok(1_000)]), 2);

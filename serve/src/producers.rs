@@ -258,13 +258,13 @@ mod tests {
         let positions = committed(&producers, &batch(1, 4));
         let known = ProducerState { epoch: 1, sequence: 4, rows: Some(ROWS) };
         assert_eq!(producers.get("p"), Some(known));
-        // The same table, by the same server and by another one.
+        // The same table, written by the same server and by another one.
         producers.load(&positions);
         assert_eq!(producers.get("p"), Some(known));
         let other = Producers::default();
         other.load(&positions);
         assert_eq!(other.get("p"), Some(ProducerState { rows: None, ..known }));
-        // Rolled back by another process.
+        // Another process has rolled the table back.
         producers.load(&BTreeMap::from([("producer:p".into(), 3), ("producer:q".into(), -1), ("mine".into(), 5)]));
         assert_eq!(producers.get("p"), Some(ProducerState { epoch: 0, sequence: 3, rows: None }));
         assert_eq!(producers.get("q"), None);

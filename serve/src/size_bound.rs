@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(SizeBound::for_csv(b"a,b\r\n1,2\r\n3,4\r\n", &numbers).rows, 3);
     }
 
-    /// Several threads read lines, so that lines after a faulty one may be read, too.
+    /// Several threads parse lines, so lines after an invalid one may be read, too.
     #[test]
     fn invalid_lines_do_not_hide_others() {
         let lists = schema(vec![list(DataType::Int64)]);

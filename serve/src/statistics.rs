@@ -429,7 +429,7 @@ mod tests {
 
     use super::*;
 
-    /// The extremes of parts are compared with each other, and NaN compares to no number.
+    /// The minima and maxima of parts are compared with each other, and NaN compares to nothing.
     #[test]
     fn parts_with_only_nan_do_not_hide_numbers() {
         let summarize = |values: Vec<f32>| {

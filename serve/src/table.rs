@@ -565,7 +565,7 @@ mod tests {
         write(&Dataset::try_from(vec![batch]).unwrap(), path, &options).unwrap();
     }
 
-    /// The number of mappings of the file that this process has.
+    /// Returns the number of mappings of the file in this process.
     fn mappings(path: &Path) -> usize {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         maps.lines().filter(|line| line.ends_with(path.to_str().unwrap())).count()
@@ -586,7 +586,7 @@ mod tests {
         assert_eq!(second.footprint().copied, 0);
         assert_eq!(mappings(&path), 1);
         assert!(!table.is_closed() && table.unused_since().is_some());
-        // In place, but later than before; and another file.
+        // Rewrites the file in place, with a later time, and then replaces it.
         let other = folder.path().join("b.arrow");
         write_rows(&other, 5000..9000);
         let begun = Instant::now();

@@ -207,7 +207,7 @@ mod tests {
         fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
     }
 
-    /// The first second of a year.
+    /// Returns the first second of a year.
     fn begin(year: i32) -> SystemTime {
         rcgen::date_time_ymd(year, 1, 1).into()
     }
@@ -222,7 +222,7 @@ mod tests {
         let message = tls.take_expiry_message(begin(4_001)).unwrap();
         assert!(message.contains("cert.pem: the certificate was valid until 4000-12-31T00:00:00"), "{message}");
         assert_eq!(tls.take_expiry_message(begin(4_002)), None);
-        // The same files again are no renewal.
+        // Reading unchanged files is no renewal.
         tls.renew();
         assert_eq!(tls.take_expiry_message(begin(4_002)), None);
         write_certificate(folder.path(), 4_010);

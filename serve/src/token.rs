@@ -481,7 +481,7 @@ mod tests {
         assert_eq!(revoke_token(&file, "s1").unwrap_err().kind(), ErrorKind::NotFound);
         wait_until("the end of a revoked token", || tokens.find(&token).is_none());
         assert!(!tokens.is_valid(&entry));
-        // An unreadable file has none; once it is readable again, it has them.
+        // An unreadable file has no tokens; they are back once it is readable.
         let token = add_token(&file, "s2", Rights::all()).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(list_tokens(&file).unwrap_err().kind(), ErrorKind::PermissionDenied);
@@ -510,7 +510,7 @@ mod tests {
             fs::rename(&pipe, &file).unwrap();
             wait();
             scope.spawn(|| tokens.find(&in_older));
-            // Until the thread has opened it.
+            // Waits until the thread has opened the pipe.
             let mut pipe = OpenOptions::new().write(true).open(&named).unwrap();
             fs::remove_file(&file).unwrap();
             let in_newer = add_token(&file, "s2", Rights::all()).unwrap();

@@ -45,30 +45,30 @@ fn serve_recorded_table() -> (Served, Arc<Recorder>) {
     (served, recorder)
 }
 
-fn make_table(served: &Served) {
+fn create_table(served: &Served) {
     let made = served.send("PUT", "/v1/tables/t?segment_rows=24", &[], SCHEMA);
     assert_eq!(made.status, 201, "{}", made.text());
 }
 
 /// A batch of a producer, of one to three rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sent {
+struct Batch {
     producer: usize,
     epoch: u64,
     sequence: u64,
 }
 
-impl Sent {
+impl Batch {
     fn row_count(&self) -> u64 {
         1 + self.sequence % 3
     }
 
     fn rows(&self) -> Vec<[i64; 4]> {
-        let Sent { producer, epoch, sequence } = *self;
+        let Batch { producer, epoch, sequence } = *self;
         (0..self.row_count()).map(|copy| [producer as i64, epoch as i64, sequence as i64, copy as i64]).collect()
     }
 
-    fn by_http(&self, client: &mut Client, ack: &str) -> Reply {
+    fn send_by_http(&self, client: &mut Client, ack: &str) -> Reply {
         let name = |number: usize| ["producer", "epoch", "sequence", "copy"][number];
         let line = |row: [i64; 4]| {
             let cells: Vec<_> = (0..4).map(|number| format!("\"{}\":{}", name(number), row[number])).collect();
@@ -88,8 +88,8 @@ impl Sent {
     }
 
     /// Returns the answer, or the message of the status.
-    fn by_flight(&self, served: &Served, ack: &str) -> Result<serde_json::Value, String> {
-        let Sent { producer, epoch, sequence } = self;
+    fn send_by_flight(&self, served: &Served, ack: &str) -> Result<serde_json::Value, String> {
+        let Batch { producer, epoch, sequence } = self;
         let command = format!("t?producer=p{producer}&epoch={epoch}&sequence={sequence}&ack={ack}");
         let column = |number: usize| -> ArrayRef {
             Arc::new(Int64Array::from_iter_values(self.rows().into_iter().map(|row| row[number])))
@@ -99,7 +99,7 @@ impl Sent {
         let ended = call(served, "DoPut", framed(&put(Descriptor::command(&command), &[batch])));
         match &ended.answers[..] {
             [] => Err(format!("{}: {}", ended.status, ended.message)),
-            // A `PutResult` of one field that is shorter than 128 bytes, or than 16 KiB.
+            // A `PutResult` has one field, whose JSON begins with the first brace.
             [answer] => {
                 Ok(serde_json::from_slice(&answer[answer.iter().position(|&byte| byte == b'{').unwrap()..]).unwrap())
             }
@@ -109,7 +109,7 @@ impl Sent {
 }
 
 /// Reads and validates the rows of a table.
-fn rows_of(table: &Path) -> Result<Vec<[i64; 4]>, String> {
+fn read_rows(table: &Path) -> Result<Vec<[i64; 4]>, String> {
     let rows = open(table).map_err(|e| e.to_string())?;
     rows.validate(|_, _| ()).map_err(|e| e.to_string())?;
     let number = |value: Value<'_>| match value {
@@ -150,48 +150,48 @@ fn failed_sync_acknowledges_nothing() {
     alone!();
     simulate_next_boot();
     let (served, recorder) = serve_recorded_table();
-    make_table(&served);
+    create_table(&served);
     let mut client = served.client();
-    let batch = |sequence: u64| Sent { producer: 1, epoch: 0, sequence };
-    assert_eq!(batch(0).by_http(&mut client, "durable").status, 200);
+    let batch = |sequence: u64| Batch { producer: 1, epoch: 0, sequence };
+    assert_eq!(batch(0).send_by_http(&mut client, "durable").status, 200);
     recorder.fail_syncs(true);
     let durable_end = || served.get("/v1/tables/t").json()["durable_end"].as_u64().unwrap();
     for _ in 0..2 {
-        let refused = batch(1).by_http(&mut client, "durable");
+        let refused = batch(1).send_by_http(&mut client, "durable");
         assert_eq!((refused.status, refused.code().as_str()), (500, "not_durable"), "{}", refused.text());
         assert!(refused.text().contains("send them again as they were numbered"), "{}", refused.text());
-        let refused = batch(1).by_flight(&served, "durable").unwrap_err();
+        let refused = batch(1).send_by_flight(&served, "durable").unwrap_err();
         assert!(refused.starts_with("13: not_durable: "), "{refused}");
         assert_eq!(durable_end(), 1);
     }
     // The rows are visible, so requests that ask only for visibility are acknowledged.
-    let seen = batch(1).by_http(&mut client, "visible").json();
+    let seen = batch(1).send_by_http(&mut client, "visible").json();
     assert_eq!((seen["duplicate"].as_bool(), seen["committed"].as_u64()), (Some(true), Some(3)));
     assert!(seen["durable"].as_u64().unwrap() <= 1, "{seen}");
-    let refused = batch(2).by_flight(&served, "durable").unwrap_err();
+    let refused = batch(2).send_by_flight(&served, "durable").unwrap_err();
     assert!(refused.starts_with("13: not_durable: "), "{refused}");
     assert!(
         served.audit().iter().any(|line| line.contains("not_durable") && line.contains("syncing")),
         "{:?}",
         served.audit()
     );
-    assert_eq!(rows_of(&served.path("t")).unwrap().len(), 6);
+    assert_eq!(read_rows(&served.path("t")).unwrap().len(), 6);
     recorder.fail_syncs(false);
     for sequence in [1, 2] {
-        let told = batch(sequence).by_http(&mut client, "durable").json();
+        let told = batch(sequence).send_by_http(&mut client, "durable").json();
         assert_eq!((told["duplicate"].as_bool(), told["durable"].as_u64()), (Some(true), Some(6)), "{told}");
     }
-    let told = batch(3).by_flight(&served, "durable").unwrap();
+    let told = batch(3).send_by_flight(&served, "durable").unwrap();
     assert_eq!((told["first_row"].as_u64(), told["durable"].as_u64()), (Some(6), Some(7)));
     let expected: Vec<_> = (0..4).flat_map(|sequence| batch(sequence).rows()).collect();
-    assert_eq!(rows_of(&served.path("t")).unwrap(), expected);
+    assert_eq!(read_rows(&served.path("t")).unwrap(), expected);
     // The table itself must agree.
     let mut disk = Disk::default();
     recorder.take().iter().for_each(|event| disk.apply(event));
     simulate_next_boot();
     let home = folder_in_memory();
     disk.image(Luck::Nothing, &mut Dice::new(1)).write(&served.path("").canonicalize().unwrap(), home.path());
-    assert_eq!(rows_of(&home.path().join("t")).unwrap(), expected);
+    assert_eq!(read_rows(&home.path().join("t")).unwrap(), expected);
     simulate_boot(None);
 }
 
@@ -202,21 +202,21 @@ fn failed_background_sync_costs_no_batch() {
     alone!();
     simulate_next_boot();
     let (served, recorder) = serve_recorded_table();
-    make_table(&served);
+    create_table(&served);
     let mut client = served.client();
-    let batch = |sequence: u64| Sent { producer: 0, epoch: 0, sequence };
+    let batch = |sequence: u64| Batch { producer: 0, epoch: 0, sequence };
     let mut sent = 0;
     for is_numbered in [true, false] {
         recorder.take();
         recorder.fail_syncs(true);
-        assert_eq!(batch(sent).by_http(&mut client, "visible").status, 200);
+        assert_eq!(batch(sent).send_by_http(&mut client, "visible").status, 200);
         wait_until("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
         // Waits until the writer has learned of the failure: the thread that syncs reports it before it turns to other
         // tables.
         wait_for_background_syncs();
         recorder.fail_syncs(false);
         let told = if is_numbered {
-            batch(sent + 1).by_http(&mut client, "durable")
+            batch(sent + 1).send_by_http(&mut client, "durable")
         } else {
             let line = "{\"producer\":0,\"epoch\":0,\"sequence\":3,\"copy\":0}";
             served.post_json("t", line)
@@ -226,7 +226,7 @@ fn failed_background_sync_costs_no_batch() {
         sent += 2;
     }
     let expected: Vec<_> = (0..3).flat_map(|sequence| batch(sequence).rows()).chain([[0, 0, 3, 0]]).collect();
-    assert_eq!(rows_of(&served.path("t")).unwrap(), expected);
+    assert_eq!(read_rows(&served.path("t")).unwrap(), expected);
     simulate_boot(None);
 }
 
@@ -238,7 +238,7 @@ enum Entry {
     /// The table was created.
     Made,
     /// A batch was acknowledged as durable, with the row after its last one if that is known.
-    Durable(Sent, Option<u64>),
+    Durable(Batch, Option<u64>),
 }
 
 /// A run of a server and its producers, with all acknowledgements.
@@ -251,7 +251,7 @@ struct Run {
 impl Run {
     fn start() -> Run {
         let (served, recorder) = serve_recorded_table();
-        make_table(&served);
+        create_table(&served);
         let run = Run { served, recorder, log: Mutex::default() };
         run.note(Entry::Made);
         run
@@ -265,12 +265,12 @@ impl Run {
     }
 
     /// Sends a batch over HTTP or Flight, and records its acknowledgement.
-    fn send(&self, sent: Sent, client: &mut Client, is_durable: bool, is_flight: bool) {
+    fn send(&self, sent: Batch, client: &mut Client, is_durable: bool, is_flight: bool) {
         let ack = if is_durable { "durable" } else { "visible" };
         let told = if is_flight {
-            sent.by_flight(&self.served, ack).unwrap()
+            sent.send_by_flight(&self.served, ack).unwrap()
         } else {
-            let reply = sent.by_http(client, ack);
+            let reply = sent.send_by_http(client, ack);
             assert_eq!(reply.status, 200, "{sent:?}: {}", reply.text());
             reply.json()
         };
@@ -289,11 +289,11 @@ impl Run {
         for sequence in 0..batches {
             let is_durable = dice.below(3) > 0;
             let is_flight = producer % 2 == 1;
-            self.send(Sent { producer, epoch, sequence }, &mut client, is_durable, is_flight);
+            self.send(Batch { producer, epoch, sequence }, &mut client, is_durable, is_flight);
             if dice.below(4) == 0 {
                 // The successor resends the last batch, and perhaps nothing else.
                 epoch += dice.below(2);
-                self.send(Sent { producer, epoch, sequence }, &mut client, dice.below(3) > 0, is_flight);
+                self.send(Batch { producer, epoch, sequence }, &mut client, dice.below(3) > 0, is_flight);
             }
         }
     }
@@ -302,43 +302,43 @@ impl Run {
     /// resumed runs.
     fn lose_and_check(mut self, lose: fn(), dice: &mut Dice) -> (u64, u64) {
         self.served.stop();
-        let all = rows_of(&self.served.path("t")).unwrap();
+        let all = read_rows(&self.served.path("t")).unwrap();
         let from = self.served.path("").canonicalize().unwrap();
         let mut log = std::mem::take(&mut *self.log.lock().unwrap());
         log.extend(self.recorder.take().into_iter().map(Entry::Done));
-        let mut judged = Judged { all, from, lose, acknowledged: Vec::new(), is_made: false, images: 0, resumed: 0 };
+        let mut checker = Checker { all, from, lose, acknowledged: Vec::new(), is_made: false, images: 0, resumed: 0 };
         let mut disk = Disk::default();
         for (number, entry) in log.into_iter().enumerate() {
             match entry {
-                Entry::Made => judged.is_made = true,
-                Entry::Durable(sent, end) => judged.acknowledged.push((sent, end)),
+                Entry::Made => checker.is_made = true,
+                Entry::Durable(sent, end) => checker.acknowledged.push((sent, end)),
                 Entry::Done(event) => {
                     if !disk.is_synced() {
-                        judged.cut(&disk, number, matches!(event, Event::Put(..)), dice);
+                        checker.cut(&disk, number, matches!(event, Event::Put(..)), dice);
                     }
                     disk.apply(&event);
                     continue;
                 }
             }
-            judged.cut(&disk, number, false, dice);
+            checker.cut(&disk, number, false, dice);
         }
-        (judged.images, judged.resumed)
+        (checker.images, checker.resumed)
     }
 }
 
 /// What must be true after a cut.
-struct Judged {
+struct Checker {
     /// All rows of the run.
     all: Vec<[i64; 4]>,
     from: PathBuf,
     lose: fn(),
-    acknowledged: Vec<(Sent, Option<u64>)>,
+    acknowledged: Vec<(Batch, Option<u64>)>,
     is_made: bool,
     images: u64,
     resumed: u64,
 }
 
-impl Judged {
+impl Checker {
     /// Checks images of what the disk may hold: all kinds, or one kind in turn at each store.
     fn cut(&mut self, disk: &Disk, number: usize, is_store: bool, dice: &mut Dice) {
         (self.lose)();
@@ -358,7 +358,7 @@ impl Judged {
         std::fs::create_dir(&data).unwrap();
         image.write(&self.from, &data);
         let table = data.join("t");
-        let rows = match rows_of(&table) {
+        let rows = match read_rows(&table) {
             Ok(rows) => rows,
             Err(_) if !self.is_made => return Ok(()),
             Err(e) => return Err(e),
@@ -406,20 +406,20 @@ impl Judged {
         let served = Served::over(home, options());
         let mut client = served.client();
         for producer in 0..PRODUCERS {
-            let mut batches: Vec<Sent> = Vec::new();
+            let mut batches: Vec<Batch> = Vec::new();
             for row in self.all.iter().filter(|row| row[0] == producer as i64 && row[3] == 0) {
-                batches.push(Sent { producer, epoch: row[1] as u64, sequence: row[2] as u64 });
+                batches.push(Batch { producer, epoch: row[1] as u64, sequence: row[2] as u64 });
             }
             for sent in batches {
                 // The epoch may have been taken by a successor.
-                let reply = Sent { epoch: 1_000, ..sent }.by_http(&mut client, "durable");
+                let reply = Batch { epoch: 1_000, ..sent }.send_by_http(&mut client, "durable");
                 if reply.status != 200 {
                     return Err(format!("{sent:?} again: {}", reply.text()));
                 }
             }
         }
         drop(client);
-        let rows = rows_of(&served.path("t"))?;
+        let rows = read_rows(&served.path("t"))?;
         for producer in 0..PRODUCERS {
             let of = |rows: &[[i64; 4]]| -> Vec<_> {
                 rows.iter().filter(|row| row[0] == producer as i64).map(|row| (row[2], row[3])).collect()
@@ -475,13 +475,13 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
     simulate_next_boot();
     simulate_next_mount();
     let (mut served, recorder) = serve_recorded_table();
-    make_table(&served);
+    create_table(&served);
     let mut client = served.client();
-    let batch = |sequence: u64| Sent { producer: 0, epoch: 0, sequence };
-    assert_eq!(batch(0).by_http(&mut client, "durable").status, 200);
+    let batch = |sequence: u64| Batch { producer: 0, epoch: 0, sequence };
+    assert_eq!(batch(0).send_by_http(&mut client, "durable").status, 200);
     // From here on, nothing is certain to reach the disk.
     recorder.fail_syncs(true);
-    assert_eq!(batch(1).by_http(&mut client, "visible").status, 200);
+    assert_eq!(batch(1).send_by_http(&mut client, "visible").status, 200);
     let mut disk = Disk::default();
     recorder.take().iter().for_each(|event| disk.apply(event));
     served.stop();
@@ -492,21 +492,21 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
         std::fs::create_dir(home.path().join("data")).unwrap();
         let from = served.path("").canonicalize().unwrap();
         disk.image(luck, &mut Dice::new(number as u64)).write(&from, &home.path().join("data"));
-        let before = rows_of(&home.path().join("data/t")).unwrap().len();
+        let before = read_rows(&home.path().join("data/t")).unwrap().len();
         let after = Served::over(home, options());
         let mut client = after.client();
         for is_flight in [true, false] {
             let told = if is_flight {
-                batch(1).by_flight(&after, "durable").unwrap()
+                batch(1).send_by_flight(&after, "durable").unwrap()
             } else {
-                batch(1).by_http(&mut client, "durable").json()
+                batch(1).send_by_http(&mut client, "durable").json()
             };
             let is_there = before == 3 || !is_flight;
             assert_eq!(told["duplicate"], is_there, "{luck:?}, {before} rows, and then {told}");
             assert_eq!(told["durable"], 3, "{told}");
         }
         let expected: Vec<_> = (0..2).flat_map(|sequence| batch(sequence).rows()).collect();
-        assert_eq!(rows_of(&after.path("t")).unwrap(), expected, "{luck:?}");
+        assert_eq!(read_rows(&after.path("t")).unwrap(), expected, "{luck:?}");
         kept += usize::from(before == 3);
     }
     assert!(kept > 0 && kept < 10 * Luck::ALL.len(), "{kept}");
@@ -522,12 +522,12 @@ fn replaced_producer_stays_replaced_after_a_power_cut() {
     simulate_next_boot();
     let run = Run::start();
     let mut client = run.served.client();
-    let first = Sent { producer: 0, epoch: 1, sequence: 0 };
+    let first = Batch { producer: 0, epoch: 1, sequence: 0 };
     run.send(first, &mut client, true, false);
-    run.send(Sent { epoch: 2, ..first }, &mut client, true, false);
-    run.send(Sent { epoch: 3, ..first }, &mut client, false, false);
+    run.send(Batch { epoch: 2, ..first }, &mut client, true, false);
+    run.send(Batch { epoch: 3, ..first }, &mut client, false, false);
     // Another request learns of the epoch first, but this is the first that waits for the disk.
-    run.send(Sent { epoch: 3, ..first }, &mut client, true, true);
+    run.send(Batch { epoch: 3, ..first }, &mut client, true, true);
     drop(client);
     assert!(run.lose_and_check(simulate_next_boot, &mut Dice::new(1)).0 > 20);
     simulate_boot(None);

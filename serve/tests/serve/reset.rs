@@ -14,34 +14,39 @@ use crate::support::*;
 
 const HEADERS: u8 = 1;
 const DATA: u8 = 0;
-const RESET: u8 = 3;
+const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
-const GOODBYE: u8 = 7;
-const WINDOW: u8 = 8;
+const GO_AWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 /// Flags of frames.
 const ACK: u8 = 1;
-const LAST: u8 = 1;
-const WHOLE_HEADERS: u8 = 4;
-/// Limits of frames.
-const PIECE: usize = 16_384;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+/// The maximum payload of a frame.
+const MAX_FRAME: usize = 16_384;
+/// The error code for streams that are no longer needed.
+const CANCEL: u32 = 8;
+/// The initial window of streams in the server's settings.
+const STREAM_WINDOW: i64 = 1 << 20;
 
 /// What the server has sent on a connection.
 #[derive(Default)]
-struct Said {
-    /// The windows of the connection, and of the stream that sends rows.
-    window: AtomicI64,
-    stream: AtomicI64,
+struct Received {
+    /// The window of the connection.
+    connection_window: AtomicI64,
+    /// The window of the stream that sends rows.
+    stream_window: AtomicI64,
     pongs: AtomicU64,
     /// True if the connection has ended.
     is_over: AtomicBool,
 }
 
 /// An HTTP/2 connection.
-struct Raw {
+struct RawConnection {
     stream: TcpStream,
-    said: Arc<Said>,
-    next: u32,
+    received: Arc<Received>,
+    next_stream: u32,
     pings: u64,
 }
 
@@ -50,7 +55,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-fn listen(mut stream: TcpStream, said: &Said) {
+/// Reads frames until the connection ends.
+fn read_frames(mut stream: TcpStream, received: &Received) {
     let mut head = [0; 9];
     while stream.read_exact(&mut head).is_ok() {
         let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
@@ -58,32 +64,32 @@ fn listen(mut stream: TcpStream, said: &Said) {
             break;
         }
         match head[3] {
-            PING if head[4] == ACK => drop(said.pongs.fetch_add(1, Ordering::SeqCst)),
-            GOODBYE => break,
-            WINDOW => {
-                let more = i64::from(u32::from_be_bytes(payload[..4].try_into().unwrap()));
-                let window = if head[5..9] == [0; 4] { &said.window } else { &said.stream };
-                window.fetch_add(more, Ordering::SeqCst);
+            PING if head[4] == ACK => drop(received.pongs.fetch_add(1, Ordering::SeqCst)),
+            GO_AWAY => break,
+            WINDOW_UPDATE => {
+                let increment = i64::from(u32::from_be_bytes(payload[..4].try_into().unwrap()));
+                let window = if head[5..9] == [0; 4] { &received.connection_window } else { &received.stream_window };
+                window.fetch_add(increment, Ordering::SeqCst);
             }
             _ => (),
         }
     }
-    said.is_over.store(true, Ordering::SeqCst);
+    received.is_over.store(true, Ordering::SeqCst);
 }
 
-impl Raw {
-    fn connect(served: &Served) -> Raw {
+impl RawConnection {
+    fn connect(served: &Served) -> RawConnection {
         let mut stream = served.connect();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
         stream.write_all(&[frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat()).unwrap();
-        let said = Arc::new(Said { window: AtomicI64::new(65_535), ..Said::default() });
-        let (coming, heard) = (stream.try_clone().unwrap(), said.clone());
-        thread::spawn(move || listen(coming, &heard));
-        Raw { stream, said, next: 1, pings: 0 }
+        let received = Arc::new(Received { connection_window: AtomicI64::new(65_535), ..Received::default() });
+        let (reader, shared) = (stream.try_clone().unwrap(), received.clone());
+        thread::spawn(move || read_frames(reader, &shared));
+        RawConnection { stream, received, next_stream: 1, pings: 0 }
     }
 
     fn is_over(&self) -> bool {
-        self.said.is_over.load(Ordering::SeqCst)
+        self.received.is_over.load(Ordering::SeqCst)
     }
 
     /// Sends frames; returns true if the connection is still open.
@@ -92,80 +98,80 @@ impl Raw {
     }
 
     /// Returns a frame that opens a stream, and the number of the stream.
-    fn opening(&mut self, is_post: bool, path: &str) -> (u32, Vec<u8>) {
-        let number = self.next;
-        self.next += 2;
-        let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    fn headers_frame(&mut self, is_post: bool, path: &str) -> (u32, Vec<u8>) {
+        let number = self.next_stream;
+        self.next_stream += 2;
+        let literal = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
         // Method and scheme are indexed, the other headers are literals.
         let mut block = vec![if is_post { 0x83 } else { 0x82 }, 0x86, 0x04];
-        block.extend(text(path));
-        block.extend([&[0x01], &text("localhost")[..]].concat());
+        block.extend(literal(path));
+        block.extend([&[0x01], &literal("localhost")[..]].concat());
         if is_post {
-            block.extend([&[0x00], &text("content-type")[..], &text("application/x-ndjson")].concat());
+            block.extend([&[0x00], &literal("content-type")[..], &literal("application/x-ndjson")].concat());
         }
-        let flags = if is_post { WHOLE_HEADERS } else { WHOLE_HEADERS | LAST };
+        let flags = if is_post { END_HEADERS } else { END_HEADERS | END_STREAM };
         (number, frame(HEADERS, flags, number, &block))
     }
 
     /// Sends all rows on a new stream; returns its number.
     fn send_rows(&mut self, path: &str, body: &[u8]) -> u32 {
-        let (number, opening) = self.opening(true, path);
-        // Uses the window of the server's settings.
-        self.said.stream.store(1 << 20, Ordering::SeqCst);
+        let (number, opening) = self.headers_frame(true, path);
+        self.received.stream_window.store(STREAM_WINDOW, Ordering::SeqCst);
         assert!(self.send(&opening));
-        let pieces = body.chunks(PIECE);
+        let pieces = body.chunks(MAX_FRAME);
         let last = pieces.len() - 1;
-        for (at, piece) in pieces.enumerate() {
-            let windows = |said: &Said| said.window.load(Ordering::SeqCst).min(said.stream.load(Ordering::SeqCst));
-            assert!(self.until(|said, _| windows(said) >= PIECE as i64));
-            self.said.window.fetch_sub(piece.len() as i64, Ordering::SeqCst);
-            self.said.stream.fetch_sub(piece.len() as i64, Ordering::SeqCst);
-            assert!(self.send(&frame(DATA, if at == last { LAST } else { 0 }, number, piece)));
+        for (index, piece) in pieces.enumerate() {
+            let windows = |received: &Received| {
+                received.connection_window.load(Ordering::SeqCst).min(received.stream_window.load(Ordering::SeqCst))
+            };
+            assert!(self.wait_until(|received, _| windows(received) >= MAX_FRAME as i64));
+            self.received.connection_window.fetch_sub(piece.len() as i64, Ordering::SeqCst);
+            self.received.stream_window.fetch_sub(piece.len() as i64, Ordering::SeqCst);
+            assert!(self.send(&frame(DATA, if index == last { END_STREAM } else { 0 }, number, piece)));
         }
-        assert!(self.wait());
+        assert!(self.ping());
         number
     }
 
     /// Waits until the server has received everything, which the answer to a ping shows.
-    fn wait(&mut self) -> bool {
+    fn ping(&mut self) -> bool {
         self.pings += 1;
         if !self.send(&frame(PING, 0, 0, &[7; 8])) {
             return false;
         }
-        self.until(|said, raw| said.pongs.load(Ordering::SeqCst) >= raw.pings)
+        self.wait_until(|received, raw| received.pongs.load(Ordering::SeqCst) >= raw.pings)
     }
 
-    /// Waits for a response on a stream, or the end of the connection; returns true if there was a response.
-    fn until(&self, is_so: impl Fn(&Said, &Raw) -> bool) -> bool {
-        wait_for("what the server says", || match is_so(&self.said, self) {
-            false if self.is_over() => Some(false),
-            is_so => is_so.then_some(true),
+    /// Waits until the condition holds, or until the connection ends; returns true if the condition holds.
+    fn wait_until(&self, condition: impl Fn(&Received, &RawConnection) -> bool) -> bool {
+        wait_for("what the server says", || {
+            if condition(&self.received, self) { Some(true) } else { self.is_over().then_some(false) }
         })
     }
 }
 
-fn given_up(number: u32) -> Vec<u8> {
-    // CANCEL
-    frame(RESET, 0, number, &8u32.to_be_bytes())
+fn reset_frame(stream: u32) -> Vec<u8> {
+    frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())
 }
 
-/// Opens and resets so many streams, over as many connections as needed.
-fn open_and_give_up(served: &Served, path: &str, streams: u32, waits: bool) {
+/// Opens and resets so many streams, over as many connections as needed. With `waits`, the server has received their
+/// headers before they are reset.
+fn open_and_reset(served: &Served, path: &str, streams: u32, waits: bool) {
     let mut opened = 0;
     while opened < streams {
-        let mut raw = Raw::connect(served);
+        let mut raw = RawConnection::connect(served);
         loop {
-            let burst: Vec<_> = (0..60).map(|_| raw.opening(false, path)).collect();
+            let burst: Vec<_> = (0..60).map(|_| raw.headers_frame(false, path)).collect();
             opened += 60;
-            let goes_on = if waits {
+            let is_open = if waits {
                 let opening = burst.iter().flat_map(|(_, frame)| frame.clone()).collect::<Vec<_>>();
-                let resets = burst.iter().flat_map(|(number, _)| given_up(*number)).collect::<Vec<_>>();
-                raw.send(&opening) && raw.wait() && raw.send(&resets)
+                let resets = burst.iter().flat_map(|(number, _)| reset_frame(*number)).collect::<Vec<_>>();
+                raw.send(&opening) && raw.ping() && raw.send(&resets)
             } else {
-                let both = burst.into_iter().flat_map(|(number, frame)| [frame, given_up(number)].concat());
+                let both = burst.into_iter().flat_map(|(number, frame)| [frame, reset_frame(number)].concat());
                 raw.send(&both.collect::<Vec<_>>())
             };
-            if !goes_on || opened >= streams {
+            if !is_open || opened >= streams {
                 break;
             }
         }
@@ -182,11 +188,11 @@ fn streams_reset_at_once_cost_nothing() {
     served.numbers("t", 200_000);
     let paths = ["/v1/tables/t/rows?where=n%3C0", "/v1/tables/t/rows", "/v1/tables/t/follow?from=0", "/healthz"];
     // Runs once before measuring, to create what all requests share.
-    paths.iter().for_each(|path| open_and_give_up(&served, path, 60, true));
+    paths.iter().for_each(|path| open_and_reset(&served, path, 60, true));
     let before = private();
     for waits in [false, true] {
         for path in paths {
-            open_and_give_up(&served, path, streams, waits);
+            open_and_reset(&served, path, streams, waits);
             assert_eq!(served.rows("/v1/tables/t/rows?where=n%3D7").len().unwrap(), 1, "{path}");
         }
     }
@@ -220,10 +226,10 @@ fn rows_of_reset_streams_hold_memory_until_they_are_parsed() {
         // Appended rows were in the queue, which holds their memory whatever happens to the request.
         let is_held_by_parser_after = |time: Duration| {
             let before = appended();
-            let mut raw = Raw::connect(&served);
+            let mut raw = RawConnection::connect(&served);
             let number = raw.send_rows(path, body.as_bytes());
             thread::sleep(time);
-            assert!(raw.send(&given_up(number)));
+            assert!(raw.send(&reset_frame(number)));
             // The request has ended when the only one is that for the metrics.
             wait_until("it is given up", || metric(&served, "requests") == 1);
             let is_held = is_refused();
