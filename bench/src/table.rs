@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// The medians of one benchmark. `bench/report.py` renders them as a table and a plot.
 #[derive(Debug)]
 pub struct Table {
-    /// What was measured.
+    /// The name of the benchmark.
     pub title: String,
     /// The unit of the first `plotted` columns.
     pub unit: String,

@@ -10,7 +10,7 @@
 #![no_main]
 
 #[path = "../../tests/support/forger.rs"]
-mod forged;
+mod forger;
 #[path = "../../tests/support/tables.rs"]
 mod tables;
 #[path = "../../tests/support/wait.rs"]
@@ -19,7 +19,7 @@ mod wait;
 use std::sync::OnceLock;
 
 use arrowwood::simulate::simulate_boot;
-use forged::{BOOTS, Bench, Edit, Template};
+use forger::{BOOTS, Bench, Edit, Template};
 
 const MAX_EDITS: usize = 4;
 /// Value selectors from here on announce a literal value.

@@ -222,7 +222,7 @@ impl Journal {
     }
 }
 
-/// What a process has done.
+/// The work that a process has done.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The number of commits or reads.
@@ -310,7 +310,7 @@ fn open_when_created(folder: &Path) -> Dataset {
     })
 }
 
-/// How a reader gets new rows.
+/// The way in which a reader gets new rows.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Way {
     Refresh,

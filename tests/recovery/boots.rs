@@ -58,7 +58,7 @@ struct Segment {
     path: PathBuf,
 }
 
-/// How a test makes a commit record incomplete.
+/// The ways in which tests make a commit record incomplete.
 #[derive(Clone, Copy)]
 enum RecordDamage {
     /// The beginning is zero, as if a writer had erased it.
@@ -234,7 +234,11 @@ fn log_rows_survive_a_kill_in_the_first_commit_of_a_boot() {
         copy_table(&after_cut, &after_kill);
         drop(second_writer);
         let segment = Segment::read(&after_kill);
-        assert_eq!(segment.sequence(), sequence_before + 1, "opening a writer commits once");
+        assert_eq!(
+            segment.sequence(),
+            sequence_before + 1,
+            "opening a writer commits once, and leaves the record before"
+        );
         segment.write_sequence(sequence_before);
 
         assert_eq!(read_numbers(&open(&after_kill).unwrap()), (0..5).collect::<Vec<_>>());

@@ -116,7 +116,7 @@ fn lost_footer_is_no_damage_after_a_crash_and_is_written_again() {
                 simulate_mount(Some(mount));
                 let has_rows = boot.is_none() || is_durable;
                 let expected_rows = if has_rows { rows } else { 0 };
-                // In the page cache of the writer, no crash has happened: a lost footer must be damage.
+                // The writer's page cache has seen no crash: a lost footer must be damage there.
                 let is_good = (boot, mount) != (None, WRITERS_MOUNT);
                 assert_lost_footer_is_reported(&copies[0], expected_rows, is_good, &case);
                 if is_good {

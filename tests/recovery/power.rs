@@ -511,7 +511,7 @@ struct Counts {
     most_dropped: u64,
 }
 
-/// What is done with an image after it was read.
+/// The next step after an image was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextStep {
     Stop,
@@ -521,7 +521,7 @@ enum NextStep {
     WriteAndCut,
 }
 
-/// What loses the pages that are not synced.
+/// The event that loses pages that are not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     /// A power cut: the machine boots again.
@@ -550,7 +550,7 @@ fn simulate_next_mount() {
     simulate_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
 }
 
-/// What may be left of a table.
+/// The expected contents of a table after a loss.
 struct Expected<'a> {
     columns: Columns,
     /// All rows, in each of the orders that they had over time.
@@ -564,7 +564,7 @@ struct Expected<'a> {
     loss: Loss,
 }
 
-/// What a writer did to a table after a loss.
+/// The work of a writer that continues a table after a loss.
 struct Continuation {
     rows: Vec<u64>,
     events: Vec<Event>,

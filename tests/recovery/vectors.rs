@@ -42,7 +42,7 @@ const READERS_MOUNT: u64 = 4243;
 /// Rows per segment of most vectors.
 const SEGMENT_ROWS: u64 = 8;
 
-/// What a reader makes of a vector.
+/// The expected result of reading a vector.
 enum Expected {
     Table {
         rows: Vec<Json>,
@@ -53,7 +53,7 @@ enum Expected {
     Refused(&'static str),
 }
 
-/// What `check` reports for a vector.
+/// The expected report of `check` for a vector.
 enum ExpectedReport {
     Good,
     /// No damage, and a note that contains this text.
@@ -64,7 +64,7 @@ enum ExpectedReport {
 
 struct Vector {
     name: &'static str,
-    /// What the vector is about, for `expected.json`.
+    /// The description of the vector in `expected.json`.
     shows: &'static str,
     /// The boot in which it is read.
     boot: [u8; 16],

@@ -5,7 +5,8 @@ use crate::{all_sources, without_comment, without_tests};
 /// Ignored errors of a file: its path, parts of the lines, and the reason.
 type IgnoredErrors = (&'static str, &'static [&'static str], &'static str);
 
-/// Where errors may be ignored, as that loses no row and hides no fault. Everywhere else, a failed system call is an error.
+/// Lists where errors may be ignored, as that loses no row and hides no fault. Everywhere else, a failed system call
+/// must be an error.
 const IGNORED_ERRORS: &[IgnoredErrors] = &[
     (
         "src/table/check/repair.rs",

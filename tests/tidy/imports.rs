@@ -11,7 +11,7 @@ use crate::without_visibility;
 /// The segments of a path in a crate, from its root on.
 type ModulePath = Vec<String>;
 
-/// What names in a file refer to.
+/// Names in a file, and the items that they refer to.
 type Names = BTreeMap<String, ModulePath>;
 
 /// Returns the module that a file defines.

@@ -409,7 +409,7 @@ fn no_panicking_shortcuts_in_the_library() {
 /// An exception from a rule: a file, a part of a line in it, and the reason.
 type Exception = (&'static str, &'static str, &'static str);
 
-/// Where a missing value may count as zero or as nothing. Elsewhere, a default would hide a bug.
+/// Lists where a missing value may count as zero or as nothing. Elsewhere, a default would hide a bug.
 const ALLOWED_DEFAULTS: &[Exception] = &[
     ("crates/datafusion/src/scan.rs", "ArrowwoodScan: rows=", "text of a plan: rows that can't be counted are none"),
     ("crates/objects/src/client.rs", "there.host_str()", "text of an error: a URL may have no host"),

@@ -47,7 +47,7 @@ impl Drop for Decoy {
 #[test]
 fn package_has_only_files_of_the_crate() {
     if !Path::new(ROOT).join(".git").exists() {
-        // In an unpacked package, cargo packages nothing.
+        // Cargo packages nothing in an unpacked package.
         return;
     }
     let decoy = Decoy(Path::new(ROOT).join(format!(".decoy-{}", std::process::id())));

@@ -431,7 +431,7 @@ impl Bench {
         let rate_alone = append_rows(&mut writer, self.sizes.appended_rows);
         let count = self.sizes.followers;
         let stalled: Vec<_> = (0..count).map(|_| follow_table(&server, "stalled")).collect();
-        // By then, all have received what they accept without reading.
+        // Waits until all have received what they accept without reading.
         thread::sleep(Duration::from_secs(2));
         let rate_beside = append_rows(&mut writer, self.sizes.appended_rows);
         // The threads that encoded what is stalled end after being idle.
@@ -653,7 +653,7 @@ struct Request {
     body: String,
 }
 
-/// What clients got done that wait for each response.
+/// The results of clients that wait for each response.
 struct ResponseTimes {
     /// Responses per second.
     rate: f64,
@@ -703,7 +703,7 @@ fn request_repeatedly(
     ResponseTimes { rate: waits.len() as f64 / start.elapsed().as_secs_f64(), waits }
 }
 
-/// What producers got done that send their batches as streams.
+/// The results of producers that send their batches as streams.
 struct StreamTimes {
     /// Acknowledged rows per second.
     rate: f64,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::{FollowFrom, Value, Writer, WriterOptions, follow_partitions, open, partition_writer};
 
-/// How long a follower sleeps.
+/// The time for which a follower sleeps.
 const SLEEP: Duration = Duration::from_secs(5);
 
 fn main() {

@@ -326,7 +326,7 @@ impl Run {
     }
 }
 
-/// What must be true after a cut.
+/// Checks what is left after a cut.
 struct Checker {
     /// All rows of the run.
     all: Vec<[i64; 4]>,

@@ -265,7 +265,7 @@ fn most_frequent_values_have_conditions() {
     for (column, field) in schema.fields().iter().enumerate() {
         check(&viewed, &format!("at={column}&sample=true"), is_comparable(field.data_type()));
     }
-    // Of more rows than a sample has, in which a row is named by its number among all.
+    // With more rows than a sample has, conditions name rows by their number among all.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrow");
     let [text, word] = [0, 3].map(|column| hard_columns()[column].clone());
@@ -292,7 +292,7 @@ fn cells_that_no_condition_can_express_have_none() {
     let columns = [("n", [1, 2]), ("n", [3, 4]), ("a\nb", [5, 6]), ("", [7, 8]), ("n ", [9, 10])];
     write_file(&path, columns.map(|(name, of)| (name.to_owned(), numbers(of))).to_vec(), 1);
     let viewed = Viewed::open(&path);
-    // Of two columns of one name, no condition says which it is on.
+    // A condition can't distinguish two columns of the same name.
     for (column, condition) in
         [(0, Json::Null), (1, Json::Null), (2, Json::Null), (3, json!("\"\" == 8")), (4, json!("\"n \" == 10"))]
     {

@@ -30,7 +30,7 @@ const CANCEL: u32 = 8;
 /// The initial window of streams in the server's settings.
 const STREAM_WINDOW: i64 = 1 << 20;
 
-/// What the server has sent on a connection.
+/// The state of a connection that depends on frames from the server.
 #[derive(Default)]
 struct Received {
     /// The window of the connection.

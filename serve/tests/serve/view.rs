@@ -496,7 +496,7 @@ fn row_can_be_found_by_its_time() {
         assert_eq!(seek(&format!("value={value}")), json!({"row": row, "column": "ts"}), "{value}");
     }
     assert_eq!(seek("value=2025-01-01")["row"], Json::Null);
-    // In a filtered view, the result is the position in the view; in another order there is none.
+    // A filtered view returns the position in the view; another order returns none.
     let view = |query: &str| viewed.view(&format!("/v1/tables/t/views?{query}"))["view"].as_str().unwrap().to_owned();
     let found = view("where=symbol%20%3D%20'A'");
     assert_eq!(seek(&format!("value=2024-01-02&view={found}"))["row"], 320);

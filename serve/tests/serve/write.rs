@@ -419,7 +419,7 @@ fn table_can_be_created_from_an_arrow_schema() {
     assert_eq!(fields[1].dict_is_ordered(), Some(true));
     assert_eq!(fields[2].data_type(), &DataType::Struct(members.into()));
     assert_eq!(put(&schema).status, 200);
-    // In a schema as text, members are nullable.
+    // Members are nullable in a schema as text.
     let text = b"id: fixed_size_binary[16], level: dictionary<int8, utf8>, s: struct<a: int32>";
     assert_eq!(served.send("PUT", "/v1/tables/t", &[], text).code(), "schema_mismatch");
     for number in 0..2 {

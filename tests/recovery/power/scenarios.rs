@@ -529,7 +529,7 @@ fn rows_that_were_given_up_do_not_come_back_with_equal_ones() {
     }
     assert_eq!(count_rows(&table), 5);
 
-    // Of the second commit, the disk has the record, but lacks a row and the next segment.
+    // The disk has the record of the second commit, but lacks a row and the next segment.
     let first_segment = table.join(format!("{:020}.arrow", 0));
     std::fs::remove_file(table.join(format!("{:020}.arrow", 4))).unwrap();
     let mut bytes = std::fs::read(&first_segment).unwrap();
