@@ -46,8 +46,8 @@ fn serve_recorded_table() -> (Served, Arc<Recorder>) {
 }
 
 fn create_table(served: &Served) {
-    let made = served.send("PUT", "/v1/tables/t?segment_rows=24", &[], SCHEMA);
-    assert_eq!(made.status, 201, "{}", made.text());
+    let created = served.send("PUT", "/v1/tables/t?segment_rows=24", &[], SCHEMA);
+    assert_eq!(created.status, 201, "{}", created.text());
 }
 
 /// A batch of a producer, of one to three rows.
@@ -96,9 +96,9 @@ impl Batch {
         };
         let columns = ["producer", "epoch", "sequence", "copy"].into_iter().zip((0..4).map(column));
         let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let ended = call(served, "DoPut", framed(&put(Descriptor::command(&command), &[batch])));
-        match &ended.answers[..] {
-            [] => Err(format!("{}: {}", ended.status, ended.message)),
+        let call_result = call(served, "DoPut", framed(&put(Descriptor::command(&command), &[batch])));
+        match &call_result.answers[..] {
+            [] => Err(format!("{}: {}", call_result.status, call_result.message)),
             // A `PutResult` has one field, whose JSON begins with the first brace.
             [answer] => {
                 Ok(serde_json::from_slice(&answer[answer.iter().position(|&byte| byte == b'{').unwrap()..]).unwrap())
@@ -178,11 +178,15 @@ fn failed_sync_acknowledges_nothing() {
     assert_eq!(read_rows(&served.path("t")).unwrap().len(), 6);
     recorder.fail_syncs(false);
     for sequence in [1, 2] {
-        let told = batch(sequence).send_by_http(&mut client, "durable").json();
-        assert_eq!((told["duplicate"].as_bool(), told["durable"].as_u64()), (Some(true), Some(6)), "{told}");
+        let acknowledged_json = batch(sequence).send_by_http(&mut client, "durable").json();
+        assert_eq!(
+            (acknowledged_json["duplicate"].as_bool(), acknowledged_json["durable"].as_u64()),
+            (Some(true), Some(6)),
+            "{acknowledged_json}"
+        );
     }
-    let told = batch(3).send_by_flight(&served, "durable").unwrap();
-    assert_eq!((told["first_row"].as_u64(), told["durable"].as_u64()), (Some(6), Some(7)));
+    let acknowledged_json = batch(3).send_by_flight(&served, "durable").unwrap();
+    assert_eq!((acknowledged_json["first_row"].as_u64(), acknowledged_json["durable"].as_u64()), (Some(6), Some(7)));
     let expected: Vec<_> = (0..4).flat_map(|sequence| batch(sequence).rows()).collect();
     assert_eq!(read_rows(&served.path("t")).unwrap(), expected);
     // The table itself must agree.
@@ -215,14 +219,14 @@ fn failed_background_sync_costs_no_batch() {
         // tables.
         wait_for_background_syncs();
         recorder.fail_syncs(false);
-        let told = if is_numbered {
+        let acknowledged_json = if is_numbered {
             batch(sent + 1).send_by_http(&mut client, "durable")
         } else {
             let line = "{\"producer\":0,\"epoch\":0,\"sequence\":3,\"copy\":0}";
             served.post_json("t", line)
         };
-        assert_eq!(told.status, 200, "{}", told.text());
-        assert_eq!(told.json()["durable"], told.json()["committed"]);
+        assert_eq!(acknowledged_json.status, 200, "{}", acknowledged_json.text());
+        assert_eq!(acknowledged_json.json()["durable"], acknowledged_json.json()["committed"]);
         sent += 2;
     }
     let expected: Vec<_> = (0..3).flat_map(|sequence| batch(sequence).rows()).chain([[0, 0, 3, 0]]).collect();
@@ -267,16 +271,17 @@ impl Run {
     /// Sends a batch over HTTP or Flight, and records its acknowledgement.
     fn send(&self, sent: Batch, client: &mut Client, is_durable: bool, is_flight: bool) {
         let ack = if is_durable { "durable" } else { "visible" };
-        let told = if is_flight {
+        let acknowledged_json = if is_flight {
             sent.send_by_flight(&self.served, ack).unwrap()
         } else {
             let reply = sent.send_by_http(client, ack);
             assert_eq!(reply.status, 200, "{sent:?}: {}", reply.text());
             reply.json()
         };
-        let end = told["first_row"].as_u64().map(|first| first + told["rows"].as_u64().unwrap());
+        let end =
+            acknowledged_json["first_row"].as_u64().map(|first| first + acknowledged_json["rows"].as_u64().unwrap());
         if is_durable {
-            assert!(end.is_none_or(|end| told["durable"].as_u64().unwrap() >= end), "{told}");
+            assert!(end.is_none_or(|end| acknowledged_json["durable"].as_u64().unwrap() >= end), "{acknowledged_json}");
             self.note(Entry::Durable(sent, end));
         }
     }
@@ -485,7 +490,7 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
     let mut disk = Disk::default();
     recorder.take().iter().for_each(|event| disk.apply(event));
     served.stop();
-    let mut kept = 0;
+    let mut images_with_rows = 0;
     for (number, &luck) in Luck::ALL.iter().cycle().take(10 * Luck::ALL.len()).enumerate() {
         simulate_next_mount();
         let home = folder_in_memory();
@@ -496,20 +501,23 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
         let after = Served::over(home, options());
         let mut client = after.client();
         for is_flight in [true, false] {
-            let told = if is_flight {
+            let acknowledged_json = if is_flight {
                 batch(1).send_by_flight(&after, "durable").unwrap()
             } else {
                 batch(1).send_by_http(&mut client, "durable").json()
             };
             let is_there = before == 3 || !is_flight;
-            assert_eq!(told["duplicate"], is_there, "{luck:?}, {before} rows, and then {told}");
-            assert_eq!(told["durable"], 3, "{told}");
+            assert_eq!(
+                acknowledged_json["duplicate"], is_there,
+                "{luck:?}, {before} rows, and then {acknowledged_json}"
+            );
+            assert_eq!(acknowledged_json["durable"], 3, "{acknowledged_json}");
         }
         let expected: Vec<_> = (0..2).flat_map(|sequence| batch(sequence).rows()).collect();
         assert_eq!(read_rows(&after.path("t")).unwrap(), expected, "{luck:?}");
-        kept += usize::from(before == 3);
+        images_with_rows += usize::from(before == 3);
     }
-    assert!(kept > 0 && kept < 10 * Luck::ALL.len(), "{kept}");
+    assert!(images_with_rows > 0 && images_with_rows < 10 * Luck::ALL.len(), "{images_with_rows}");
     simulate_boot(None);
     simulate_mount(None);
 }

@@ -201,10 +201,10 @@ fn cell_text_is_complete() {
 
 /// Requests groups by some columns; returns the condition and the row count of each.
 fn groups(viewed: &Viewed, by: &str) -> Vec<(Option<String>, usize)> {
-    let told = viewed.view(&format!("/v1/tables/a.arrow/groups?at={by}"));
-    let keys = told["keys"].as_u64().unwrap_or_else(|| panic!("{by}: {told}")) as usize;
-    let rows = told["cells"].as_array().unwrap().iter().map(|cells| cells[keys].as_str().unwrap().parse().unwrap());
-    let conditions = told["conditions"].as_array().unwrap().iter().map(|text| text.as_str().map(str::to_owned));
+    let response = viewed.view(&format!("/v1/tables/a.arrow/groups?at={by}"));
+    let keys = response["keys"].as_u64().unwrap_or_else(|| panic!("{by}: {response}")) as usize;
+    let rows = response["cells"].as_array().unwrap().iter().map(|cells| cells[keys].as_str().unwrap().parse().unwrap());
+    let conditions = response["conditions"].as_array().unwrap().iter().map(|text| text.as_str().map(str::to_owned));
     conditions.zip(rows).collect()
 }
 
@@ -236,9 +236,9 @@ fn condition_of_a_group_matches_its_row_count() {
         assert_eq!(matching_rows(&viewed, "a.arrow", &condition.unwrap()).len(), rows);
     }
     // Keys are sent with all their digits.
-    let told = viewed.view("/v1/tables/a.arrow/groups?at=6");
+    let response = viewed.view("/v1/tables/a.arrow/groups?at=6");
     assert_eq!(
-        (&told["cells"][0][0], &told["conditions"][0]),
+        (&response["cells"][0][0], &response["conditions"][0]),
         (&json!("0.30000000000000004"), &json!("float == 0.30000000000000004"))
     );
     assert_eq!(viewed.view("/v1/tables/a.arrow/groups?of=sum:8")["conditions"], json!([null]));
@@ -251,8 +251,8 @@ fn most_frequent_values_have_conditions() {
     let viewed = Viewed::open(&path);
     let schema = arrowwood::open(&path).unwrap().schema().clone();
     let check = |viewed: &Viewed, query: &str, is_comparable: bool| {
-        let told = viewed.json(&format!("/v1/tables/a.arrow/statistics?{query}"));
-        for value in told["top"]["values"].as_array().into_iter().flatten() {
+        let response = viewed.json(&format!("/v1/tables/a.arrow/statistics?{query}"));
+        for value in response["top"]["values"].as_array().into_iter().flatten() {
             let Some(condition) = value[2].as_str() else {
                 assert!(!is_comparable, "{query}: {value}");
                 continue;
@@ -260,7 +260,7 @@ fn most_frequent_values_have_conditions() {
             let view = viewed.view(&format!("/v1/tables/a.arrow/views?where={}", escaped(condition)));
             assert_eq!(view["rows"], value[1], "{query}: {condition}");
         }
-        told
+        response
     };
     for (column, field) in schema.fields().iter().enumerate() {
         check(&viewed, &format!("at={column}&sample=true"), is_comparable(field.data_type()));

@@ -16,8 +16,8 @@ fn served() -> (Served, Arc<FailingAssertion>) {
     let assertion = Arc::new(FailingAssertion::default());
     let medium = FileSystem::with_observer(assertion.clone());
     let served = Served::with(|_| Options { medium, ..options() });
-    let made = served.send("PUT", "/v1/tables/t?segment_rows=8", &[], b"n: int not null");
-    assert_eq!(made.status, 201, "{}", made.text());
+    let created = served.send("PUT", "/v1/tables/t?segment_rows=8", &[], b"n: int not null");
+    assert_eq!(created.status, 201, "{}", created.text());
     (served, assertion)
 }
 
@@ -66,12 +66,15 @@ fn failed_assertion_ends_a_flight_call_with_an_internal_error() {
     let mut failures = 0;
     for number in 1..=60 {
         assertion.arm(number);
-        let ended = call(&served, "DoPut", framed(&put(Descriptor::path("t"), std::slice::from_ref(&batch))));
+        let call_result = call(&served, "DoPut", framed(&put(Descriptor::path("t"), std::slice::from_ref(&batch))));
         let has_panicked = assertion.disarm();
-        assert!(ended.status == 0 || ended.status == 13 && has_panicked, "operation {number}: {ended:?}");
-        failures += u32::from(ended.status == 13);
-        let ended = call(&served, "DoPut", framed(&put(Descriptor::path("t"), std::slice::from_ref(&batch))));
-        assert_eq!(ended.status, 0, "after operation {number}: {ended:?}");
+        assert!(
+            call_result.status == 0 || call_result.status == 13 && has_panicked,
+            "operation {number}: {call_result:?}"
+        );
+        failures += u32::from(call_result.status == 13);
+        let call_result = call(&served, "DoPut", framed(&put(Descriptor::path("t"), std::slice::from_ref(&batch))));
+        assert_eq!(call_result.status, 0, "after operation {number}: {call_result:?}");
     }
     assert!(failures > 5, "{failures} of the calls failed");
 }

@@ -29,13 +29,13 @@ fn put(batches: &[RecordBatch]) -> Vec<Data> {
 fn calls_without_rights_or_rows_hold_no_memory() {
     let reading = Served::with(|_| Options { read_only: true, ..options() });
     for method in ["DoPut", "DoExchange"] {
-        let ended = call(&reading, method, frame(&vec![0; 100 << 10]));
-        assert!(ended.message.contains("at most 65536 bytes"), "{ended:?}");
+        let call_result = call(&reading, method, frame(&vec![0; 100 << 10]));
+        assert!(call_result.message.contains("at most 65536 bytes"), "{call_result:?}");
     }
     let limits = Limits { part: Duration::from_millis(50), ..Limits::default() };
     let served = Served::with(|_| Options { limits, ..options() });
-    let ended = flight::trickled(&served, "DoPut", frame(&[0; 600]), Duration::from_millis(20));
-    assert!(ended.message.contains("no part of a message came"), "{ended:?}");
+    let call_result = flight::trickled(&served, "DoPut", frame(&[0; 600]), Duration::from_millis(20));
+    assert!(call_result.message.contains("no part of a message came"), "{call_result:?}");
 }
 
 /// Dictionaries are kept for the whole call, in addition to the limit of its rows.
@@ -55,10 +55,10 @@ fn dictionaries_of_a_call_count_as_memory() {
     let (schema, rest) = all.split_first().unwrap();
     let dictionaries = rest.iter().step_by(2).cloned();
     let calls = std::iter::once(schema.clone()).chain(dictionaries).collect::<Vec<_>>();
-    let ended = call(&served, "DoPut", framed(&calls));
-    assert!(ended.message.contains("the memory for rows"), "{ended:?}");
-    let ended = call(&served, "DoPut", framed(&calls[..2]));
-    assert_eq!(ended.status, 0, "{ended:?}");
+    let call_result = call(&served, "DoPut", framed(&calls));
+    assert!(call_result.message.contains("the memory for rows"), "{call_result:?}");
+    let call_result = call(&served, "DoPut", framed(&calls[..2]));
+    assert_eq!(call_result.status, 0, "{call_result:?}");
     // The schema counts as well.
     let batch = texts("a");
     let metadata = [("about".to_owned(), "x".repeat(700_000))].into();
@@ -66,8 +66,8 @@ fn dictionaries_of_a_call_count_as_memory() {
     let batch = batch.with_schema(schema.into()).unwrap();
     let calls = flight::put(Descriptor::path("words"), &[batch]);
     for method in ["DoPut", "DoExchange"] {
-        let ended = call(&served, method, framed(&calls[..2]));
-        assert!(ended.message.contains("the memory for rows"), "{method}: {ended:?}");
+        let call_result = call(&served, method, framed(&calls[..2]));
+        assert!(call_result.message.contains("the memory for rows"), "{method}: {call_result:?}");
     }
 }
 
@@ -80,25 +80,25 @@ fn batches_before_an_invalid_one_stay() {
     let served = Served::start();
     served.writer("t", "n: int, word: text").close().unwrap();
     let good = put(&[batch(0, 5), batch(5, 7)]);
-    let ended = call(&served, "DoPut", framed(&good));
-    assert_eq!((ended.status, ended.answers.len()), (0, 2), "{}", ended.message);
+    let call_result = call(&served, "DoPut", framed(&good));
+    assert_eq!((call_result.status, call_result.answers.len()), (0, 2), "{}", call_result.message);
     let mut messages = put(&[batch(12, 3), batch(15, 3)]);
     // The offsets of this batch's text are not ascending.
     messages[2].body.truncate(64);
-    let ended = call(&served, "DoPut", framed(&messages));
-    assert_eq!((ended.status, ended.answers.len()), (3, 1), "{}", ended.message);
+    let call_result = call(&served, "DoPut", framed(&messages));
+    assert_eq!((call_result.status, call_result.answers.len()), (3, 1), "{}", call_result.message);
     let all = Dataset::try_from(vec![batch(0, 15)]).unwrap();
     assert_eq!(table(&served), values(&all));
 }
 
 /// Parses the answers of a call.
-fn answers(ended: &flight::Ended) -> Vec<serde_json::Value> {
+fn answers(call_result: &flight::CallResult) -> Vec<serde_json::Value> {
     let text = |answer: &Vec<u8>| answer[answer.iter().position(|&byte| byte == b'{').unwrap()..].to_vec();
-    ended.answers.iter().map(|answer| serde_json::from_slice(&text(answer)).unwrap()).collect()
+    call_result.answers.iter().map(|answer| serde_json::from_slice(&text(answer)).unwrap()).collect()
 }
 
 /// Makes a call of a producer whose batches all arrive at once.
-fn numbered(served: &Served, sequence: usize, batches: &[RecordBatch]) -> flight::Ended {
+fn numbered(served: &Served, sequence: usize, batches: &[RecordBatch]) -> flight::CallResult {
     let command = Descriptor::command(&format!("t?producer=p&sequence={sequence}"));
     call(served, "DoPut", framed(&flight::put(command, batches)))
 }
@@ -113,9 +113,13 @@ fn replica_rejects_numbered_batches_until_it_is_promoted() {
     writer.close().unwrap();
     let command = Descriptor::command("t?producer=p&sequence=4&follow=false");
     let exchanged = |served: &Served| call(served, "DoExchange", framed(&flight::put(command.clone(), &[batch(4, 1)])));
-    for ended in [numbered(&served, 4, &[batch(4, 1)]), numbered(&served, 0, &[batch(0, 1)]), exchanged(&served)] {
-        assert_eq!((ended.status, ended.answers.len()), (9, 0), "{}", ended.message);
-        assert!(ended.message.starts_with("replica: ") && ended.message.contains("arrowwood promote"), "{ended:?}");
+    for call_result in [numbered(&served, 4, &[batch(4, 1)]), numbered(&served, 0, &[batch(0, 1)]), exchanged(&served)]
+    {
+        assert_eq!((call_result.status, call_result.answers.len()), (9, 0), "{}", call_result.message);
+        assert!(
+            call_result.message.starts_with("replica: ") && call_result.message.contains("arrowwood promote"),
+            "{call_result:?}"
+        );
     }
     assert_eq!(table(&served).len(), 1);
     // Rows without a number are not deduplicated, so they are accepted.
@@ -127,9 +131,9 @@ fn replica_rejects_numbered_batches_until_it_is_promoted() {
     writer.close().unwrap();
     let served = served.restarted();
     for (sequence, is_duplicate) in [(4, true), (5, false)] {
-        let ended = numbered(&served, sequence, &[batch(sequence as i64, 1)]);
-        assert_eq!(ended.status, 0, "{}", ended.message);
-        assert_eq!(answers(&ended)[0]["duplicate"], is_duplicate, "{sequence}");
+        let call_result = numbered(&served, sequence, &[batch(sequence as i64, 1)]);
+        assert_eq!(call_result.status, 0, "{}", call_result.message);
+        assert_eq!(answers(&call_result)[0]["duplicate"], is_duplicate, "{sequence}");
     }
     assert_eq!(numbered(&served, 7, &[batch(7, 1)]).status, 9, "one is missing");
     assert_eq!(table(&served).len(), 4);
@@ -148,9 +152,9 @@ fn batches_that_arrive_together_are_acknowledged_one_by_one() {
     assert_eq!(sent(0..250).status, 0);
     // Resends some batches with new ones; the first one is a duplicate.
     for (range, known) in [(100..600, 150), (599..600, 1), (20..30, 10)] {
-        let ended = sent(range.clone());
-        assert_eq!((ended.status, ended.answers.len()), (0, range.len()), "{}", ended.message);
-        for (at, answer) in answers(&ended).into_iter().enumerate() {
+        let call_result = sent(range.clone());
+        assert_eq!((call_result.status, call_result.answers.len()), (0, range.len()), "{}", call_result.message);
+        for (at, answer) in answers(&call_result).into_iter().enumerate() {
             let number = range.start + at;
             assert_eq!((&answer["sequence"], &answer["duplicate"]), (&number.into(), &(at < known).into()));
             assert!(answer["durable"].as_i64().unwrap() >= starts[number] + sizes[number], "{answer}");
@@ -177,16 +181,16 @@ fn no_batch_after_an_invalid_one_is_appended() {
         // The writer rejects this batch, because its row belongs before others.
         batches[33] = batch(first, 1);
         let command = Descriptor::command(&format!("t{producer}"));
-        let ended = call(&served, "DoPut", framed(&flight::put(command, &batches)));
-        assert_eq!((ended.status, ended.answers.len()), (3, 33), "{}", ended.message);
+        let call_result = call(&served, "DoPut", framed(&flight::put(command, &batches)));
+        assert_eq!((call_result.status, call_result.answers.len()), (3, 33), "{}", call_result.message);
         let rows = open(served.path("t")).unwrap();
         assert_eq!(rows.len().unwrap(), 33 * (round as u64 + 1));
     }
     // The decoder rejects this batch.
     let mut messages = put(&(2_000..2_400).map(|n| batch(n, 1)).collect::<Vec<_>>());
     messages[34].header.truncate(40);
-    let ended = call(&served, "DoPut", framed(&messages));
-    assert_eq!((ended.status, ended.answers.len()), (3, 33), "{}", ended.message);
+    let call_result = call(&served, "DoPut", framed(&messages));
+    assert_eq!((call_result.status, call_result.answers.len()), (3, 33), "{}", call_result.message);
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 99);
 }
 
@@ -200,8 +204,8 @@ fn call_may_send_more_than_the_memory_for_rows() {
     });
     served.writer("t", "n: int, word: text").close().unwrap();
     let batches: Vec<_> = (0..500).map(|n| batch(50 * n, 50)).collect();
-    let ended = numbered(&served, 0, &batches);
-    assert_eq!((ended.status, ended.answers.len()), (0, 500), "{}", ended.message);
+    let call_result = numbered(&served, 0, &batches);
+    assert_eq!((call_result.status, call_result.answers.len()), (0, 500), "{}", call_result.message);
     assert_eq!(table(&served), values(&Dataset::try_from(batches).unwrap()));
 }
 
@@ -229,9 +233,9 @@ fn invalid_calls_end_with_a_status() {
     ];
     for method in METHODS {
         for lie in &lies {
-            let ended = call(&served, method, lie.clone());
+            let call_result = call(&served, method, lie.clone());
             let is_question = !["ListFlights", "ListActions"].contains(&method);
-            assert!(!is_question || ended.status > 0, "{method} {lie:?}: {ended:?}");
+            assert!(!is_question || call_result.status > 0, "{method} {lie:?}: {call_result:?}");
         }
     }
     assert_eq!(call(&served, "Nothing", frame(&[])).status, 12);
@@ -256,9 +260,9 @@ fn message_larger_than_the_memory_is_refused_before_it_is_received() {
     let mut body = framed(&put(&[batch(0, 5)])[..1]);
     body.extend([0, 0, 0x40, 0, 0]);
     body.resize(body.len() + (4 << 20), 0);
-    let ended = call(&served, "DoPut", body);
+    let call_result = call(&served, "DoPut", body);
     // The status must not invite a repeat: the limit never grows.
-    assert_eq!(ended.status, 8, "{}", ended.message);
+    assert_eq!(call_result.status, 8, "{}", call_result.message);
     assert_eq!(call(&served, "DoPut", framed(&put(&[batch(0, 5)]))).status, 0);
 }
 
@@ -277,9 +281,9 @@ fn condition_has_a_time_limit() {
         let ticket = format!("t.arrow?where={condition}");
         let mut message = vec![0x0a, ticket.len() as u8];
         message.extend(ticket.as_bytes());
-        let ended = call(&served, "DoGet", frame(&message));
-        assert_eq!((ended.status, !ended.answers.is_empty()), (4, has_rows), "{}", ended.message);
-        assert!(ended.message.starts_with("query_timeout: "), "{}", ended.message);
+        let call_result = call(&served, "DoGet", frame(&message));
+        assert_eq!((call_result.status, !call_result.answers.is_empty()), (4, has_rows), "{}", call_result.message);
+        assert!(call_result.message.starts_with("query_timeout: "), "{}", call_result.message);
     }
 }
 
@@ -305,12 +309,12 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        let ended = call(&served, method, bytes);
+        let call_result = call(&served, method, bytes);
         let rows = open(served.path("t")).unwrap();
         rows.validate(|_, _| ()).unwrap();
         if is_silent {
-            prop_assert!(ended.answers.len() <= 2);
-            prop_assert_eq!(rows.is_empty().unwrap(), ended.answers.is_empty());
+            prop_assert!(call_result.answers.len() <= 2);
+            prop_assert_eq!(rows.is_empty().unwrap(), call_result.answers.is_empty());
         }
         prop_assert_eq!(served.get("/healthz").status, 200);
     }
@@ -346,12 +350,14 @@ fn sql_without_an_engine_names_the_package_to_install() {
     let statement = b"\x0a\x08select 1";
     for name in ["CommandStatementQuery", "CommandGetTables", "CommandGetSqlInfo", "TicketStatementQuery"] {
         let command = sql_message(name, if name == "CommandStatementQuery" { statement } else { b"" });
-        let asked = frame(&Descriptor { kind: 2, command: command.clone(), path: vec![] }.encode_to_vec());
+        let request_message = frame(&Descriptor { kind: 2, command: command.clone(), path: vec![] }.encode_to_vec());
         let fetched = frame(&crate::support::flight::Ticket { ticket: command }.encode_to_vec());
-        for (method, message) in [("GetFlightInfo", &asked), ("GetSchema", &asked), ("DoGet", &fetched)] {
-            let ended = call(&served, method, message.clone());
-            assert_eq!(ended.status, 12, "{method} {name}: {ended:?}");
-            assert!(ended.message.contains("arrowwood-datafusion"), "{method} {name}: {ended:?}");
+        for (method, message) in
+            [("GetFlightInfo", &request_message), ("GetSchema", &request_message), ("DoGet", &fetched)]
+        {
+            let call_result = call(&served, method, message.clone());
+            assert_eq!(call_result.status, 12, "{method} {name}: {call_result:?}");
+            assert!(call_result.message.contains("arrowwood-datafusion"), "{method} {name}: {call_result:?}");
         }
     }
     let reply = served.send("GET", "/v1/sql?query=select+1", &[], &[]);
@@ -359,9 +365,9 @@ fn sql_without_an_engine_names_the_package_to_install() {
     // Invalid messages are refused earlier, and tables are still served.
     for value in [&b"\xff\xff"[..], b"\x0a\x7fshort", &[0x0a, 2, 0xff, 0xfe]] {
         let command = sql_message("CommandStatementQuery", value);
-        let asked = frame(&Descriptor { kind: 2, command, path: vec![] }.encode_to_vec());
-        assert_eq!(call(&served, "GetFlightInfo", asked).status, 3, "{value:?}");
+        let request_message = frame(&Descriptor { kind: 2, command, path: vec![] }.encode_to_vec());
+        assert_eq!(call(&served, "GetFlightInfo", request_message).status, 3, "{value:?}");
     }
-    let asked = frame(&crate::support::flight::Ticket { ticket: b"t?limit=2".to_vec() }.encode_to_vec());
-    assert_eq!(call(&served, "DoGet", asked).status, 0);
+    let request_message = frame(&crate::support::flight::Ticket { ticket: b"t?limit=2".to_vec() }.encode_to_vec());
+    assert_eq!(call(&served, "DoGet", request_message).status, 0);
 }

@@ -78,10 +78,10 @@ fn follower_resumes_where_it_stopped() {
     let mut late = follow(&served, "");
     append(10);
     assert_eq!(numbers(&late.next().unwrap().unwrap()), [10]);
-    let mut again = follow(&served, "?from=7&columns=n");
-    assert_eq!(numbers(&again.next().unwrap().unwrap()), [7, 8, 9, 10]);
+    let mut resumed = follow(&served, "?from=7&columns=n");
+    assert_eq!(numbers(&resumed.next().unwrap().unwrap()), [7, 8, 9, 10]);
     append(11);
-    assert_eq!(numbers(&again.next().unwrap().unwrap()), [11]);
+    assert_eq!(numbers(&resumed.next().unwrap().unwrap()), [11]);
     assert_eq!(served.get("/v1/tables/t/follow?from=13").code(), "beyond_end");
     assert_eq!(served.get("/v1/tables/t/follow?columns=x").status, 400);
 }
@@ -121,7 +121,7 @@ fn followers_of_durable_rows_keep_up_with_a_busy_table() {
     let is_over = AtomicBool::new(false);
     let (seen, rested) = thread::scope(|scope| {
         let writing = scope.spawn(|| {
-            let begun = Instant::now();
+            let start_time = Instant::now();
             for n in 0.. {
                 writer.append_row(&[Value::Int(n)]).unwrap();
                 writer.commit().unwrap();
@@ -130,7 +130,7 @@ fn followers_of_durable_rows_keep_up_with_a_busy_table() {
                 }
                 // Writes a thousand rows per second, so that the table never rests.
                 thread::sleep(Duration::from_millis(1));
-                if is_over.load(Ordering::Relaxed) || begun.elapsed() > PATIENCE / 2 {
+                if is_over.load(Ordering::Relaxed) || start_time.elapsed() > PATIENCE / 2 {
                     break;
                 }
             }
@@ -159,11 +159,11 @@ fn stream_ends_completely_when_the_server_stops() {
     events.begin("GET", "/v1/tables/t/events", &[], b"").unwrap();
     assert_eq!(events.head().unwrap().0, 200);
     events.chunk().unwrap();
-    let begun = Instant::now();
+    let start_time = Instant::now();
     served.stop();
     assert!(stream.next().is_none(), "the stream has its end");
     while events.chunk().unwrap().is_some() {}
-    assert!(begun.elapsed() < PATIENCE, "it has waited for what could go on");
+    assert!(start_time.elapsed() < PATIENCE, "it has waited for what could go on");
     assert!(std::net::TcpStream::connect(("127.0.0.1", served.port)).is_err());
 }
 
@@ -222,7 +222,7 @@ fn events_report_progress_at_limited_rate() {
     let (status, headers) = client.head().unwrap();
     assert_eq!(status, 200);
     assert!(headers.contains(&("content-type".into(), "text/event-stream".into())));
-    let begun = Instant::now();
+    let start_time = Instant::now();
     let appended = thread::spawn(move || {
         for n in 0..2_000 {
             writer.append_row(&[Value::Int(n)]).unwrap();
@@ -245,7 +245,7 @@ fn events_report_progress_at_limited_rate() {
         }
     }
     appended.join().unwrap();
-    assert!(events.is_sorted() && events.len() as u128 <= 2 + begun.elapsed().as_millis() / 50, "{events:?}");
+    assert!(events.is_sorted() && events.len() as u128 <= 2 + start_time.elapsed().as_millis() / 50, "{events:?}");
     for query in ["interval=1", "interval=x", "from=1"] {
         assert_eq!(served.get(&format!("/v1/tables/t/events?{query}")).status, 400, "{query}");
     }

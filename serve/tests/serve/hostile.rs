@@ -32,15 +32,15 @@ fn slow_headers_time_out() {
     served.numbers("t", 3);
     // Sends byte by byte, each within the timeout of reads.
     let mut slow = served.connect();
-    let begun = Instant::now();
+    let start_time = Instant::now();
     for byte in b"GET /v1/tables HTTP/1.1\r\nhost: localhost\r\nx: ".iter().chain(std::iter::repeat(&b'y')) {
-        if slow.write_all(&[*byte]).is_err() || begun.elapsed() > PATIENCE {
+        if slow.write_all(&[*byte]).is_err() || start_time.elapsed() > PATIENCE {
             break;
         }
         // Simulates a slow client.
         thread::sleep(Duration::from_millis(20));
     }
-    assert!(begun.elapsed() < PATIENCE, "a header that never ends");
+    assert!(start_time.elapsed() < PATIENCE, "a header that never ends");
     // Sends the first bytes of each HTTP version, and then nothing.
     for beginning in [&b"GET /"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"PRI * ", b""] {
         let mut stream = served.connect();

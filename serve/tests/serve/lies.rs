@@ -93,9 +93,9 @@ impl Lied {
     /// Sends messages over `DoPut` and over `POST`.
     fn send_both_ways(&mut self, what: &str, messages: &[Data]) {
         let bytes = stream(messages);
-        let ended = call(&self.served, "DoPut", framed(messages));
-        assert!([0, 3, 8, 9].contains(&ended.status), "{what}: {ended:?}");
-        self.check_result("DoPut", what, &bytes, !ended.answers.is_empty());
+        let call_result = call(&self.served, "DoPut", framed(messages));
+        assert!([0, 3, 8, 9].contains(&call_result.status), "{what}: {call_result:?}");
+        self.check_result("DoPut", what, &bytes, !call_result.answers.is_empty());
         let headers = [("content-type", "application/vnd.apache.arrow.stream")];
         let reply = self.client.send("POST", "/v1/tables/t/rows", &headers, &bytes).unwrap();
         assert!([200, 400, 409, 413].contains(&reply.status), "{what}: {}", reply.text());
@@ -186,16 +186,16 @@ fn fuzzing_corpus_streams_are_refused_or_read_like_arrow_rs() {
     let honest = stream(&put(Descriptor::path("t"), &[batch()]));
     assert_eq!(stream(&split(&honest)), honest, "messages are split as they were joined");
     let lied = Lied::start();
-    let (mut calls, mut most) = (0, 0);
+    let (mut calls, mut max_messages) = (0, 0);
     for bytes in files.map(|file| fs::read(file).unwrap_or_default()) {
         let mut messages = split(&bytes);
         let Some(first) = messages.first_mut() else { continue };
         first.descriptor = Some(Descriptor::path("t"));
-        let ended = call(&lied.served, "DoPut", framed(&messages));
-        assert!(ended.status != 13 && ended.status != 2, "{ended:?}");
-        (calls, most) = (calls + 1, most.max(messages.len()));
+        let call_result = call(&lied.served, "DoPut", framed(&messages));
+        assert!(call_result.status != 13 && call_result.status != 2, "{call_result:?}");
+        (calls, max_messages) = (calls + 1, max_messages.max(messages.len()));
     }
-    eprintln!("{calls} streams, of {most} messages at most");
+    eprintln!("{calls} streams, of {max_messages} messages at most");
     open(lied.served.path("t")).unwrap().validate(|_, _| ()).unwrap();
     assert_eq!(lied.served.get("/healthz").status, 200);
 }
@@ -215,7 +215,7 @@ fn dictionaries_of_absurd_length_are_refused() {
     assert_eq!(reply.status, 400, "{}", reply.text());
     let mut messages = split(&bytes);
     messages[0].descriptor = Some(Descriptor::path("t"));
-    let ended = call(&lied.served, "DoPut", framed(&messages));
-    assert!([3, 8, 9].contains(&ended.status), "{ended:?}");
+    let call_result = call(&lied.served, "DoPut", framed(&messages));
+    assert!([3, 8, 9].contains(&call_result.status), "{call_result:?}");
     assert_eq!(lied.served.get("/healthz").status, 200);
 }

@@ -77,8 +77,8 @@ const WRITES: [Write; 5] = [
     |served| {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
         let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
-        let ended = call(served, "DoPut", framed(&put(Descriptor::path("open"), &[batch])));
-        (ended.status != 0, format!("{}: {}", ended.status, ended.message))
+        let call_result = call(served, "DoPut", framed(&put(Descriptor::path("open"), &[batch])));
+        (call_result.status != 0, format!("{}: {}", call_result.status, call_result.message))
     },
     |served| of_reply(&served.send("POST", "/write", &[], b"fresh x=1 1\nmeasured x=2 2")),
 ];
@@ -92,7 +92,7 @@ fn of_reply(reply: &Reply) -> (bool, String) {
 fn refused_write_shows_in_readiness() {
     for (number, write) in WRITES.iter().enumerate() {
         for (errno, problem) in [(libc::ENOSPC, "the disk is full"), (libc::EIO, "the disk fails")] {
-            let mut told = 0;
+            let mut report_count = 0;
             // A full disk stays full.
             for after in 0.. {
                 let recorder = Arc::new(Recorder::default());
@@ -115,13 +115,13 @@ fn refused_write_shows_in_readiness() {
                     // After a failed background sync, nothing else is known.
                     let is_told = ready.status == 503 && ready.text().contains("the disk");
                     assert!(is_told, "write {number}, act {after}: {said}, and then {}", ready.text());
-                    told += usize::from(ready.text().contains(problem));
+                    report_count += usize::from(ready.text().contains(problem));
                 }
                 if !recorder.clear_fault() {
                     break;
                 }
             }
-            assert!(told > 3, "write {number}: {told} times {problem}");
+            assert!(report_count > 3, "write {number}: {report_count} times {problem}");
         }
     }
 }

@@ -48,20 +48,20 @@ fn mutate(dice: &mut Dice, seeds: &[&str], words: &[&str]) -> Vec<u8> {
 }
 
 /// A server that receives mutated requests.
-struct Asked {
+struct FuzzedServer {
     served: Served,
     client: Client,
     dice: Dice,
     statuses: BTreeMap<u16, u64>,
 }
 
-impl Asked {
-    fn start(seed: u64, schema: &str) -> Asked {
+impl FuzzedServer {
+    fn start(seed: u64, schema: &str) -> FuzzedServer {
         let served = Served::start();
         served.writer("t", schema).close().unwrap();
         let client = served.client();
         let first: u64 = std::env::var("ARROWWOOD_SERVE_SEED").map_or(0, |first| first.parse().unwrap());
-        Asked { served, client, dice: Dice::new(first + seed), statuses: BTreeMap::new() }
+        FuzzedServer { served, client, dice: Dice::new(first + seed), statuses: BTreeMap::new() }
     }
 
     /// Returns the response, which must not be an internal error; `None` if the connection was closed instead.
@@ -90,8 +90,11 @@ impl Asked {
             assert_eq!(after, before, "{}: {}", String::from_utf8_lossy(body), reply.text());
             return None;
         }
-        let told = reply.json();
-        assert_eq!((told["first_row"].as_u64(), told["rows"].as_u64()), (Some(before), Some(after - before)));
+        let acknowledgement = reply.json();
+        assert_eq!(
+            (acknowledgement["first_row"].as_u64(), acknowledgement["rows"].as_u64()),
+            (Some(before), Some(after - before))
+        );
         let new = rows.slice(before, after - before).unwrap();
         new.validate(|_, _| ()).unwrap();
         Some(new)
@@ -124,7 +127,7 @@ fn is_said(cell: &Value<'_>, said: Option<&Json>) -> bool {
 
 #[test]
 fn mutated_json_is_read_correctly_or_refused() {
-    let mut asked = Asked::start(1, SCHEMA);
+    let mut fuzzed = FuzzedServer::start(1, SCHEMA);
     let seeds = [
         "{\"n\":1,\"x\":2.5,\"word\":\"a\",\"key\":\"k\",\"flag\":true,\"at\":\"2024-01-01T00:00:00Z\",\"list\":[1,2]}\n",
         "{\"n\":-9223372036854775808}\n{\"n\":9223372036854775807,\"x\":1e300}\n",
@@ -137,8 +140,8 @@ fn mutated_json_is_read_correctly_or_refused() {
         "\u{feff}", "\0",
     ];
     for _ in 0..rounds() {
-        let body = mutate(&mut asked.dice, &seeds, &words);
-        let Some(rows) = asked.append("application/x-ndjson", &body) else { continue };
+        let body = mutate(&mut fuzzed.dice, &seeds, &words);
+        let Some(rows) = fuzzed.append("application/x-ndjson", &body) else { continue };
         // An independent reading: values one after the other, or an array of them.
         let text = String::from_utf8_lossy(&body);
         let text = text.trim_start_matches('\u{feff}');
@@ -156,12 +159,12 @@ fn mutated_json_is_read_correctly_or_refused() {
             }
         }
     }
-    asked.end("JSON", rounds());
+    fuzzed.end("JSON", rounds());
 }
 
 #[test]
 fn mutated_csv_is_read_correctly_or_refused() {
-    let mut asked = Asked::start(2, "n: int not null, x: float, word: text");
+    let mut fuzzed = FuzzedServer::start(2, "n: int not null, x: float, word: text");
     let seeds = [
         "n,x,word\n1,2.5,a\n-9223372036854775808,,\n",
         "word,n,x\n\"b,\"\"c\"\"\n\",2,1e300\n,3,\n",
@@ -171,19 +174,19 @@ fn mutated_csv_is_read_correctly_or_refused() {
     let words =
         ["\"", ",", "\n", "\r", "\"\"", "1e999", "9223372036854775808", "\u{feff}", "\0", "n", ",,,,,,,,", "nan"];
     for _ in 0..rounds() {
-        let body = mutate(&mut asked.dice, &seeds, &words);
-        if let Some(rows) = asked.append("text/csv", &body) {
+        let body = mutate(&mut fuzzed.dice, &seeds, &words);
+        if let Some(rows) = fuzzed.append("text/csv", &body) {
             // There must be as many line ends as rows, except for the last row.
             let ends = body.iter().filter(|byte| b"\r\n".contains(byte)).count() as u64;
             assert!(rows.len().unwrap() <= ends, "{}", String::from_utf8_lossy(&body));
         }
     }
-    asked.end("CSV", rounds());
+    fuzzed.end("CSV", rounds());
 }
 
 #[test]
 fn mutated_line_protocol_is_read_correctly_or_refused() {
-    let mut asked = Asked::start(3, SCHEMA);
+    let mut fuzzed = FuzzedServer::start(3, SCHEMA);
     let seeds = [
         "cpu,host=a usage=1.5,n=2i,ok=t 17\n",
         "cpu usage=2 18\ncpu,host=b\\ c n=3i\n",
@@ -209,10 +212,10 @@ fn mutated_line_protocol_is_read_correctly_or_refused() {
     ];
     let rows_of = |served: &Served, name: &str| open(served.path(name)).map_or(0, |rows| rows.len().unwrap());
     for _ in 0..rounds() {
-        let body = mutate(&mut asked.dice, &seeds, &words);
-        let before: Vec<_> = ["cpu", "mem"].map(|name| rows_of(&asked.served, name)).into();
-        let Some(reply) = asked.send("POST", "/write", &[("ack", "visible")], &body) else { continue };
-        let after: Vec<_> = ["cpu", "mem"].map(|name| rows_of(&asked.served, name)).into();
+        let body = mutate(&mut fuzzed.dice, &seeds, &words);
+        let before: Vec<_> = ["cpu", "mem"].map(|name| rows_of(&fuzzed.served, name)).into();
+        let Some(reply) = fuzzed.send("POST", "/write", &[("ack", "visible")], &body) else { continue };
+        let after: Vec<_> = ["cpu", "mem"].map(|name| rows_of(&fuzzed.served, name)).into();
         let mut lines: HashMap<String, u64> = HashMap::new();
         let parsed = std::str::from_utf8(&body).is_ok_and(|text| {
             let each = |line: &arrowwood_serve::Line<'_>| {
@@ -235,7 +238,7 @@ fn mutated_line_protocol_is_read_correctly_or_refused() {
             assert_eq!(after, before, "{}", String::from_utf8_lossy(&body));
         }
     }
-    asked.end("line protocol", rounds());
+    fuzzed.end("line protocol", rounds());
 }
 
 fn percent_encode(bytes: &[u8]) -> String {
@@ -244,7 +247,7 @@ fn percent_encode(bytes: &[u8]) -> String {
 
 #[test]
 fn mutated_conditions_match_correctly_or_are_refused() {
-    let mut asked = Asked::start(4, SCHEMA);
+    let mut fuzzed = FuzzedServer::start(4, SCHEMA);
     let line = |n: i64| {
         format!(
             "{{\"n\":{n},\"x\":{}.5,\"word\":\"w{}\",\"key\":\"k{}\",\"flag\":{}}}\n",
@@ -254,8 +257,8 @@ fn mutated_conditions_match_correctly_or_are_refused() {
             n % 2 == 0
         )
     };
-    assert!(asked.append("application/x-ndjson", (0..60).map(line).collect::<String>().as_bytes()).is_some());
-    let rows = open(asked.served.path("t")).unwrap();
+    assert!(fuzzed.append("application/x-ndjson", (0..60).map(line).collect::<String>().as_bytes()).is_some());
+    let rows = open(fuzzed.served.path("t")).unwrap();
     let seeds = [
         "n > 3 and not (x <= 10.5 or word = 'w3')",
         "key in ('k1', 'k2') and n not in (1, 2, 3)",
@@ -286,9 +289,9 @@ fn mutated_conditions_match_correctly_or_are_refused() {
         "\0",
     ];
     for _ in 0..rounds() {
-        let text = mutate(&mut asked.dice, &seeds, &words);
+        let text = mutate(&mut fuzzed.dice, &seeds, &words);
         let path = format!("/v1/tables/t/rows?format=jsonl&columns=n&where={}", percent_encode(&text));
-        let Some(reply) = asked.send("GET", &path, &[], b"") else { continue };
+        let Some(reply) = fuzzed.send("GET", &path, &[], b"") else { continue };
         let expected = parse_condition(&String::from_utf8_lossy(&text), rows.schema());
         match (reply.status, expected) {
             (200, Ok(condition)) => {
@@ -306,13 +309,13 @@ fn mutated_conditions_match_correctly_or_are_refused() {
             (status, found) => panic!("{status}, {found:?}: {}", String::from_utf8_lossy(&text)),
         }
     }
-    asked.end("conditions", rounds());
+    fuzzed.end("conditions", rounds());
 }
 
 #[test]
 fn mutated_urls_are_read_correctly_or_refused() {
-    let mut asked = Asked::start(5, SCHEMA);
-    assert!(asked.append("application/x-ndjson", "{\"n\":7}\n".repeat(10).as_bytes()).is_some());
+    let mut fuzzed = FuzzedServer::start(5, SCHEMA);
+    assert!(fuzzed.append("application/x-ndjson", "{\"n\":7}\n".repeat(10).as_bytes()).is_some());
     let seeds = [
         "t/rows?from=2&to=5",
         "t/rows?columns=n,word&limit=3",
@@ -342,18 +345,18 @@ fn mutated_urls_are_read_correctly_or_refused() {
         "limit=0",
     ];
     for _ in 0..rounds() {
-        let target = mutate(&mut asked.dice, &seeds, &words);
+        let target = mutate(&mut fuzzed.dice, &seeds, &words);
         // Requests without a valid request line are tested in `hostile.rs`.
         let plain: Vec<u8> = target.into_iter().filter(|byte| byte.is_ascii_graphic() && *byte != b'#').collect();
         let target = format!("/v1/tables/{}", String::from_utf8(plain).unwrap());
         if target.contains("follow") {
             continue;
         }
-        if let Some(reply) = asked.send("GET", &target, &[], b"") {
+        if let Some(reply) = fuzzed.send("GET", &target, &[], b"") {
             assert!(reply.is_whole, "{target}");
         }
     }
-    asked.end("URLs", rounds());
+    fuzzed.end("URLs", rounds());
 }
 
 /// Compares the server's handling of batch numbers with a naive model.
@@ -369,17 +372,17 @@ fn mutated_producer_headers_are_read_correctly_or_refused() {
 /// Sends batches of random producers, until the table has no room for another name or `most` were sent; returns their
 /// number.
 fn some_producers(seed: u64, most: u64) -> u64 {
-    let mut asked = Asked::start(seed, SCHEMA);
-    let mut known: HashMap<String, (u64, u64)> = HashMap::new();
+    let mut fuzzed = FuzzedServer::start(seed, SCHEMA);
+    let mut expected_positions: HashMap<String, (u64, u64)> = HashMap::new();
     let (mut rows, mut rounds) = (0, 0);
     while rounds < most {
         rounds += 1;
-        let name = mutate(&mut asked.dice, &["a", "bc", "producer"], &[" ", "\t", "é", ":", "%00", "a"]);
-        let near = known.get("a").map_or(0, |known| known.1);
+        let name = mutate(&mut fuzzed.dice, &["a", "bc", "producer"], &[" ", "\t", "é", ":", "%00", "a"]);
+        let near = expected_positions.get("a").map_or(0, |position| position.1);
         let numbers = [0, near, near + 1, near + 2, i64::MAX as u64, u64::MAX].map(|number| number.to_string());
         let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
-        let sequence = mutate(&mut asked.dice, &numbers, &["0", "-", "+", " ", ".", "e1"]);
-        let epoch = mutate(&mut asked.dice, &["0", "0", "1", "2"], &["0", "-", "x", ""]);
+        let sequence = mutate(&mut fuzzed.dice, &numbers, &["0", "-", "+", " ", ".", "e1"]);
+        let epoch = mutate(&mut fuzzed.dice, &["0", "0", "1", "2"], &["0", "-", "x", ""]);
         let clean = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace(|c: char| c.is_control(), "");
         let (name, sequence, epoch) = (clean(name), clean(sequence), clean(epoch));
         let headers = [
@@ -389,10 +392,10 @@ fn some_producers(seed: u64, most: u64) -> u64 {
             ("producer-epoch", &*epoch),
             ("producer-sequence", &*sequence),
         ];
-        let Some(reply) = asked.send("POST", "/v1/tables/t/rows", &headers, b"{\"n\":1}") else { continue };
+        let Some(reply) = fuzzed.send("POST", "/v1/tables/t/rows", &headers, b"{\"n\":1}") else { continue };
         // A table has room for some hundred names. The row of this producer was not appended.
         if reply.status == 409 && reply.code() == "too_many_producers" {
-            assert!(known.len() > 100 && !known.contains_key(name.trim_matches([' ', '\t'])));
+            assert!(expected_positions.len() > 100 && !expected_positions.contains_key(name.trim_matches([' ', '\t'])));
             break;
         }
         // White space around a header's value does not belong to it.
@@ -400,17 +403,17 @@ fn some_producers(seed: u64, most: u64) -> u64 {
         let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n <= i64::MAX as u64 && !text.starts_with('+'));
         let is_name = !name.is_empty() && name.len() <= 200 && name.bytes().all(|byte| byte.is_ascii_graphic());
         let expected = match (is_name, number(&sequence), number(&epoch)) {
-            (true, Some(sequence), Some(epoch)) => match known.get(&name).copied() {
+            (true, Some(sequence), Some(epoch)) => match expected_positions.get(&name).copied() {
                 Some((fence, _)) if epoch < fence => 409,
                 Some((_, last)) if sequence > last + 1 => 409,
                 Some((_, last)) => {
                     rows += u64::from(sequence > last);
-                    known.insert(name.clone(), (epoch, last.max(sequence)));
+                    expected_positions.insert(name.clone(), (epoch, last.max(sequence)));
                     200
                 }
                 None => {
                     rows += 1;
-                    known.insert(name.clone(), (epoch, sequence));
+                    expected_positions.insert(name.clone(), (epoch, sequence));
                     200
                 }
             },
@@ -418,22 +421,22 @@ fn some_producers(seed: u64, most: u64) -> u64 {
         };
         assert_eq!(reply.status, expected, "{name:?} {epoch:?} {sequence:?}: {}", reply.text());
     }
-    let table = open(asked.served.path("t")).unwrap();
+    let table = open(fuzzed.served.path("t")).unwrap();
     assert_eq!(table.len().unwrap(), rows);
     let positions = table.positions().unwrap();
-    for (name, (epoch, sequence)) in &known {
+    for (name, (epoch, sequence)) in &expected_positions {
         assert_eq!(positions.get(&format!("producer:{name}")), Some(&(*sequence as i64)), "{name}");
         assert_eq!(positions.get(&format!("producer-epoch:{name}")).copied().unwrap_or(0), *epoch as i64, "{name}");
     }
-    asked.end("producers", rounds);
+    fuzzed.end("producers", rounds);
     rounds
 }
 
 /// Mutates tickets and descriptors both before and after they are encoded.
 #[test]
 fn mutated_tickets_and_descriptors_get_a_status() {
-    let mut asked = Asked::start(7, SCHEMA);
-    assert!(asked.append("application/x-ndjson", "{\"n\":7}\n".repeat(10).as_bytes()).is_some());
+    let mut fuzzed = FuzzedServer::start(7, SCHEMA);
+    assert!(fuzzed.append("application/x-ndjson", "{\"n\":7}\n".repeat(10).as_bytes()).is_some());
     let seeds =
         ["t", "t?from=2&to=5", "t?columns=n,word&limit=3", "t?where=n > 3 and word is null", "t?column=n&from=-2"];
     let words = [
@@ -457,31 +460,33 @@ fn mutated_tickets_and_descriptors_get_a_status() {
     let methods = ["DoGet", "GetFlightInfo", "GetSchema", "DoPut"];
     for round in 0..rounds() {
         let method = methods[round as usize % methods.len()];
-        let text = mutate(&mut asked.dice, &seeds, &words);
-        let message = match asked.dice.below(4) {
+        let text = mutate(&mut fuzzed.dice, &seeds, &words);
+        let message = match fuzzed.dice.below(4) {
             _ if method == "DoGet" => Ticket { ticket: text }.encode_to_vec(),
             0 => Descriptor { kind: 1, command: Vec::new(), path: vec![String::from_utf8_lossy(&text).into()] }
                 .encode_to_vec(),
-            1 => Descriptor { kind: asked.dice.below(4) as i32, command: text, path: vec!["t".into()] }.encode_to_vec(),
+            1 => {
+                Descriptor { kind: fuzzed.dice.below(4) as i32, command: text, path: vec!["t".into()] }.encode_to_vec()
+            }
             _ => Descriptor { kind: 2, command: text, path: Vec::new() }.encode_to_vec(),
         };
-        let message = if asked.dice.below(3) == 0 {
+        let message = if fuzzed.dice.below(3) == 0 {
             let mut message = message;
-            let at = asked.dice.below(message.len() as u64 + 1) as usize;
-            let more = asked.dice.below(1 << 40).to_le_bytes();
-            let until = (at + asked.dice.below(4) as usize).min(message.len());
-            message.splice(at..until, more[..asked.dice.below(4) as usize].iter().copied());
+            let at = fuzzed.dice.below(message.len() as u64 + 1) as usize;
+            let more = fuzzed.dice.below(1 << 40).to_le_bytes();
+            let until = (at + fuzzed.dice.below(4) as usize).min(message.len());
+            message.splice(at..until, more[..fuzzed.dice.below(4) as usize].iter().copied());
             message
         } else {
             message
         };
-        let ended = call(&asked.served, method, frame(&message));
-        assert!(![2, 13].contains(&ended.status), "{method} {message:?}: {ended:?}");
-        *statuses.entry((method, ended.status)).or_default() += 1;
+        let call_result = call(&fuzzed.served, method, frame(&message));
+        assert!(![2, 13].contains(&call_result.status), "{method} {message:?}: {call_result:?}");
+        *statuses.entry((method, call_result.status)).or_default() += 1;
     }
     eprintln!("Flight: {statuses:?}");
     for method in &methods[..3] {
         assert!(statuses.contains_key(&(method, 0)) && statuses.contains_key(&(method, 3)), "{statuses:?}");
     }
-    assert_eq!(asked.served.get("/healthz").status, 200);
+    assert_eq!(fuzzed.served.get("/healthz").status, 200);
 }

@@ -271,9 +271,9 @@ fn partitioned_table_is_refused_but_its_partitions_are_served() {
     served.numbers("ticks/host=1", 3);
     let refused = served.get("/v1/tables/ticks/rows");
     assert_eq!((refused.status, refused.text().contains("has partitions")), (404, true), "{}", refused.text());
-    let made =
+    let created =
         served.send("PUT", "/v1/tables/ticks", &[("content-type", "application/json")], b"{\"schema\":\"n: int\"}");
-    assert!((400..500).contains(&made.status), "{}", made.text());
+    assert!((400..500).contains(&created.status), "{}", created.text());
     let inside = Served::with(|folder| {
         let from = served.path("ticks/host=1");
         fs::rename(from, folder.join("data/host=1")).unwrap();

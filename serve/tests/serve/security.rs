@@ -130,9 +130,9 @@ fn overwritten_token_file_ends_its_tokens() {
 #[test]
 fn log_contains_no_values_of_rows() {
     let served = Served::start();
-    let made =
+    let created =
         served.send("PUT", "/v1/tables/t?sorted_by=email", &[], b"email: text not null, n: int8, at: timestamp[us]");
-    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(created.status, 201, "{}", created.text());
     assert_eq!(served.post_json("t", "{\"email\":\"x@example.org\"}").status, 200);
     let csv = ("content-type", "text/csv");
     let rows = "/v1/tables/t/rows";
@@ -166,8 +166,8 @@ fn log_contains_no_values_of_rows() {
 #[test]
 fn log_contains_no_values_of_rows_sent_over_flight() {
     let served = Served::start();
-    let made = served.send("PUT", "/v1/tables/t?sorted_by=email", &[], b"email: text not null, n: int8");
-    assert_eq!(made.status, 201, "{}", made.text());
+    let created = served.send("PUT", "/v1/tables/t?sorted_by=email", &[], b"email: text not null, n: int8");
+    assert_eq!(created.status, 201, "{}", created.text());
     assert_eq!(served.post_json("t", "{\"email\":\"x@example.org\"}").status, 200);
     let texts = |texts: &[&str]| -> ArrayRef { Arc::new(StringArray::from(texts.to_vec())) };
     let secret = "alice@example.org";
@@ -205,10 +205,10 @@ fn log_contains_no_values_of_rows_sent_over_flight() {
         calls.push((method, sent(&format!("t?ack={secret}{numbered}"), &late)));
     }
     for (number, (method, messages)) in calls.iter().enumerate() {
-        let ended = flight::call(&served, method, flight::framed(messages));
-        assert_ne!(ended.status, 0, "{method}, call {number}");
+        let call_result = flight::call(&served, method, flight::framed(messages));
+        assert_ne!(call_result.status, 0, "{method}, call {number}");
         // The sender is told which row it is.
-        assert!(!number.is_multiple_of(8) || ended.message.contains(secret), "{ended:?}");
+        assert!(!number.is_multiple_of(8) || call_result.message.contains(secret), "{call_result:?}");
         let lines = || {
             let is_refused = |line: &&String| line.contains(method) && line.contains("\"code\":");
             served.audit().iter().filter(is_refused).count()

@@ -96,9 +96,9 @@ fn client_with_an_unread_response_is_disconnected() {
         run(async {
             let mut client = Connection::open(&served, window).await;
             let unread = client.get(path).await.unwrap();
-            let begun = tokio::time::Instant::now();
+            let start_time = tokio::time::Instant::now();
             while !client.is_over() {
-                assert!(begun.elapsed() < PATIENCE, "{path}: the answer is kept");
+                assert!(start_time.elapsed() < PATIENCE, "{path}: the answer is kept");
                 // Keeps the connection busy, at a measured pace.
                 if window > 0
                     && let Ok(mut other) = client.get("/healthz").await
@@ -147,9 +147,9 @@ fn slow_reader_is_kept() {
     run(async {
         let mut client = Connection::open(&served, WINDOW).await;
         let mut rows = client.get("/v1/tables/t/rows").await.unwrap();
-        let begun = tokio::time::Instant::now();
+        let start_time = tokio::time::Instant::now();
         let mut came = 0;
-        while begun.elapsed() < 3 * stall {
+        while start_time.elapsed() < 3 * stall {
             came += read(&mut rows).await.unwrap().unwrap().len();
             // Simulates a slow client.
             sleep(Duration::from_millis(100)).await;

@@ -199,13 +199,13 @@ fn cells_equal_the_rows() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 300);
     let viewed = Viewed::open(&path);
-    let told = viewed.json("/v1/tables/a.arrow/cells?from=2&to=9&at=1,2,0");
-    assert_eq!(told["rows"], json!([2, 3, 4, 5, 6, 7, 8]));
-    assert_eq!(told["end"], 300);
-    assert_eq!(told["cells"][1], json!(["NaN", "", "3"]));
-    assert_eq!(told["cells"][0], json!(["0.5", "null", "2"]));
-    assert_eq!(told["cells"][5], json!([null, "null", "7"]));
-    assert_eq!(told["cells"][2][1], Json::Null);
+    let response = viewed.json("/v1/tables/a.arrow/cells?from=2&to=9&at=1,2,0");
+    assert_eq!(response["rows"], json!([2, 3, 4, 5, 6, 7, 8]));
+    assert_eq!(response["end"], 300);
+    assert_eq!(response["cells"][1], json!(["NaN", "", "3"]));
+    assert_eq!(response["cells"][0], json!(["0.5", "null", "2"]));
+    assert_eq!(response["cells"][5], json!([null, "null", "7"]));
+    assert_eq!(response["cells"][2][1], Json::Null);
     for (query, status) in [
         ("from=301", 416),
         ("at=3", 400),
@@ -221,26 +221,27 @@ fn cells_equal_the_rows() {
     }
     // Responses are small, however much is requested.
     let many = vec!["0"; 1_000].join(",");
-    let told = viewed.json(&format!("/v1/tables/a.arrow/cells?at={many}"));
-    assert_eq!(told["rows"].as_array().unwrap().len(), 50);
+    let response = viewed.json(&format!("/v1/tables/a.arrow/cells?at={many}"));
+    assert_eq!(response["rows"].as_array().unwrap().len(), 50);
 }
 
 #[test]
 fn views_filter_and_sort_rows() {
     let folder = tempfile::tempdir().unwrap();
     let viewed = Viewed::open(file(folder.path(), 1_000));
-    let told =
+    let response =
         viewed.view("/v1/tables/a.arrow/views?where=x%20%3E%3D%20240%20and%20n%20%21%3D%20970&sort=n&descending=true");
-    assert_eq!((&told["rows"], &told["whole"]), (&json!(39), &json!(true)));
-    let id = told["view"].as_str().unwrap();
+    assert_eq!((&response["rows"], &response["whole"]), (&json!(39), &json!(true)));
+    let id = response["view"].as_str().unwrap();
     let cells = viewed.json(&format!("/v1/tables/a.arrow/cells?view={id}&from=0&to=2&at=0"));
     assert_eq!(
         (&cells["rows"], &cells["cells"], &cells["end"]),
         (&json!([999, 998]), &json!([["999"], ["998"]]), &json!(39))
     );
     // Sorts all rows, with nulls last.
-    let told = viewed.view("/v1/tables/a.arrow/views?sort=x");
-    let cells = viewed.json(&format!("/v1/tables/a.arrow/cells?view={}&from=996&at=1", told["view"].as_str().unwrap()));
+    let response = viewed.view("/v1/tables/a.arrow/views?sort=x");
+    let cells =
+        viewed.json(&format!("/v1/tables/a.arrow/cells?view={}&from=996&at=1", response["view"].as_str().unwrap()));
     assert_eq!(cells["cells"], json!([["249.5"], ["249.75"], ["NaN"], [null]]));
     // A condition without matching rows is no error.
     assert_eq!(viewed.view("/v1/tables/a.arrow/views?where=n%20%3C%200")["rows"], 0);
@@ -257,14 +258,14 @@ fn views_filter_and_sort_rows() {
 fn statistics_of_a_sample_and_of_all_rows() {
     let folder = tempfile::tempdir().unwrap();
     let viewed = Viewed::open(file(folder.path(), 100_000));
-    let told = viewed.json("/v1/tables/a.arrow/statistics?at=0");
+    let response = viewed.json("/v1/tables/a.arrow/statistics?at=0");
     assert_eq!(
-        (&told["min"], &told["max"], &told["nulls"], &told["exact"]),
+        (&response["min"], &response["max"], &response["nulls"], &response["exact"]),
         (&json!("0"), &json!("99999"), &json!(0), &json!(true))
     );
-    assert_eq!(told["mean"], 49_999.5);
+    assert_eq!(response["mean"], 49_999.5);
     let counts: Vec<u64> =
-        told["histogram"]["counts"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+        response["histogram"]["counts"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
     assert_eq!((counts.len(), counts.iter().sum::<u64>()), (32, 100_000));
     assert!(counts.iter().all(|count| (3_100..3_200).contains(count)), "{counts:?}");
     let sample = viewed.json("/v1/tables/a.arrow/statistics?at=0&sample=true");
@@ -294,10 +295,10 @@ fn naive_bins(rows: &Dataset, from: u64, to: u64, count: u64) -> Vec<Json> {
     };
     let bin = |bin: u64| {
         let values: Vec<f64> = (at(bin)..at(bin + 1)).filter_map(value).collect();
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let min_value = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let max_value = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         match (values.first(), values.last()) {
-            (Some(first), Some(last)) => json!([first, least, greatest, last]),
+            (Some(first), Some(last)) => json!([first, min_value, max_value, last]),
             _ => Json::Null,
         }
     };
@@ -310,9 +311,9 @@ fn bins_equal_a_naive_count() {
     let viewed = Viewed::open(file(folder.path(), 10_000));
     let rows = rows(10_000);
     for (from, to, count) in [(0, 10_000, 7), (0, 10, 10), (2, 9, 3), (3, 4, 1), (9_000, 10_000, 333)] {
-        let told = viewed.json(&format!("/v1/tables/a.arrow/bins?at=1&from={from}&to={to}&count={count}"));
-        assert_eq!(told["bins"], Json::from(naive_bins(&rows, from, to, count)), "{from} {to} {count}");
-        assert_eq!(told["exact"], true);
+        let response = viewed.json(&format!("/v1/tables/a.arrow/bins?at=1&from={from}&to={to}&count={count}"));
+        assert_eq!(response["bins"], Json::from(naive_bins(&rows, from, to, count)), "{from} {to} {count}");
+        assert_eq!(response["exact"], true);
     }
     // There are never more bins than rows, and a sample is marked.
     assert_eq!(viewed.json("/v1/tables/a.arrow/bins?at=1&from=5&to=9&count=100")["bins"].as_array().unwrap().len(), 4);
@@ -333,9 +334,9 @@ fn naive_timeline(rows: &[(Option<i64>, Option<f64>)], (start, stop): (i64, i64)
         };
         let mut found: Vec<(i64, f64)> = rows.iter().filter_map(inside).collect();
         found.sort_by_key(|(time, _)| *time);
-        let least = found.iter().map(|(_, x)| *x).reduce(f64::min);
-        let greatest = found.iter().map(|(_, x)| *x).reduce(f64::max);
-        found.first().zip(found.last()).map(|(first, last)| json!([first.1, least, greatest, last.1]))
+        let min_value = found.iter().map(|(_, x)| *x).reduce(f64::min);
+        let max_value = found.iter().map(|(_, x)| *x).reduce(f64::max);
+        found.first().zip(found.last()).map(|(first, last)| json!([first.1, min_value, max_value, last.1]))
     };
     (0..count).map(|number| bin(number).unwrap_or(Json::Null)).collect()
 }
@@ -388,22 +389,22 @@ fn bins_over_time_equal_a_naive_count() {
     let viewed = Viewed::open(&path);
     for range in ranges {
         for count in [1, 7, 333] {
-            let told = ask(&viewed, "sorted", range, count);
-            assert_eq!(told["bins"], naive_timeline(&rows, range, count), "{range:?} {count}");
+            let response = ask(&viewed, "sorted", range, count);
+            assert_eq!(response["bins"], naive_timeline(&rows, range, count), "{range:?} {count}");
             let inside = |time: i64| (range.0..range.1).contains(&time) || range.1 == i64::MAX && time >= range.0;
             let expected = rows.iter().filter(|(time, _)| inside(time.unwrap())).count();
             assert_eq!(
-                (&told["rows"], &told["sorted"], &told["exact"]),
+                (&response["rows"], &response["sorted"], &response["exact"]),
                 (&json!(expected), &json!(true), &json!(true))
             );
             let before = rows.iter().position(|(time, _)| time.unwrap() >= range.0).unwrap_or(5_000);
-            assert_eq!(told["first_row"], before);
+            assert_eq!(response["first_row"], before);
         }
     }
     // Without bounds, all times are used; they are sent as text, so that no digit is lost.
-    let told = viewed.json("/v1/tables/sorted/bins?at=1&over=0&count=10");
-    assert_eq!((&told["start"], &told["stop"]), (&json!(first.to_string()), &json!(i64::MAX.to_string())));
-    assert_eq!(told["bins"], naive_timeline(&rows, (first, i64::MAX), 10));
+    let response = viewed.json("/v1/tables/sorted/bins?at=1&over=0&count=10");
+    assert_eq!((&response["start"], &response["stop"]), (&json!(first.to_string()), &json!(i64::MAX.to_string())));
+    assert_eq!(response["bins"], naive_timeline(&rows, (first, i64::MAX), 10));
     assert_eq!(viewed.json("/v1/tables/sorted/bins?at=1&over=0&from=20&to=21")["rows"], 1);
 
     // Unsorted times with nulls: files declare no order, and tables may accept late rows.
@@ -425,12 +426,12 @@ fn bins_over_time_equal_a_naive_count() {
     for (name, rows) in [("mixed.arrow", &mixed), ("late", &timely)] {
         let viewed = Viewed::open(folder.path().join(name));
         for range in ranges {
-            let told = ask(&viewed, name, range, 40);
-            assert_eq!(told["bins"], naive_timeline(rows, range, 40), "{name} {range:?}");
-            assert_eq!((&told["sorted"], &told["first_row"]), (&json!(false), &Json::Null));
+            let response = ask(&viewed, name, range, 40);
+            assert_eq!(response["bins"], naive_timeline(rows, range, 40), "{name} {range:?}");
+            assert_eq!((&response["sorted"], &response["first_row"]), (&json!(false), &Json::Null));
             let is_inside = |time: i64| (range.0..range.1).contains(&time) || range.1 == i64::MAX && time >= range.0;
             let inside = rows.iter().filter(|(time, _)| time.is_some_and(is_inside));
-            assert_eq!(told["rows"], inside.count());
+            assert_eq!(response["rows"], inside.count());
         }
         for (query, says) in [
             ("at=1&over=1", "number of a column of times"),
@@ -449,8 +450,8 @@ fn bins_over_time_equal_a_naive_count() {
         &WriteOptions::default(),
     )
     .unwrap();
-    let told = Viewed::open(folder.path().join("none.arrow")).json("/v1/tables/none.arrow/bins?at=1&over=0");
-    assert_eq!((&told["bins"], &told["start"], &told["ends"]), (&json!([]), &Json::Null, &Json::Null));
+    let response = Viewed::open(folder.path().join("none.arrow")).json("/v1/tables/none.arrow/bins?at=1&over=0");
+    assert_eq!((&response["bins"], &response["start"], &response["ends"]), (&json!([]), &Json::Null, &Json::Null));
 }
 
 #[test]
@@ -460,12 +461,12 @@ fn sampled_bins_over_time_are_marked() {
     let dataset = Dataset::try_from(vec![batch_of(&rows, false)]).unwrap();
     write(&dataset, folder.path().join("a.arrow"), &WriteOptions::default()).unwrap();
     let viewed = Viewed::open(folder.path().join("a.arrow"));
-    let told = viewed.json("/v1/tables/a.arrow/bins?at=1&over=0&count=20&sample=true");
-    assert_eq!((&told["exact"], &told["rows"]), (&json!(false), &Json::Null));
-    assert!(told["bins"].as_array().unwrap().iter().all(Json::is_array), "{told}");
-    let told = viewed.json("/v1/tables/a.arrow/bins?at=1&over=0&count=20");
-    assert_eq!((&told["exact"], &told["rows"]), (&json!(true), &json!(600_000)));
-    assert_eq!(told["bins"], naive_timeline(&rows, (0, 599_999_001), 20));
+    let response = viewed.json("/v1/tables/a.arrow/bins?at=1&over=0&count=20&sample=true");
+    assert_eq!((&response["exact"], &response["rows"]), (&json!(false), &Json::Null));
+    assert!(response["bins"].as_array().unwrap().iter().all(Json::is_array), "{response}");
+    let response = viewed.json("/v1/tables/a.arrow/bins?at=1&over=0&count=20");
+    assert_eq!((&response["exact"], &response["rows"]), (&json!(true), &json!(600_000)));
+    assert_eq!(response["bins"], naive_timeline(&rows, (0, 599_999_001), 20));
 }
 
 #[test]
@@ -548,15 +549,18 @@ fn groups_equal_a_naive_count() {
     }
     let mut sorted = naive_groups(&rows, 17);
     sorted.sort_by_key(|(_, _, sum)| -sum);
-    let told = groups("at=2&of=sum:0&where=n%20%3E=%2017&sort=2&descending=true");
-    assert_eq!((&told["cells"], &told["groups"], &told["keys"]), (&expected(&sorted), &json!(5), &json!(1)));
-    assert_eq!(told["columns"][2], json!({"name": "sum of n", "type": "int64"}));
+    let response = groups("at=2&of=sum:0&where=n%20%3E=%2017&sort=2&descending=true");
+    assert_eq!(
+        (&response["cells"], &response["groups"], &response["keys"]),
+        (&expected(&sorted), &json!(5), &json!(1))
+    );
+    assert_eq!(response["columns"][2], json!({"name": "sum of n", "type": "int64"}));
     // All rows as one group, and more groups than a response has, with the last ones first.
     assert_eq!(groups("of=mean:0&of=min:0&of=n_unique:2")["cells"], json!([["10000", "4999.5", "0", "5"]]));
     assert_eq!(groups("of=first:0&of=last:0&where=n%20%3E=%2017")["cells"], json!([["9983", "17", "9999"]]));
-    let told = groups("at=0,2&sort=0&descending=true");
-    assert_eq!((&told["groups"], told["cells"].as_array().unwrap().len()), (&json!(10_000), 1_000));
-    assert_eq!(told["cells"][0], json!(["9999", null, "1"]));
+    let response = groups("at=0,2&sort=0&descending=true");
+    assert_eq!((&response["groups"], response["cells"].as_array().unwrap().len()), (&json!(10_000), 1_000));
+    assert_eq!(response["cells"][0], json!(["9999", null, "1"]));
     for (query, says) in [
         ("of=sum:2", "sum of column 'a \\\"word\\\"' of type utf8 is not supported"),
         ("of=total:0", "'total'"),
@@ -582,8 +586,8 @@ fn groups_over_the_memory_limit_are_refused() {
     let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
     write(&Dataset::try_from(vec![batch]).unwrap(), &path, &WriteOptions::default()).unwrap();
     let viewed = Viewed::open(&path);
-    let told = viewed.view("/v1/tables/a.arrow/groups?at=0");
-    assert!(told["error"].as_str().unwrap().contains("more than 1000000 groups"), "{told}");
+    let response = viewed.view("/v1/tables/a.arrow/groups?at=0");
+    assert!(response["error"].as_str().unwrap().contains("more than 1000000 groups"), "{response}");
     assert_eq!(viewed.view("/v1/tables/a.arrow/groups?at=0&where=n%20%3C%205")["groups"], 5);
 }
 
@@ -593,22 +597,23 @@ fn bytes_of_a_cell_are_located_in_its_file() {
     let path = file(folder.path(), 100);
     let viewed = Viewed::open(&path);
     let bytes = fs::read(&path).unwrap();
-    let told = viewed.json("/v1/tables/a.arrow/cell?row=42&at=0");
-    assert_eq!(told["value"], "42");
-    let values = told["place"]["buffers"].as_array().unwrap().iter().find(|buffer| buffer["name"] == "values").unwrap();
+    let response = viewed.json("/v1/tables/a.arrow/cell?row=42&at=0");
+    assert_eq!(response["value"], "42");
+    let values =
+        response["place"]["buffers"].as_array().unwrap().iter().find(|buffer| buffer["name"] == "values").unwrap();
     let at = values["at"].as_u64().unwrap() as usize;
     assert_eq!(bytes[at..at + 8], 42i64.to_le_bytes());
     assert_eq!(values["hex"], "2a 00 00 00 00 00 00 00");
-    let told = viewed.json("/v1/tables/a.arrow/cell?row=41&at=2");
-    let data = told["place"]["buffers"].as_array().unwrap().iter().find(|buffer| buffer["name"] == "data").unwrap();
+    let response = viewed.json("/v1/tables/a.arrow/cell?row=41&at=2");
+    let data = response["place"]["buffers"].as_array().unwrap().iter().find(|buffer| buffer["name"] == "data").unwrap();
     let at = data["at"].as_u64().unwrap() as usize;
-    assert_eq!((&bytes[at..at + 4], &told["value"]), (b"it's".as_slice(), &json!("it's")));
+    assert_eq!((&bytes[at..at + 4], &response["value"]), (b"it's".as_slice(), &json!("it's")));
     for query in ["row=100&at=0", "row=0&at=3", "at=0", "row=0"] {
         assert!([400, 404].contains(&viewed.get(&format!("/v1/tables/a.arrow/cell?{query}")).status), "{query}");
     }
     // Messages cover the file, and buffers cover their bodies.
-    let told = viewed.json("/v1/tables/a.arrow/messages?file=0");
-    assert_eq!((&told["size"], &told["total"]), (&json!(bytes.len()), &json!(2)));
+    let response = viewed.json("/v1/tables/a.arrow/messages?file=0");
+    assert_eq!((&response["size"], &response["total"]), (&json!(bytes.len()), &json!(2)));
     let message = viewed.json("/v1/tables/a.arrow/messages?file=0&message=1");
     let end = message["body_offset"].as_u64().unwrap() + message["body_length"].as_u64().unwrap();
     for buffer in message["buffers"].as_array().unwrap() {
@@ -641,10 +646,10 @@ fn sql_runs_in_the_engine_and_is_cancelled_with_its_client() {
         other => Err(format!("what is {other}?")),
     });
     let viewed = Viewed::with_sql(&path, Some(Arc::new(engine)));
-    let told = viewed.json("/v1/tables/a.arrow/sql?query=from+self");
-    assert_eq!((told["cells"].as_array().unwrap().len(), &told["whole"]), (1_000, &json!(false)));
-    assert_eq!(told["cells"][7], json!(["7", null, "null"]));
-    assert_eq!(told["columns"][1], json!({"name": "x", "type": "float64"}));
+    let response = viewed.json("/v1/tables/a.arrow/sql?query=from+self");
+    assert_eq!((response["cells"].as_array().unwrap().len(), &response["whole"]), (1_000, &json!(false)));
+    assert_eq!(response["cells"][7], json!(["7", null, "null"]));
+    assert_eq!(response["columns"][1], json!({"name": "x", "type": "float64"}));
     let reply = viewed.get("/v1/tables/a.arrow/sql?query=nothing");
     assert_eq!((reply.status, reply.text().contains("what is nothing?")), (400, true));
     assert_eq!(viewed.get("/v1/tables/a.arrow/sql").status, 400);
@@ -773,20 +778,20 @@ fn events_show_the_growth_of_a_table() {
     append(0..2_500);
     let viewed = Viewed::open(&path);
     assert_eq!(viewed.json("/v1/tables/t")["kind"], "table");
-    let told = viewed.json("/v1/tables/t/cells?from=2498");
-    assert_eq!(told["cells"], json!([["2498"], ["2499"]]));
+    let response = viewed.json("/v1/tables/t/cells?from=2498");
+    assert_eq!(response["cells"], json!([["2498"], ["2499"]]));
     append(2_500..2_501);
-    let told = viewed.json("/v1/tables/t/cells?from=2498");
-    assert_eq!((&told["cells"][2], &told["end"]), (&json!(["2500"]), &json!(2_501)));
+    let response = viewed.json("/v1/tables/t/cells?from=2498");
+    assert_eq!((&response["cells"][2], &response["end"]), (&json!(["2500"]), &json!(2_501)));
     let files = viewed.json("/v1/tables/t/messages");
     assert_eq!(
         (&files["total"], &files["live"], &files["files"][1]["first_row"]),
         (&json!(3), &json!(true), &json!(1_000))
     );
     // The last commit, its place, and its writer.
-    let told = viewed.json("/v1/tables/t/messages?file=2&commits=true");
-    let segment = &told["segment"];
-    assert_eq!((&segment["first_row"], &told["table"]["writer"]), (&json!(2_000), &json!(std::process::id())));
+    let response = viewed.json("/v1/tables/t/messages?file=2&commits=true");
+    let segment = &response["segment"];
+    assert_eq!((&segment["first_row"], &response["table"]["writer"]), (&json!(2_000), &json!(std::process::id())));
     let bytes = fs::read(path.join("00000000000000002000.arrow")).unwrap();
     let word = |at: &Json| u64::from_le_bytes(bytes[at.as_u64().unwrap() as usize..][..8].try_into().unwrap());
     let records = segment["records"].as_array().unwrap();
@@ -798,9 +803,9 @@ fn events_show_the_growth_of_a_table() {
     assert_eq!(viewed.json("/v1/tables/t/messages?file=0&commits=true")["segment"]["records"][0]["sealed"], true);
     // The footer shows the row to other readers a moment after the commit.
     wait_until("the row is in the published footer", || {
-        let told = viewed.json("/v1/tables/t/cell?row=2500&at=0");
-        assert_eq!(told["value"], "2500");
-        told["place"]["file"] == 2 && told["place"]["row_in_batch"].is_u64()
+        let response = viewed.json("/v1/tables/t/cell?row=2500&at=0");
+        assert_eq!(response["value"], "2500");
+        response["place"]["file"] == 2 && response["place"]["row_in_batch"].is_u64()
     });
 }
 
@@ -813,8 +818,8 @@ fn several_files_are_shown_as_one_table() {
         let viewed = Viewed::open(&path);
         let name = viewed.json("/v1/tables")["tables"][0]["name"].as_str().unwrap().to_owned();
         let name: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();
-        let told = viewed.json(&format!("/v1/tables/{name}"));
-        assert_eq!((&told["kind"], &told["end"]), (&json!("files"), &json!(30)));
+        let response = viewed.json(&format!("/v1/tables/{name}"));
+        assert_eq!((&response["kind"], &response["end"]), (&json!("files"), &json!(30)));
         let cell = viewed.json(&format!("/v1/tables/{name}/cell?row=12&at=0"));
         assert_eq!((&cell["value"], &cell["place"]["name"]), (&json!("2"), &json!("2.arrow")));
     }
@@ -827,18 +832,18 @@ fn damage_is_reported_as_by_the_library() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 1_000);
     let viewed = Viewed::open(&path);
-    let told = viewed.json("/v1/tables/a.arrow/cell?row=5&at=2");
+    let response = viewed.json("/v1/tables/a.arrow/cell?row=5&at=2");
     let offsets =
-        told["place"]["buffers"].as_array().unwrap().iter().find(|buffer| buffer["name"] == "offsets").unwrap();
+        response["place"]["buffers"].as_array().unwrap().iter().find(|buffer| buffer["name"] == "offsets").unwrap();
     let at = offsets["at"].as_u64().unwrap() as usize;
     let mut bytes = fs::read(&path).unwrap();
     bytes[at..at + 4].copy_from_slice(&i32::MAX.to_le_bytes());
     let damaged = folder.path().join("b.arrow");
     fs::write(&damaged, bytes).unwrap();
     let viewed = Viewed::open(&damaged);
-    let told = viewed.json("/v1/tables/b.arrow/cells?from=4&to=8");
-    assert!(told["cells"][1][2]["error"].as_str().unwrap().contains("offset"), "{told}");
-    assert_eq!(told["cells"][1][0], "5");
+    let response = viewed.json("/v1/tables/b.arrow/cells?from=4&to=8");
+    assert!(response["cells"][1][2]["error"].as_str().unwrap().contains("offset"), "{response}");
+    assert_eq!(response["cells"][1][0], "5");
     let reply = viewed.get("/v1/tables/b.arrow/statistics?at=2");
     assert_eq!(reply.status, 500);
     assert!(reply.text().contains("offset"), "{}", reply.text());

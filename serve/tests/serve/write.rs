@@ -168,9 +168,9 @@ fn repeated_batches_are_ignored_and_gaps_refused() {
     assert_eq!(served.get("/v1/tables/t/producers/p").status, 404);
     let first = numbered(&mut client, "p", 1, 5, "{\"n\":1}\n{\"n\":2}").json();
     assert_eq!((first["first_row"].as_u64(), first["duplicate"].as_bool()), (Some(0), Some(false)));
-    let again = numbered(&mut client, "p", 1, 5, "{\"n\":1}\n{\"n\":2}").json();
+    let repeated = numbered(&mut client, "p", 1, 5, "{\"n\":1}\n{\"n\":2}").json();
     assert_eq!(
-        again.to_string(),
+        repeated.to_string(),
         r#"{"first_row":0,"rows":2,"committed":2,"durable":2,"sequence":5,"duplicate":true}"#
     );
     let older = numbered(&mut client, "p", 1, 3, "{\"n\":0}").json();
@@ -186,8 +186,8 @@ fn repeated_batches_are_ignored_and_gaps_refused() {
     assert_eq!(numbered(&mut client, "p", 9, 6, "{\"n\":3}").json()["duplicate"].as_bool(), Some(true));
     assert_eq!(numbered(&mut client, "p", 2, 7, "{\"n\":4}").code(), "old_epoch");
     assert_eq!(numbered(&mut client, "q", 0, 0, "{\"n\":5}").json()["first_row"].as_u64(), Some(3));
-    let known = served.get("/v1/tables/t/producers/p").json();
-    assert_eq!(known.to_string(), r#"{"producer":"p","epoch":9,"sequence":6,"rows":3,"persistent":true}"#);
+    let position = served.get("/v1/tables/t/producers/p").json();
+    assert_eq!(position.to_string(), r#"{"producer":"p","epoch":9,"sequence":6,"rows":3,"persistent":true}"#);
     assert_eq!(values(&open(served.path("t")).unwrap()), [["1"], ["2"], ["3"], ["5"]]);
 }
 
@@ -203,12 +203,12 @@ fn producers_resume_with_another_server() {
     assert_eq!(numbered(&mut client, "p", 4, 1, "{\"n\":2}").json()["duplicate"].as_bool(), Some(true));
     drop(client);
     let served = served.restarted();
-    let known = served.get("/v1/tables/t/producers/p").json();
-    assert_eq!(known.to_string(), r#"{"producer":"p","epoch":4,"sequence":1,"rows":null,"persistent":true}"#);
+    let position = served.get("/v1/tables/t/producers/p").json();
+    assert_eq!(position.to_string(), r#"{"producer":"p","epoch":4,"sequence":1,"rows":null,"persistent":true}"#);
     let mut client = served.client();
-    let again = numbered(&mut client, "p", 4, 1, "{\"n\":2}\n{\"n\":3}").json();
+    let repeated = numbered(&mut client, "p", 4, 1, "{\"n\":2}\n{\"n\":3}").json();
     assert_eq!(
-        again.to_string(),
+        repeated.to_string(),
         r#"{"first_row":null,"rows":0,"committed":4,"durable":4,"sequence":1,"duplicate":true}"#
     );
     assert_eq!(numbered(&mut client, "p", 3, 2, "{\"n\":5}").code(), "old_epoch");
@@ -374,13 +374,13 @@ fn table_can_be_created_for_late_rows() {
     let mut served = Served::start();
     let query = "?sorted_by=ts&late=accept&index=symbol&dictionary=symbol";
     let schema = b"ts: int64 not null, symbol: text";
-    let made = served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema);
+    let created = served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema);
     let facts = |reply: &Reply| {
         let told = reply.json();
         (told["sorted_by"].clone(), told["late"].clone(), told["index"].clone())
     };
     let expected = (json!("ts"), json!(true), json!(["symbol", "ts"]));
-    assert_eq!((made.status, facts(&made)), (201, expected.clone()));
+    assert_eq!((created.status, facts(&created)), (201, expected.clone()));
     for rows in ["{\"ts\":5,\"symbol\":\"A\"}\n{\"ts\":7,\"symbol\":\"B\"}", "{\"ts\":6,\"symbol\":\"A\"}"] {
         assert_eq!(served.post_json("t", rows).status, 200);
     }
@@ -413,8 +413,8 @@ fn table_can_be_created_from_an_arrow_schema() {
         Field::new("s", DataType::Struct(members.clone().into()), true),
     ]);
     assert_eq!(put(&schema).status, 201);
-    let made = arrowwood::open(served.path("t")).unwrap();
-    let fields = made.schema().fields().clone();
+    let created = arrowwood::open(served.path("t")).unwrap();
+    let fields = created.schema().fields().clone();
     assert_eq!(fields[0].extension_type_name(), Some("arrow.uuid"));
     assert_eq!(fields[1].dict_is_ordered(), Some(true));
     assert_eq!(fields[2].data_type(), &DataType::Struct(members.into()));
@@ -489,9 +489,9 @@ fn table_can_be_created_once() {
         served.send("PUT", &format!("/v1/tables/{name}{query}"), &[], schema.as_bytes())
     };
     let schema = "ts: timestamp[us] not null, symbol: text, price: float";
-    let made = put("t", "?sorted_by=ts&dictionary=symbol&segment_rows=1000", schema);
-    assert_eq!((made.status, made.json()["sorted_by"].as_str()), (201, Some("ts")));
-    assert_eq!(made.json()["columns"][1]["type"], "dictionary<int32, utf8>");
+    let created = put("t", "?sorted_by=ts&dictionary=symbol&segment_rows=1000", schema);
+    assert_eq!((created.status, created.json()["sorted_by"].as_str()), (201, Some("ts")));
+    assert_eq!(created.json()["columns"][1]["type"], "dictionary<int32, utf8>");
     assert_eq!(put("t", "?sorted_by=ts&dictionary=symbol", schema).status, 200);
     assert_eq!(put("t", "?dictionary=symbol&late=accept", schema).code(), "schema_mismatch");
     for (query, schema) in

@@ -62,7 +62,7 @@ pub struct Data {
 
 /// The end of a call, and the messages of its response.
 #[derive(Debug)]
-pub struct Ended {
+pub struct CallResult {
     pub status: u16,
     pub message: String,
     pub answers: Vec<Vec<u8>>,
@@ -102,16 +102,16 @@ impl Body for Trickle {
 }
 
 /// Makes a call with an arbitrary request body.
-pub fn call(served: &Served, method: &str, body: Vec<u8>) -> Ended {
+pub fn call(served: &Served, method: &str, body: Vec<u8>) -> CallResult {
     call_with_body(served, method, || Full::new(Bytes::from(body)))
 }
 
 /// Makes a call whose request is sent byte by byte.
-pub fn trickled(served: &Served, method: &str, body: Vec<u8>, tick: Duration) -> Ended {
+pub fn trickled(served: &Served, method: &str, body: Vec<u8>, tick: Duration) -> CallResult {
     call_with_body(served, method, || Trickle::new(body, tick))
 }
 
-fn call_with_body<B>(served: &Served, method: &str, body: impl FnOnce() -> B) -> Ended
+fn call_with_body<B>(served: &Served, method: &str, body: impl FnOnce() -> B) -> CallResult
 where
     B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
 {
@@ -144,7 +144,7 @@ where
         }
         assert!(bytes.is_empty(), "whole messages");
         let status = text("grpc-status").expect("a status").parse().unwrap();
-        Ended { status, message: text("grpc-message").unwrap_or_default(), answers }
+        CallResult { status, message: text("grpc-message").unwrap_or_default(), answers }
     })
 }
 
@@ -189,7 +189,7 @@ pub fn stream(messages: &[Data]) -> Vec<u8> {
 
 /// Requests rows with `DoGet`; returns them as an Arrow stream.
 pub fn get(served: &Served, ticket: &str) -> Vec<u8> {
-    let ended = call(served, "DoGet", frame(&Ticket { ticket: ticket.into() }.encode_to_vec()));
-    assert_eq!(ended.status, 0, "{ticket}: {}", ended.message);
-    stream(&ended.answers.iter().map(|answer| Data::decode(&answer[..]).unwrap()).collect::<Vec<_>>())
+    let call_result = call(served, "DoGet", frame(&Ticket { ticket: ticket.into() }.encode_to_vec()));
+    assert_eq!(call_result.status, 0, "{ticket}: {}", call_result.message);
+    stream(&call_result.answers.iter().map(|answer| Data::decode(&answer[..]).unwrap()).collect::<Vec<_>>())
 }
