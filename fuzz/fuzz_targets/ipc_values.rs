@@ -22,9 +22,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 
     let is_small = dataset.len().is_ok_and(|len| len < MAX_CONVERTED_ROWS);
     if is_small && dataset.validate(|_, _| ()).is_ok() {
-        for batch in dataset.to_record_batches() {
-            let _ = batch;
-        }
+        dataset.to_record_batches().for_each(drop);
         let _ = write_to(&dataset, &mut std::io::sink(), &WriteOptions::default());
     }
 });

@@ -69,14 +69,13 @@ impl Batch {
     }
 
     fn send_by_http(&self, client: &mut Client, ack: &str) -> Reply {
-        let name = |number: usize| ["producer", "epoch", "sequence", "copy"][number];
-        let line = |row: [i64; 4]| {
-            let cells: Vec<_> = (0..4).map(|number| format!("\"{}\":{}", name(number), row[number])).collect();
-            format!("{{{}}}\n", cells.join(","))
-        };
-        let body: String = self.rows().into_iter().map(line).collect();
-        let (producer, epoch, sequence) =
-            (format!("p{}", self.producer), self.epoch.to_string(), self.sequence.to_string());
+        let mut body = String::new();
+        for [producer, epoch, sequence, copy] in self.rows() {
+            body += &format!("{{\"producer\":{producer},\"epoch\":{epoch},\"sequence\":{sequence},\"copy\":{copy}}}\n");
+        }
+        let producer = format!("p{}", self.producer);
+        let epoch = self.epoch.to_string();
+        let sequence = self.sequence.to_string();
         let headers = [
             ("content-type", "application/x-ndjson"),
             ("ack", ack),
@@ -178,15 +177,15 @@ fn failed_sync_acknowledges_nothing() {
     assert_eq!(read_rows(&served.path("t")).unwrap().len(), 6);
     recorder.fail_syncs(false);
     for sequence in [1, 2] {
-        let acknowledged_json = batch(sequence).send_by_http(&mut client, "durable").json();
+        let acknowledgement = batch(sequence).send_by_http(&mut client, "durable").json();
         assert_eq!(
-            (acknowledged_json["duplicate"].as_bool(), acknowledged_json["durable"].as_u64()),
+            (acknowledgement["duplicate"].as_bool(), acknowledgement["durable"].as_u64()),
             (Some(true), Some(6)),
-            "{acknowledged_json}"
+            "{acknowledgement}"
         );
     }
-    let acknowledged_json = batch(3).send_by_flight(&served, "durable").unwrap();
-    assert_eq!((acknowledged_json["first_row"].as_u64(), acknowledged_json["durable"].as_u64()), (Some(6), Some(7)));
+    let acknowledgement = batch(3).send_by_flight(&served, "durable").unwrap();
+    assert_eq!((acknowledgement["first_row"].as_u64(), acknowledgement["durable"].as_u64()), (Some(6), Some(7)));
     let expected: Vec<_> = (0..4).flat_map(|sequence| batch(sequence).rows()).collect();
     assert_eq!(read_rows(&served.path("t")).unwrap(), expected);
     // The table itself must agree.
@@ -209,25 +208,25 @@ fn failed_background_sync_costs_no_batch() {
     create_table(&served);
     let mut client = served.client();
     let batch = |sequence: u64| Batch { producer: 0, epoch: 0, sequence };
-    let mut sent = 0;
+    let mut sequence = 0;
     for is_numbered in [true, false] {
         recorder.take();
         recorder.fail_syncs(true);
-        assert_eq!(batch(sent).send_by_http(&mut client, "visible").status, 200);
+        assert_eq!(batch(sequence).send_by_http(&mut client, "visible").status, 200);
         wait_until("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
         // Waits until the writer has learned of the failure: the thread that syncs reports it before it turns to other
         // tables.
         wait_for_background_syncs();
         recorder.fail_syncs(false);
-        let acknowledged_json = if is_numbered {
-            batch(sent + 1).send_by_http(&mut client, "durable")
+        let reply = if is_numbered {
+            batch(sequence + 1).send_by_http(&mut client, "durable")
         } else {
             let line = "{\"producer\":0,\"epoch\":0,\"sequence\":3,\"copy\":0}";
             served.post_json("t", line)
         };
-        assert_eq!(acknowledged_json.status, 200, "{}", acknowledged_json.text());
-        assert_eq!(acknowledged_json.json()["durable"], acknowledged_json.json()["committed"]);
-        sent += 2;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert_eq!(reply.json()["durable"], reply.json()["committed"]);
+        sequence += 2;
     }
     let expected: Vec<_> = (0..3).flat_map(|sequence| batch(sequence).rows()).chain([[0, 0, 3, 0]]).collect();
     assert_eq!(read_rows(&served.path("t")).unwrap(), expected);
@@ -238,9 +237,9 @@ fn failed_background_sync_costs_no_batch() {
 
 /// An entry in the history of a run.
 enum Entry {
-    Done(Event),
+    Operation(Event),
     /// The table was created.
-    Made,
+    Created,
     /// A batch was acknowledged as durable, with the row after its last one if that is known.
     Durable(Batch, Option<u64>),
 }
@@ -257,32 +256,31 @@ impl Run {
         let (served, recorder) = serve_recorded_table();
         create_table(&served);
         let run = Run { served, recorder, log: Mutex::default() };
-        run.note(Entry::Made);
+        run.record(Entry::Created);
         run
     }
 
     /// Records an acknowledgement after the operations so far.
-    fn note(&self, entry: Entry) {
+    fn record(&self, entry: Entry) {
         let mut log = self.log.lock().unwrap();
-        log.extend(self.recorder.take().into_iter().map(Entry::Done));
+        log.extend(self.recorder.take().into_iter().map(Entry::Operation));
         log.push(entry);
     }
 
     /// Sends a batch over HTTP or Flight, and records its acknowledgement.
-    fn send(&self, sent: Batch, client: &mut Client, is_durable: bool, is_flight: bool) {
+    fn send(&self, batch: Batch, client: &mut Client, is_durable: bool, is_flight: bool) {
         let ack = if is_durable { "durable" } else { "visible" };
-        let acknowledged_json = if is_flight {
-            sent.send_by_flight(&self.served, ack).unwrap()
+        let acknowledgement = if is_flight {
+            batch.send_by_flight(&self.served, ack).unwrap()
         } else {
-            let reply = sent.send_by_http(client, ack);
-            assert_eq!(reply.status, 200, "{sent:?}: {}", reply.text());
+            let reply = batch.send_by_http(client, ack);
+            assert_eq!(reply.status, 200, "{batch:?}: {}", reply.text());
             reply.json()
         };
-        let end =
-            acknowledged_json["first_row"].as_u64().map(|first| first + acknowledged_json["rows"].as_u64().unwrap());
+        let end = acknowledgement["first_row"].as_u64().map(|first| first + acknowledgement["rows"].as_u64().unwrap());
         if is_durable {
-            assert!(end.is_none_or(|end| acknowledged_json["durable"].as_u64().unwrap() >= end), "{acknowledged_json}");
-            self.note(Entry::Durable(sent, end));
+            assert!(end.is_none_or(|end| acknowledgement["durable"].as_u64().unwrap() >= end), "{acknowledgement}");
+            self.record(Entry::Durable(batch, end));
         }
     }
 
@@ -307,25 +305,26 @@ impl Run {
     /// resumed runs.
     fn lose_and_check(mut self, lose: fn(), dice: &mut Dice) -> (u64, u64) {
         self.served.stop();
-        let all = read_rows(&self.served.path("t")).unwrap();
+        let all_rows = read_rows(&self.served.path("t")).unwrap();
         let from = self.served.path("").canonicalize().unwrap();
         let mut log = std::mem::take(&mut *self.log.lock().unwrap());
-        log.extend(self.recorder.take().into_iter().map(Entry::Done));
-        let mut checker = Checker { all, from, lose, acknowledged: Vec::new(), is_made: false, images: 0, resumed: 0 };
+        log.extend(self.recorder.take().into_iter().map(Entry::Operation));
+        let mut checker =
+            Checker { all_rows, from, lose, acknowledged: Vec::new(), is_created: false, images: 0, resumed: 0 };
         let mut disk = Disk::default();
         for (number, entry) in log.into_iter().enumerate() {
             match entry {
-                Entry::Made => checker.is_made = true,
-                Entry::Durable(sent, end) => checker.acknowledged.push((sent, end)),
-                Entry::Done(event) => {
+                Entry::Created => checker.is_created = true,
+                Entry::Durable(batch, end) => checker.acknowledged.push((batch, end)),
+                Entry::Operation(event) => {
                     if !disk.is_synced() {
-                        checker.cut(&disk, number, matches!(event, Event::Put(..)), dice);
+                        checker.check_cut(&disk, number, matches!(event, Event::Put(..)), dice);
                     }
                     disk.apply(&event);
                     continue;
                 }
             }
-            checker.cut(&disk, number, false, dice);
+            checker.check_cut(&disk, number, false, dice);
         }
         (checker.images, checker.resumed)
     }
@@ -334,30 +333,30 @@ impl Run {
 /// Checks what is left after a cut.
 struct Checker {
     /// All rows of the run.
-    all: Vec<[i64; 4]>,
+    all_rows: Vec<[i64; 4]>,
     from: PathBuf,
     lose: fn(),
     acknowledged: Vec<(Batch, Option<u64>)>,
-    is_made: bool,
+    is_created: bool,
     images: u64,
     resumed: u64,
 }
 
 impl Checker {
     /// Checks images of what the disk may hold: all kinds, or one kind in turn at each store.
-    fn cut(&mut self, disk: &Disk, number: usize, is_store: bool, dice: &mut Dice) {
+    fn check_cut(&mut self, disk: &Disk, number: usize, is_store: bool, dice: &mut Dice) {
         (self.lose)();
         let turn = number % Luck::ALL.len();
         for &luck in if is_store { &Luck::ALL[turn..=turn] } else { &Luck::ALL[..] } {
             let image = disk.image(luck, dice);
             self.images += 1;
-            let goes_on = self.images.is_multiple_of(61);
-            self.resumed += u64::from(goes_on);
-            self.check_image(&image, goes_on).unwrap_or_else(|e| panic!("cut {number}, {luck:?}: {e}"));
+            let resumes = self.images.is_multiple_of(61);
+            self.resumed += u64::from(resumes);
+            self.check_image(&image, resumes).unwrap_or_else(|e| panic!("cut {number}, {luck:?}: {e}"));
         }
     }
 
-    fn check_image(&self, image: &Image, goes_on: bool) -> Result<(), String> {
+    fn check_image(&self, image: &Image, resumes: bool) -> Result<(), String> {
         let home = folder_in_memory();
         let data = home.path().join("data");
         std::fs::create_dir(&data).unwrap();
@@ -365,15 +364,15 @@ impl Checker {
         let table = data.join("t");
         let rows = match read_rows(&table) {
             Ok(rows) => rows,
-            Err(_) if !self.is_made => return Ok(()),
+            Err(_) if !self.is_created => return Ok(()),
             Err(e) => return Err(e),
         };
-        if !self.all.starts_with(&rows) || self.all.get(rows.len()).is_some_and(|next| next[3] > 0) {
+        if !self.all_rows.starts_with(&rows) || self.all_rows.get(rows.len()).is_some_and(|next| next[3] > 0) {
             return Err(format!("{} rows are not the first of the run's batches", rows.len()));
         }
         let positions = open(&table).and_then(|rows| rows.positions()).map_err(|e| e.to_string())?;
         self.check_positions(&rows, &positions)?;
-        if goes_on {
+        if resumes {
             self.resend_all(home)?;
         }
         Ok(())
@@ -382,22 +381,22 @@ impl Checker {
     /// Checks that positions match the rows, and are not behind the acknowledged batches.
     fn check_positions(&self, rows: &[[i64; 4]], positions: &BTreeMap<String, i64>) -> Result<(), String> {
         for producer in 0..PRODUCERS {
-            let of = |prefix: &str| positions.get(&format!("{prefix}:p{producer}")).copied();
+            let position_of = |prefix: &str| positions.get(&format!("{prefix}:p{producer}")).copied();
             let last = rows.iter().rfind(|row| row[0] == producer as i64);
-            if of("producer") != last.map(|row| row[2]) {
+            if position_of("producer") != last.map(|row| row[2]) {
                 return Err(format!("the last row of producer {producer} is {last:?}, and positions {positions:?}"));
             }
-            let epoch = of("producer-epoch").unwrap_or(0);
+            let epoch = position_of("producer-epoch").unwrap_or(0);
             if last.is_some_and(|row| epoch < row[1]) {
                 return Err(format!("the last row of producer {producer} is {last:?}, and positions {positions:?}"));
             }
-            for (sent, end) in self.acknowledged.iter().filter(|(sent, _)| sent.producer == producer) {
-                let is_there = of("producer").is_some_and(|sequence| sequence as u64 >= sent.sequence)
-                    && epoch as u64 >= sent.epoch
+            for (batch, end) in self.acknowledged.iter().filter(|(batch, _)| batch.producer == producer) {
+                let is_there = position_of("producer").is_some_and(|sequence| sequence as u64 >= batch.sequence)
+                    && epoch as u64 >= batch.epoch
                     && end.is_none_or(|end| end <= rows.len() as u64);
                 if !is_there {
                     return Err(format!(
-                        "{sent:?} was acknowledged, there are {} rows and positions {positions:?}",
+                        "{batch:?} was acknowledged, there are {} rows and positions {positions:?}",
                         rows.len()
                     ));
                 }
@@ -412,25 +411,29 @@ impl Checker {
         let mut client = served.client();
         for producer in 0..PRODUCERS {
             let mut batches: Vec<Batch> = Vec::new();
-            for row in self.all.iter().filter(|row| row[0] == producer as i64 && row[3] == 0) {
+            for row in self.all_rows.iter().filter(|row| row[0] == producer as i64 && row[3] == 0) {
                 batches.push(Batch { producer, epoch: row[1] as u64, sequence: row[2] as u64 });
             }
-            for sent in batches {
+            for batch in batches {
                 // The epoch may have been taken by a successor.
-                let reply = Batch { epoch: 1_000, ..sent }.send_by_http(&mut client, "durable");
+                let reply = Batch { epoch: 1_000, ..batch }.send_by_http(&mut client, "durable");
                 if reply.status != 200 {
-                    return Err(format!("{sent:?} again: {}", reply.text()));
+                    return Err(format!("{batch:?} again: {}", reply.text()));
                 }
             }
         }
         drop(client);
         let rows = read_rows(&served.path("t"))?;
         for producer in 0..PRODUCERS {
-            let of = |rows: &[[i64; 4]]| -> Vec<_> {
+            let rows_of_producer = |rows: &[[i64; 4]]| -> Vec<_> {
                 rows.iter().filter(|row| row[0] == producer as i64).map(|row| (row[2], row[3])).collect()
             };
-            if of(&rows) != of(&self.all) {
-                return Err(format!("producer {producer} has {:?}, expected {:?}", of(&rows), of(&self.all)));
+            if rows_of_producer(&rows) != rows_of_producer(&self.all_rows) {
+                return Err(format!(
+                    "producer {producer} has {:?}, expected {:?}",
+                    rows_of_producer(&rows),
+                    rows_of_producer(&self.all_rows)
+                ));
             }
         }
         Ok(())
@@ -501,17 +504,14 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
         let after = Served::over(home, options());
         let mut client = after.client();
         for is_flight in [true, false] {
-            let acknowledged_json = if is_flight {
+            let acknowledgement = if is_flight {
                 batch(1).send_by_flight(&after, "durable").unwrap()
             } else {
                 batch(1).send_by_http(&mut client, "durable").json()
             };
             let is_there = before == 3 || !is_flight;
-            assert_eq!(
-                acknowledged_json["duplicate"], is_there,
-                "{luck:?}, {before} rows, and then {acknowledged_json}"
-            );
-            assert_eq!(acknowledged_json["durable"], 3, "{acknowledged_json}");
+            assert_eq!(acknowledgement["duplicate"], is_there, "{luck:?}, {before} rows, and then {acknowledgement}");
+            assert_eq!(acknowledgement["durable"], 3, "{acknowledgement}");
         }
         let expected: Vec<_> = (0..2).flat_map(|sequence| batch(sequence).rows()).collect();
         assert_eq!(read_rows(&after.path("t")).unwrap(), expected, "{luck:?}");
