@@ -20,7 +20,7 @@ fn format_rows(rows: &Dataset) -> Rows {
 }
 
 /// Reads a stream with arrow-rs.
-fn read(stream: Vec<u8>) -> Rows {
+fn read_with_arrow_rs(stream: Vec<u8>) -> Rows {
     let reader = StreamReader::try_new(Cursor::new(stream), None).unwrap();
     let schema = reader.schema();
     let batches = reader.collect::<Result<Vec<_>, _>>().unwrap();
@@ -35,13 +35,13 @@ fn assert_equal_in_all_transports(served: &Served, name: &str, ranges: &[(u64, u
         assert_eq!(mapped.1.len() as u64, to - from, "{name}");
         let reply = served.get(&format!("/v1/tables/{name}/rows?from={from}&to={to}"));
         assert_eq!((reply.status, reply.is_whole), (200, true), "{name}: {}", reply.text());
-        assert_eq!(read(reply.body), mapped, "{name} over HTTP, rows {from} to {to}");
-        let called = flight::get(served, &format!("{name}?from={from}&to={to}"));
-        assert_eq!(read(called), mapped, "{name} by Flight, rows {from} to {to}");
+        assert_eq!(read_with_arrow_rs(reply.body), mapped, "{name} over HTTP, rows {from} to {to}");
+        let by_flight = flight::get(served, &format!("{name}?from={from}&to={to}"));
+        assert_eq!(read_with_arrow_rs(by_flight), mapped, "{name} by Flight, rows {from} to {to}");
     }
 }
 
-fn one(array: &ArrayRef) -> RecordBatch {
+fn single_column(array: &ArrayRef) -> RecordBatch {
     let field = Field::new("x", array.data_type().clone(), true);
     RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![array.clone()]).unwrap()
 }
@@ -49,29 +49,29 @@ fn one(array: &ArrayRef) -> RecordBatch {
 #[test]
 fn every_growable_type_is_equal_in_all_transports() {
     let served = Served::start();
-    let (mut grown, mut others) = (0, Vec::new());
+    let (mut growable_count, mut unsupported) = (0, Vec::new());
     for (number, sample) in crate::samples::samples().iter().enumerate() {
         let name = format!("t{number}");
         let options = WriterOptions { segment_rows: Some(8), ..WriterOptions::default() };
-        let mut writer = match Writer::open(served.path(&name), Some(one(sample).schema()), &options) {
+        let mut writer = match Writer::open(served.path(&name), Some(single_column(sample).schema()), &options) {
             Ok(writer) => writer,
             Err(e) => {
                 assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
-                others.push(sample.data_type().to_string());
+                unsupported.push(sample.data_type().to_string());
                 continue;
             }
         };
-        grown += 1;
+        growable_count += 1;
         assert_equal_in_all_transports(&served, &name, &[(0, 0)]);
         for (start, len) in [(0, 2), (2, 1), (1, 2), (0, 3), (0, 3), (1, 1)] {
-            writer.append(&one(&sample.slice(start, len))).unwrap();
+            writer.append(&single_column(&sample.slice(start, len))).unwrap();
             writer.commit().unwrap();
         }
         // All rows, rows across segments, rows of one batch, and none.
         assert_equal_in_all_transports(&served, &name, &[(0, 12), (1, 11), (7, 9), (5, 5)]);
     }
-    eprintln!("{grown} types; those that don't grow: {others:?}");
-    assert!(grown > 40, "{grown} types, without {others:?}");
+    eprintln!("{growable_count} types; those that don't grow: {unsupported:?}");
+    assert!(growable_count > 40, "{growable_count} types, without {unsupported:?}");
 }
 
 /// Keys of a growing dictionary must have the same meaning in a response of any range and in a stream that goes on.
@@ -121,12 +121,12 @@ fn empty_tables_are_equal_in_all_transports() {
         assert_equal_in_all_transports(&served, name, &[(0, 0)]);
         let filtered = flight::get(&served, &format!("{name}?where=n > 3&columns=word,n"));
         assert_eq!(
-            read(filtered),
-            read(served.get(&format!("/v1/tables/{name}/rows?where=n%3E3&columns=word,n")).body)
+            read_with_arrow_rs(filtered),
+            read_with_arrow_rs(served.get(&format!("/v1/tables/{name}/rows?where=n%3E3&columns=word,n")).body)
         );
         // The schema alone, which all rows have that come later.
         let body = served.get(&format!("/v1/tables/{name}/rows?limit=0")).body;
-        assert_eq!(read(body), format_rows(&open(served.path(name)).unwrap()));
+        assert_eq!(read_with_arrow_rs(body), format_rows(&open(served.path(name)).unwrap()));
     }
     assert_eq!(served.post_json("never", "{\"n\":1}").status, 200);
     assert_equal_in_all_transports(&served, "never", &[(0, 1), (1, 1)]);

@@ -72,56 +72,56 @@ struct Count {
 }
 
 /// A table of a server that receives inconsistent messages.
-struct Lied {
+struct CorruptionTest {
     served: Served,
     client: Client,
     rows: u64,
     /// The rows of the unchanged messages.
-    honest: Vec<String>,
+    original: Vec<String>,
     count: BTreeMap<&'static str, Count>,
 }
 
-impl Lied {
-    fn start() -> Lied {
+impl CorruptionTest {
+    fn start() -> CorruptionTest {
         let served = Served::start();
         Writer::open(served.path("t"), Some(batch().schema()), &WriterOptions::default()).unwrap().close().unwrap();
         let client = served.client();
-        let honest = crate::columns::rows(&Dataset::try_from(vec![batch()]).unwrap());
-        Lied { served, client, rows: 0, honest, count: BTreeMap::new() }
+        let original = crate::columns::rows(&Dataset::try_from(vec![batch()]).unwrap());
+        CorruptionTest { served, client, rows: 0, original, count: BTreeMap::new() }
     }
 
     /// Sends messages over `DoPut` and over `POST`.
-    fn send_both_ways(&mut self, what: &str, messages: &[Data]) {
+    fn send_over_both_routes(&mut self, description: &str, messages: &[Data]) {
         let bytes = stream(messages);
         let call_result = call(&self.served, "DoPut", framed(messages));
-        assert!([0, 3, 8, 9].contains(&call_result.status), "{what}: {call_result:?}");
-        self.check_result("DoPut", what, &bytes, !call_result.answers.is_empty());
+        assert!([0, 3, 8, 9].contains(&call_result.status), "{description}: {call_result:?}");
+        self.check_result("DoPut", description, &bytes, !call_result.answers.is_empty());
         let headers = [("content-type", "application/vnd.apache.arrow.stream")];
         let reply = self.client.send("POST", "/v1/tables/t/rows", &headers, &bytes).unwrap();
-        assert!([200, 400, 409, 413].contains(&reply.status), "{what}: {}", reply.text());
-        self.check_result("POST", what, &bytes, reply.status == 200);
+        assert!([200, 400, 409, 413].contains(&reply.status), "{description}: {}", reply.text());
+        self.check_result("POST", description, &bytes, reply.status == 200);
     }
 
     /// Compares the appended rows with those that arrow-rs reads.
-    fn check_result(&mut self, way: &'static str, what: &str, bytes: &[u8], is_taken: bool) {
-        let count = self.count.entry(way).or_default();
+    fn check_result(&mut self, route: &'static str, description: &str, bytes: &[u8], is_taken: bool) {
+        let count = self.count.entry(route).or_default();
         let table = open(self.served.path("t")).unwrap();
         let (before, after) = (self.rows, table.len().unwrap());
         self.rows = after;
         if !is_taken {
             count.refused += 1;
-            assert_eq!(after, before, "{what} by {way}: refused, and rows of it are there");
+            assert_eq!(after, before, "{description} by {route}: refused, and rows of it are there");
             return;
         }
         count.taken += 1;
         let new = table.slice(before, after - before).unwrap();
         new.validate(|_, _| ()).unwrap();
         match read_with_arrow_rs(bytes) {
-            Some(rows) => assert_eq!(crate::columns::rows(&new), rows, "{what} by {way}"),
+            Some(rows) => assert_eq!(crate::columns::rows(&new), rows, "{description} by {route}"),
             // The changed byte has no effect: a version, or a count that follows from others.
             None => {
                 count.alone += 1;
-                assert_eq!(crate::columns::rows(&new), self.honest, "{what} by {way}");
+                assert_eq!(crate::columns::rows(&new), self.original, "{description} by {route}");
             }
         }
     }
@@ -131,33 +131,33 @@ impl Lied {
 #[test]
 fn corrupted_batches_are_refused_or_read_like_arrow_rs() {
     let step = if std::env::var_os("ARROWWOOD_SERVE_FUZZ").is_some() { 1 } else { 3 };
-    let mut lied = Lied::start();
-    let honest = put(Descriptor::path("t"), &[batch()]);
-    lied.send_both_ways("nothing", &honest);
-    assert_eq!(lied.rows, 2 * ROWS as u64);
-    for number in 1..honest.len() {
-        for at in (0..honest[number].header.len()).step_by(step) {
-            let mut messages = honest.clone();
-            messages[number].header[at] ^= [0x01, 0x80, 0xff, 0x10, 0x08][at % 5];
-            lied.send_both_ways(&format!("byte {at} of the metadata of message {number}"), &messages);
+    let mut target = CorruptionTest::start();
+    let original = put(Descriptor::path("t"), &[batch()]);
+    target.send_over_both_routes("nothing", &original);
+    assert_eq!(target.rows, 2 * ROWS as u64);
+    for number in 1..original.len() {
+        for offset in (0..original[number].header.len()).step_by(step) {
+            let mut messages = original.clone();
+            messages[number].header[offset] ^= [0x01, 0x80, 0xff, 0x10, 0x08][offset % 5];
+            target.send_over_both_routes(&format!("byte {offset} of the metadata of message {number}"), &messages);
         }
-        for at in (0..honest[number].body.len()).step_by(5 * step) {
-            let mut messages = honest.clone();
-            messages[number].body[at] ^= [0x80, 0x01, 0xff][at % 3];
-            lied.send_both_ways(&format!("byte {at} of the body of message {number}"), &messages);
+        for offset in (0..original[number].body.len()).step_by(5 * step) {
+            let mut messages = original.clone();
+            messages[number].body[offset] ^= [0x80, 0x01, 0xff][offset % 3];
+            target.send_over_both_routes(&format!("byte {offset} of the body of message {number}"), &messages);
         }
-        let mut messages = honest.clone();
+        let mut messages = original.clone();
         messages[number].body.truncate(64);
-        lied.send_both_ways(&format!("message {number} with a short body"), &messages);
+        target.send_over_both_routes(&format!("message {number} with a short body"), &messages);
         messages.remove(number);
-        lied.send_both_ways(&format!("without message {number}"), &messages);
+        target.send_over_both_routes(&format!("without message {number}"), &messages);
     }
-    eprintln!("{:?}", lied.count);
-    for count in lied.count.values() {
+    eprintln!("{:?}", target.count);
+    for count in target.count.values() {
         assert!(count.refused > 100 && count.taken > 20, "{count:?}");
     }
-    lied.send_both_ways("nothing", &honest);
-    assert_eq!(lied.served.get("/healthz").status, 200);
+    target.send_over_both_routes("nothing", &original);
+    assert_eq!(target.served.get("/healthz").status, 200);
 }
 
 /// Splits a stream into messages, as far as its lengths are consistent.
@@ -183,21 +183,21 @@ fn split(mut stream: &[u8]) -> Vec<Data> {
 fn fuzzing_corpus_streams_are_refused_or_read_like_arrow_rs() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/arrow-testing/fuzz-stream");
     let files = fs::read_dir(corpus).into_iter().flatten().map(|file| file.unwrap().path());
-    let honest = stream(&put(Descriptor::path("t"), &[batch()]));
-    assert_eq!(stream(&split(&honest)), honest, "messages are split as they were joined");
-    let lied = Lied::start();
+    let original = stream(&put(Descriptor::path("t"), &[batch()]));
+    assert_eq!(stream(&split(&original)), original, "messages are split as they were joined");
+    let target = CorruptionTest::start();
     let (mut calls, mut max_messages) = (0, 0);
     for bytes in files.map(|file| fs::read(file).unwrap_or_default()) {
         let mut messages = split(&bytes);
         let Some(first) = messages.first_mut() else { continue };
         first.descriptor = Some(Descriptor::path("t"));
-        let call_result = call(&lied.served, "DoPut", framed(&messages));
+        let call_result = call(&target.served, "DoPut", framed(&messages));
         assert!(call_result.status != 13 && call_result.status != 2, "{call_result:?}");
         (calls, max_messages) = (calls + 1, max_messages.max(messages.len()));
     }
     eprintln!("{calls} streams, of {max_messages} messages at most");
-    open(lied.served.path("t")).unwrap().validate(|_, _| ()).unwrap();
-    assert_eq!(lied.served.get("/healthz").status, 200);
+    open(target.served.path("t")).unwrap().validate(|_, _| ()).unwrap();
+    assert_eq!(target.served.get("/healthz").status, 200);
 }
 
 /// A dictionary may claim any number of values that take no bytes. A bit was allocated for each, and the process was
@@ -209,13 +209,13 @@ fn dictionaries_of_absurd_length_are_refused() {
     let few = dictionary(0, false, crate::handmade::batch(2, &[(2, 1)], &[&[2]]));
     let many = dictionary(0, true, crate::handmade::batch(1 << 60, &[(1 << 60, 0)], &[&[]]));
     let bytes = stream(&schema, &[few, key(1), many, key(1)]);
-    let lied = Lied::start();
+    let target = CorruptionTest::start();
     let headers = [("content-type", "application/vnd.apache.arrow.stream")];
-    let reply = lied.served.client().send("POST", "/v1/tables/t/rows", &headers, &bytes).unwrap();
+    let reply = target.served.client().send("POST", "/v1/tables/t/rows", &headers, &bytes).unwrap();
     assert_eq!(reply.status, 400, "{}", reply.text());
     let mut messages = split(&bytes);
     messages[0].descriptor = Some(Descriptor::path("t"));
-    let call_result = call(&lied.served, "DoPut", framed(&messages));
+    let call_result = call(&target.served, "DoPut", framed(&messages));
     assert!([3, 8, 9].contains(&call_result.status), "{call_result:?}");
-    assert_eq!(lied.served.get("/healthz").status, 200);
+    assert_eq!(target.served.get("/healthz").status, 200);
 }
