@@ -411,20 +411,6 @@ type Exception = (&'static str, &'static str, &'static str);
 
 /// Lists where a missing value may count as zero or as nothing. Elsewhere, a default would hide a bug.
 const ALLOWED_DEFAULTS: &[Exception] = &[
-    ("crates/datafusion/src/scan.rs", "ArrowwoodScan: rows=", "text of a plan: rows that can't be counted are none"),
-    ("crates/objects/src/client.rs", "there.host_str()", "text of an error: a URL may have no host"),
-    ("crates/objects/src/error.rs", "causes(e).last()", "text of an error: the first cause, if there is one"),
-    ("crates/objects/src/error.rs", "text.lines().next()", "text of an error: the first line, if there is one"),
-    ("crates/objects/src/location.rs", "path.filename()", "the root of a store has no name"),
-    ("crates/objects/src/location.rs", "self.url.host_str()", "the store's client refuses a bucket without a name"),
-    ("crates/objects/src/object.rs", "self.e_tag.as_deref()", "text of a version: some stores have no tags"),
-    (
-        "crates/objects/src/push.rs",
-        "table_identity(table)?",
-        "a file system without creation times: the identity is unknown",
-    ),
-    ("serve/src/describe.rs", "table_stat(&table.path)", "a table that was removed since has no segments"),
-    ("serve/src/file_layout.rs", "table_stat(&table.path)", "a table that was removed since has no segments"),
     ("serve/src/downsample_time.rs", "Ok(values.unwrap_or_default())", "a column without rows has no arrays"),
     ("src/rows/collect.rs", "values: values.unwrap_or_default()", "an array without rows may have no buffer"),
     ("src/table/writer/resume_segment.rs", "newest: other.unwrap_or_default()", "no record: no row is durable"),

@@ -19,7 +19,7 @@ use crate::dice::Dice;
 use crate::simulated_disk::{Disk, Event, Image, Luck, Recorder};
 use crate::support::flight::{Descriptor, call, framed, put};
 use crate::support::*;
-use crate::tables::{wait_for_background_syncs, folder_in_memory};
+use crate::tables::{folder_in_memory, wait_for_background_syncs};
 
 const PRODUCERS: usize = 3;
 const SCHEMA: &[u8] = b"producer: int not null, epoch: int not null, sequence: int not null, copy: int not null";

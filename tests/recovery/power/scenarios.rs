@@ -53,7 +53,7 @@ impl Scenario {
             segment_rows: Some(SEGMENT_ROWS),
             ..options
         };
-        run.recorder.ask(run.table());
+        run.recorder.track_durable_rows(run.table());
         Scenario { run, writer: None, disk: Disk::default(), depth: 0 }
     }
 
@@ -140,7 +140,7 @@ impl Scenario {
         self.run.recorder.kill_in_sync(self.run.table());
         self.writer().sync().unwrap_err();
         self.kill();
-        self.run.recorder.bury();
+        self.run.recorder.restore_killed_files();
         self.assert_durable_end_is_not_ahead();
         self.open();
         assert!(self.writer().durable_rows() <= self.run.model.mark.durable);
@@ -695,7 +695,7 @@ fn seal_of_a_killed_compaction_is_durable_before_rows_behind_it() {
         scenario.sync();
         scenario.kill_and_fail_after(after);
         let has_compacted = scenario.run.compact_without_writer().is_ok();
-        scenario.run.recorder.heal();
+        scenario.run.recorder.clear_fault();
         scenario.open();
         scenario.commit(2);
         scenario.sync();
@@ -717,7 +717,7 @@ fn durable_rows_survive_a_killed_sort() {
         scenario.sync();
         scenario.kill_and_fail_after(after);
         let has_sorted = scenario.run.sort(None).is_ok();
-        scenario.run.recorder.heal();
+        scenario.run.recorder.clear_fault();
         scenario.open();
         let sorts = scenario.run.model.rows_before_sorts.len();
         let is_sorted = scenario.run.model.rows != scenario.run.model.rows_before_sorts[sorts - 1];
@@ -748,7 +748,7 @@ fn table_of_an_interrupted_creation_survives_once_it_is_open() {
         let mut scenario = Scenario::without_table(Columns::Id32, WriterOptions::default());
         scenario.run.recorder.fail(after, libc::EIO, is_lasting);
         drop(scenario.run.open());
-        let has_failed = scenario.run.recorder.heal();
+        let has_failed = scenario.run.recorder.clear_fault();
         scenario.open();
         scenario.commit(2);
         scenario.lose_at_later_operations();
