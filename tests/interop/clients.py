@@ -1,7 +1,8 @@
-"""Stock clients of `arrowwood serve`: the same steps by each, with the same outcome. Part of run.py; alone:
-`python tests/interop/clients.py target/debug/arrowwood`.
+"""Tests `arrowwood serve` with other projects' clients, which all do the same steps: a part of run.py.
 
-A client whose library or toolchain is missing is left out, with a line that says so."""
+`python tests/interop/clients.py target/debug/arrowwood` runs it alone. A client whose library is missing is left out
+with a line that says so.
+"""
 
 import importlib.metadata
 import importlib.util
@@ -10,13 +11,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
 from waits import PATIENCE
 
-# What each step finds. The table has the rows 0 to 9 at first; each client appends 100 and 101,
-# and 200 and 201 by an exchange.
+# The expected result of each step. The table has the rows 0 to 9 at first; each client appends 100 and 101, and then
+# 200 and 201 with a DoExchange call.
 STEPS = {
     "list": ["ticks"],
     "schema": ["n", "price"],
@@ -30,7 +33,7 @@ STEPS = {
     "refusal": "not found",
     "line protocol": 204,
 }
-MEANING = {
+DESCRIPTIONS = {
     "list": "tables that may be read",
     "schema": "the columns of a table",
     "rows": "a range of rows",
@@ -44,130 +47,190 @@ MEANING = {
     "line protocol": "what Telegraf and other clients of InfluxDB send",
 }
 
+# Rows of the table once a client has appended its first two.
+ROWS_AFTER_APPEND = 12
 
-def pyarrow_steps(url):
-    import pyarrow as pa
-    import pyarrow.flight as flight
 
-    client = flight.connect(url.replace("http", "grpc", 1))
-    command = flight.FlightDescriptor.for_command
-    schema = pa.schema([("n", pa.int64()), ("price", pa.float64())])
+class GoClient(NamedTuple):
+    program: str
+    version: str
 
-    def batch(start):
-        return pa.record_batch({"n": [start, start + 1], "price": [0.5, 1.5]}, schema)
 
-    def numbers(ticket):
-        return client.do_get(flight.Ticket(ticket)).read_all()["n"].to_pylist()
+class Client(NamedTuple):
+    version: str
+    # Does all steps with the server at a URL. Returns the failure, or '', of each step.
+    run_steps: Callable[[str], dict[str, str]]
 
-    def append():
-        writer, answers = client.do_put(command("ticks?producer=pyarrow&sequence=0"), schema)
-        writer.write_batch(batch(100))
+
+class PyarrowClient:
+    def __init__(self, url: str):
+        import pyarrow as pa
+        import pyarrow.flight as flight
+
+        self.pa, self.flight = pa, flight
+        self.client = flight.connect(url.replace("http", "grpc", 1))
+        self.schema = pa.schema([("n", pa.int64()), ("price", pa.float64())])
+
+    def steps(self) -> dict[str, Callable]:
+        return {
+            "list": self.list_tables,
+            "schema": self.read_schema,
+            "rows": lambda: self.read("ticks?to=10"),
+            "condition": lambda: self.read("ticks?columns=n&to=10&where=n > 6"),
+            "parts": self.read_parts,
+            "append": self.append,
+            "send again": self.append,
+            "follow": self.follow,
+            "exchange": self.exchange,
+            "refusal": self.read_missing_table,
+        }
+
+    def list_tables(self):
+        return [info.descriptor.path[0].decode() for info in self.client.list_flights()]
+
+    def read_schema(self):
+        return self.client.get_schema(self._descriptor("ticks")).schema.names
+
+    def read_parts(self):
+        numbers = []
+        for endpoint in self.client.get_flight_info(self._descriptor("ticks?to=10")).endpoints:
+            numbers += self.client.do_get(endpoint.ticket).read_all()["n"].to_pylist()
+        return numbers
+
+    def append(self):
+        writer, answers = self.client.do_put(self._descriptor("ticks?producer=pyarrow&sequence=0"), self.schema)
+        writer.write_batch(self._batch(100))
         answer = json.loads(answers.read().to_pybytes())
         writer.close()
-        return [answer["rows"], answer["durable"] >= 12, answer["duplicate"]]
+        return [answer["rows"], answer["durable"] >= ROWS_AFTER_APPEND, answer["duplicate"]]
 
-    def follow():
-        reader = client.do_get(flight.Ticket("ticks?follow=true&from=8&columns=n"))
-        found = reader.read_chunk().data["n"].to_pylist()
+    def follow(self):
+        reader = self.client.do_get(self.flight.Ticket("ticks?follow=true&from=8&columns=n"))
+        numbers = reader.read_chunk().data["n"].to_pylist()
         reader.cancel()
-        return found[:2]
+        return numbers[:2]
 
-    def exchange():
-        writer, reader = client.do_exchange(command("ticks?from=0&producer=pyarrow&sequence=1"))
-        writer.begin(schema)
-        writer.write_batch(batch(200))
+    def exchange(self):
+        writer, reader = self.client.do_exchange(self._descriptor("ticks?from=0&producer=pyarrow&sequence=1"))
+        writer.begin(self.schema)
+        writer.write_batch(self._batch(200))
         writer.done_writing()
         chunks = list(reader)
         [answer] = [json.loads(chunk.app_metadata.to_pybytes()) for chunk in chunks if chunk.data is None]
         writer.close()
         return [answer["rows"], answer["duplicate"], len(chunks) > 1]
 
-    def refusal():
+    def read_missing_table(self):
         try:
-            numbers("nothing")
+            self.read("nothing")
         except KeyError:
             return "not found"
 
-    return {
-        "list": lambda: [info.descriptor.path[0].decode() for info in client.list_flights()],
-        "schema": lambda: client.get_schema(command("ticks")).schema.names,
-        "rows": lambda: numbers("ticks?to=10"),
-        "condition": lambda: numbers("ticks?columns=n&to=10&where=n > 6"),
-        "parts": lambda: sum((client.do_get(end.ticket).read_all()["n"].to_pylist() for end in client.get_flight_info(command("ticks?to=10")).endpoints), []),
-        "append": append,
-        "send again": append,
-        "follow": follow,
-        "exchange": exchange,
-        "refusal": refusal,
-    }  # fmt: skip
+    def read(self, ticket: str):
+        return self.client.do_get(self.flight.Ticket(ticket)).read_all()["n"].to_pylist()
+
+    def _descriptor(self, command: str):
+        return self.flight.FlightDescriptor.for_command(command)
+
+    def _batch(self, start: int):
+        return self.pa.record_batch({"n": [start, start + 1], "price": [0.5, 1.5]}, self.schema)
 
 
-def curl_steps(url):
-    def curl(path, *options):
-        command = ["curl", "--silent", "--show-error", *options, url + path]
-        done = subprocess.run(command, capture_output=True, timeout=PATIENCE)
-        if done.returncode:
-            raise RuntimeError(done.stderr.decode())
-        return done.stdout.decode()
+class CurlClient:
+    COMMAND = ["curl", "--silent", "--show-error"]
 
-    def lines(text):
-        return [json.loads(line)["n"] for line in text.splitlines()]
+    def __init__(self, url: str):
+        self.url = url
 
-    def append():
+    def steps(self) -> dict[str, Callable]:
+        return {
+            "list": self.list_tables,
+            "schema": self.read_schema,
+            "rows": lambda: self.read("to=10"),
+            "condition": lambda: self.read("to=10&columns=n&where=n%20%3E%206"),
+            "append": self.append,
+            "send again": self.append,
+            "follow": self.follow,
+            "refusal": self.read_missing_table,
+            "line protocol": self.write_line_protocol,
+        }
+
+    def list_tables(self):
+        tables = json.loads(self._request("/v1/tables"))["tables"]
+        return [table["name"] for table in tables if table["name"] == "ticks"]
+
+    def read_schema(self):
+        return [column["name"] for column in json.loads(self._request("/v1/tables/ticks"))["columns"]]
+
+    def read(self, query: str):
+        lines = self._request(f"/v1/tables/ticks/rows?{query}&format=jsonl").splitlines()
+        return [json.loads(line)["n"] for line in lines]
+
+    def append(self):
         rows = '{"n": 100, "price": 0.5}\n{"n": 101, "price": 1.5}\n'
         headers = ("-H", "Content-Type: application/x-ndjson", "-H", "Producer: curl", "-H", "Producer-Sequence: 0")
-        answer = json.loads(curl("/v1/tables/ticks/rows", *headers, "--data-binary", rows))
-        return [answer["rows"], answer["durable"] >= 12, answer["duplicate"]]
+        answer = json.loads(self._request("/v1/tables/ticks/rows", *headers, "--data-binary", rows))
+        return [answer["rows"], answer["durable"] >= ROWS_AFTER_APPEND, answer["duplicate"]]
 
-    def follow():
+    def follow(self):
         import pyarrow as pa
 
-        command = ["curl", "--silent", "--show-error", "--no-buffer", url + "/v1/tables/ticks/follow?from=8&columns=n"]
+        command = [*self.COMMAND, "--no-buffer", self.url + "/v1/tables/ticks/follow?from=8&columns=n"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             try:
-                # The stream is broken off behind its first batch.
                 return pa.ipc.open_stream(process.stdout).read_next_batch()["n"].to_pylist()[:2]
             finally:
+                # The stream does not end by itself.
                 process.kill()
 
-    return {
-        "list": lambda: [table["name"] for table in json.loads(curl("/v1/tables"))["tables"] if table["name"] == "ticks"],
-        "schema": lambda: [column["name"] for column in json.loads(curl("/v1/tables/ticks"))["columns"]],
-        "rows": lambda: lines(curl("/v1/tables/ticks/rows?to=10&format=jsonl")),
-        "condition": lambda: lines(curl("/v1/tables/ticks/rows?to=10&columns=n&where=n%20%3E%206&format=jsonl")),
-        "append": append,
-        "send again": append,
-        "follow": follow,
-        "refusal": lambda: json.loads(curl("/v1/tables/nothing"))["code"].replace("_", " "),
-        "line protocol": lambda: int(curl("/write", "--data-binary", "cpu,host=a usage=0.5 1700000000000000000", "--write-out", "%{http_code}")),
-    }  # fmt: skip
+    def read_missing_table(self):
+        return json.loads(self._request("/v1/tables/nothing"))["code"].replace("_", " ")
+
+    def write_line_protocol(self):
+        line = "cpu,host=a usage=0.5 1700000000000000000"
+        return int(self._request("/write", "--data-binary", line, "--write-out", "%{http_code}"))
+
+    def _request(self, path: str, *options: str) -> str:
+        process = subprocess.run([*self.COMMAND, *options, self.url + path], capture_output=True, timeout=PATIENCE)
+        if process.returncode:
+            raise RuntimeError(process.stderr.decode())
+        return process.stdout.decode()
 
 
-def outcome(step, find):
-    """Nothing if the step finds what it should, or what is wrong."""
-    try:
-        found = find()
-    except Exception as problem:
-        return f"{type(problem).__name__}: {problem}"
-    return "" if found == STEPS[step] else f"{found} instead of {STEPS[step]}"
+def run_client_steps(client: PyarrowClient | CurlClient) -> dict[str, str]:
+    failures = {}
+    for step, find in client.steps().items():
+        try:
+            failures[step] = check_result(step, find())
+        # The other steps run all the same, and the failure is a result of this test.
+        except Exception as e:
+            failures[step] = f"{type(e).__name__}: {e}"
+    return failures
 
 
-def by_go(program, url):
-    done = subprocess.run([program, "flight", url.partition("//")[2]], capture_output=True, text=True, timeout=PATIENCE)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    told = {line["step"]: line for line in map(json.loads, done.stdout.splitlines())}
+def run_go_steps(program: str, url: str) -> dict[str, str]:
+    command = [program, "flight", url.partition("//")[2]]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    if process.returncode:
+        raise RuntimeError(process.stderr)
+    failures = {}
+    for line in process.stdout.splitlines():
+        answer = json.loads(line)
+        step = answer["step"]
+        if "error" in answer:
+            failures[step] = f"RuntimeError: {answer['error']}"
+        else:
+            failures[step] = check_result(step, answer["found"])
+    return failures
 
-    def find(line):
-        if "error" in line:
-            raise RuntimeError(line["error"])
-        return line["found"]
 
-    return {step: outcome(step, lambda line=line: find(line)) for step, line in told.items()}
+def check_result(step: str, result) -> str:
+    """Returns '' if a step has the expected result, or else how it differs."""
+    return "" if result == STEPS[step] else f"{result} instead of {STEPS[step]}"
 
 
-def serve(program, folder):
-    """A server of a table of ten rows, and its URL."""
+def start_server(program: str, folder: Path) -> tuple[subprocess.Popen, str]:
+    """Starts a server with a table of ten rows. Returns it and its URL."""
     data = folder / "data"
     data.mkdir()
     schema = "n: int64, price: float64"
@@ -179,44 +242,42 @@ def serve(program, folder):
     return server, server.stdout.readline().strip()
 
 
-def clients(go=None):
-    """Of each client its version, and what does its steps at a URL; and lines about those that are left out."""
-    found, absent = {}, []
+def find_clients(go: GoClient | None = None) -> dict[str, Client]:
+    """Returns the clients that can run here, and prints which are left out."""
+    clients = {}
     if importlib.util.find_spec("pyarrow") is not None and importlib.util.find_spec("pyarrow.flight") is not None:
-        steps = lambda url: {step: outcome(step, find) for step, find in pyarrow_steps(url).items()}
-        found["pyarrow.flight"] = importlib.metadata.version("pyarrow"), steps
+        version = importlib.metadata.version("pyarrow")
+        clients["pyarrow.flight"] = Client(version, lambda url: run_client_steps(PyarrowClient(url)))
     else:
-        absent.append("pyarrow.flight: left out, no pyarrow here")
+        print("pyarrow.flight: left out, no pyarrow here")
     if go is not None:
-        program, version = go
-        found["arrow-go"] = version, lambda url: by_go(program, url)
+        clients["arrow-go"] = Client(go.version, lambda url: run_go_steps(go.program, url))
     else:
-        absent.append("arrow-go: left out, no go here")
+        print("arrow-go: left out, no go here")
     if shutil.which("curl") is not None:
         version = subprocess.run(["curl", "--version"], capture_output=True, text=True).stdout.split()[1]
-        found["curl"] = version, lambda url: {step: outcome(step, find) for step, find in curl_steps(url).items()}
+        clients["curl"] = Client(version, lambda url: run_client_steps(CurlClient(url)))
     else:
-        absent.append("curl: left out, no curl here")
-    return found, absent
+        print("curl: left out, no curl here")
+    return clients
 
 
-def use(program, go=None):
-    """Client → step → nothing, or what is wrong; and the versions."""
-    found, absent = clients(go)
-    print("\n".join(absent), end="\n" if absent else "")
-    results = {}
-    for name, (_, steps) in found.items():
+def run_clients(program: str, go: GoClient | None = None) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Runs each client with a server of its own. Returns the failure, or '', by client and step, and the versions."""
+    results, versions = {}, {}
+    for name, client in find_clients(go).items():
+        versions[name] = client.version
         with tempfile.TemporaryDirectory() as folder:
-            server, url = serve(program, Path(folder))
+            server, url = start_server(program, Path(folder))
             try:
-                results[name] = steps(url)
+                results[name] = client.run_steps(url)
             finally:
                 server.terminate()
                 server.wait()
-    return results, {name: version for name, (version, _) in found.items()}
+    return results, versions
 
 
-def section(results, versions):
+def format_section(results: dict[str, dict[str, str]], versions: dict[str, str]) -> str:
     lines = [
         "",
         "## Clients of the server",
@@ -226,20 +287,29 @@ def section(results, versions):
     ]
     lines.append("| | " + " | ".join(f"{name} {version}" for name, version in versions.items()) + " |")
     lines.append("|---" * (len(versions) + 1) + "|")
-    for step, meaning in MEANING.items():
-        cell = {None: "", "": "ok"}
-        cells = [cell.get(steps.get(step), "FAILED") for steps in results.values()]
-        lines.append(f"| {meaning} | " + " | ".join(cells) + " |")
+    # A client lacks the steps that its protocol doesn't have.
+    cell_texts = {None: "", "": "ok"}
+    for step, description in DESCRIPTIONS.items():
+        cells = [cell_texts.get(failures.get(step), "FAILED") for failures in results.values()]
+        lines.append(f"| {description} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def failures(results):
-    return [f"{name}, {step}: {what}" for name, steps in results.items() for step, what in steps.items() if what]
+def list_failures(results: dict[str, dict[str, str]]) -> list[str]:
+    failures = []
+    for name, steps in results.items():
+        failures += [f"{name}, {step}: {failure}" for step, failure in steps.items() if failure]
+    return failures
+
+
+def main():
+    go = GoClient(sys.argv[2], "") if len(sys.argv) > 2 else None
+    results, versions = run_clients(sys.argv[1], go)
+    print(format_section(results, versions))
+    failures = list_failures(results)
+    print("\n".join(failures) or "nothing wrong")
+    sys.exit(bool(failures))
 
 
 if __name__ == "__main__":
-    results, versions = use(sys.argv[1], (sys.argv[2], "") if len(sys.argv) > 2 else None)
-    print(section(results, versions))
-    wrong = failures(results)
-    print("\n".join(wrong) or "nothing wrong")
-    sys.exit(bool(wrong))
+    main()

@@ -6,18 +6,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
+MILLISECONDS_PER_DAY = 86_400_000
 
-def read_all(folder):
+
+def read_folder(folder: Path):
+    """Prints a line of JSON for each Arrow file of a folder."""
     for path in sorted(folder.iterdir()):
         if path.suffix in (".arrow", ".stream"):
             try:
-                line = {"rows": rows_of(path)}
+                line = {"rows": read_rows(path)}
+            # Any error is the answer for this file, and compared with what run.py expects.
             except Exception as e:
                 line = {"error": f"{type(e).__name__}: {e}"}
             print(json.dumps({"file": path.name, **line}))
 
 
-def rows_of(path):
+def read_rows(path: Path) -> list:
     if path.suffix == ".stream":
         batches = list(pa.ipc.open_stream(path))
     else:
@@ -30,38 +34,40 @@ def rows_of(path):
     return rows
 
 
-def cell(column, row):
-    """In the spelling that examples/samples/main.rs defines."""
+def cell(column: pa.Array, row: int):
+    """Returns a value of a column in the spelling that examples/samples/main.rs defines."""
     if not isinstance(column, pa.UnionArray):
-        return spelled(column[row])
-    # Not from the scalar: of a null in a sparse union it names the first member, whichever it is of.
+        return spell(column[row])
+    # The scalar of a null in a sparse union always names the first member, so the array's type codes are used instead.
     member = column.type.type_codes.index(column.type_codes[row].as_py())
-    at = row if column.type.mode == "sparse" else column.offsets[row].as_py()
-    return {column.type.field(member).name: spelled(column.field(member)[at])}
+    index = row if column.type.mode == "sparse" else column.offsets[row].as_py()
+    return {column.type.field(member).name: spell(column.field(member)[index])}
 
 
-def spelled(scalar):
-    kind = scalar.type
+def spell(scalar: pa.Scalar):
+    data_type = scalar.type
     if isinstance(scalar, pa.UnionScalar):
-        return {kind.field(kind.type_codes.index(scalar.type_code)).name: spelled(scalar.value)}
+        member = data_type.type_codes.index(scalar.type_code)
+        return {data_type.field(member).name: spell(scalar.value)}
     if isinstance(scalar, (pa.DictionaryScalar, pa.RunEndEncodedScalar)):
-        return None if scalar.value is None else spelled(scalar.value)
+        return None if scalar.value is None else spell(scalar.value)
     if not scalar.is_valid:
         return None
     if isinstance(scalar, pa.ExtensionScalar):
-        return scalar.as_py() if kind.extension_name == "arrow.bool8" else spelled(scalar.value)
-    if pa.types.is_integer(kind):
+        return scalar.as_py() if data_type.extension_name == "arrow.bool8" else spell(scalar.value)
+    if pa.types.is_integer(data_type):
         return str(scalar.as_py())
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(data_type):
         sign, digits, _ = scalar.as_py().as_tuple()
-        return f"{(-1) ** sign * int(''.join(map(str, digits)))}e-{kind.scale}"
-    if any(is_it(kind) for is_it in PLAIN):
+        return f"{(-1) ** sign * int(''.join(map(str, digits)))}e-{data_type.scale}"
+    if any(is_type(data_type) for is_type in JSON_TYPES):
         value = scalar.as_py()
         return "0x" + value.hex() if isinstance(value, bytes) else value
-    return temporal(scalar) or nested(scalar)
+    return spell_temporal(scalar) or spell_nested(scalar)
 
 
-PLAIN = (
+# Types whose values are JSON values, or hexadecimal text for bytes.
+JSON_TYPES = (
     pa.types.is_boolean,
     pa.types.is_floating,
     pa.types.is_string,
@@ -74,52 +80,59 @@ PLAIN = (
 )
 
 
-def temporal(scalar):
-    kind = scalar.type
-    if pa.types.is_date32(kind):
+def spell_temporal(scalar: pa.Scalar) -> str | None:
+    data_type = scalar.type
+    if pa.types.is_date32(data_type):
         return f"date {scalar.value}"
-    if pa.types.is_date64(kind):
-        return f"date {scalar.value // 86_400_000}"
-    if pa.types.is_time(kind):
-        return f"time {scalar.value}{kind.unit}"
-    if pa.types.is_duration(kind):
-        return f"duration {scalar.value}{kind.unit}"
-    if pa.types.is_timestamp(kind):
-        return f"timestamp {scalar.value}{kind.unit}" + (f" {kind.tz}" if kind.tz else "")
-    if pa.types.is_interval(kind):
+    if pa.types.is_date64(data_type):
+        return f"date {scalar.value // MILLISECONDS_PER_DAY}"
+    if pa.types.is_time(data_type):
+        return f"time {scalar.value}{data_type.unit}"
+    if pa.types.is_duration(data_type):
+        return f"duration {scalar.value}{data_type.unit}"
+    if pa.types.is_timestamp(data_type):
+        return f"timestamp {scalar.value}{data_type.unit}" + (f" {data_type.tz}" if data_type.tz else "")
+    if pa.types.is_interval(data_type):
         months, days, nanoseconds = scalar.as_py()
         return f"interval {months} {days} {nanoseconds}"
     return None
 
 
-def nested(scalar):
-    kind = scalar.type
-    if pa.types.is_map(kind):
-        return [[spelled(entry[0]), spelled(entry[1])] for entry in scalar.values]
-    if pa.types.is_struct(kind):
-        return {field.name: spelled(scalar[i]) for i, field in enumerate(kind)}
-    return [spelled(item) for item in scalar.values]
+def spell_nested(scalar: pa.Scalar) -> list | dict:
+    data_type = scalar.type
+    if pa.types.is_map(data_type):
+        return [[spell(entry[0]), spell(entry[1])] for entry in scalar.values]
+    if pa.types.is_struct(data_type):
+        return {field.name: spell(scalar[i]) for i, field in enumerate(data_type)}
+    return [spell(item) for item in scalar.values]
 
 
-def write_both(folder):
-    """The rows that run.py expects, as a file and as a stream."""
-    words = pa.dictionary(pa.int8(), pa.string())
+def write_files(folder: Path):
+    """Writes the rows that run.py expects as a file and as a stream."""
     schema = pa.schema([
-        ("i", pa.int32()), ("n", pa.int64()), ("f", pa.float64()), ("s", pa.string()), ("d", words),
-        ("l", pa.list_(pa.int32())), ("b", pa.bool_()),
+        ("i", pa.int32()), ("n", pa.int64()), ("f", pa.float64()), ("s", pa.string()),
+        ("d", pa.dictionary(pa.int8(), pa.string())), ("l", pa.list_(pa.int32())), ("b", pa.bool_()),
     ])  # fmt: skip
-    first = [[1, None], [2**53 + 1, None], [0.5, None], ["a", None], keys([0, None]), [[1, 2], None], [True, None]]
-    second = [[-3], [-1], [-1.5], ["ünï"], keys([1]), [[]], [False]]
+    first = [
+        [1, None],
+        [2**53 + 1, None],
+        [0.5, None],
+        ["a", None],
+        dictionary_array([0, None]),
+        [[1, 2], None],
+        [True, None],
+    ]
+    second = [[-3], [-1], [-1.5], ["ünï"], dictionary_array([1]), [[]], [False]]
     batches = [pa.record_batch(columns, schema=schema) for columns in (first, second)]
-    for name, new in (("pyarrow.arrow", pa.ipc.new_file), ("pyarrow.stream", pa.ipc.new_stream)):
-        with new(str(folder / name), schema) as writer:
+    for name, open_writer in (("pyarrow.arrow", pa.ipc.new_file), ("pyarrow.stream", pa.ipc.new_stream)):
+        with open_writer(str(folder / name), schema) as writer:
             for batch in batches:
                 writer.write(batch)
 
 
-def keys(keys):
+def dictionary_array(keys: list) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(keys, pa.int8()), ["x", "y"])
 
 
 if __name__ == "__main__":
-    {"read": read_all, "write": write_both}[sys.argv[1]](Path(sys.argv[2]))
+    {"read": read_folder, "write": write_files}[sys.argv[1]](Path(sys.argv[2]))

@@ -1,9 +1,9 @@
-"""Whether stock readers read what Arrowwood writes, with the right values, and Arrowwood what other languages write:
-`make interop`.
+"""Tests that other Arrow libraries read what Arrowwood writes, and the other way round: `make interop`.
 
-`examples/samples` writes every type and some awkward tables, each as file and stream, plain, lz4, zstd and put together
-from slices, and beside them `expected.json`. Each reader is a command that prints a line of JSON per file, in the
-spelling that the example defines. One whose toolchain is missing is left out, with a line that says so.
+`examples/samples` writes every type and some unusual tables, each as file and stream, plain, compressed with lz4 and
+zstd, and made of slices. It also writes `expected.json` with the values. Each reader is a command that prints a line of
+JSON per file, with values spelled as the example defines. A reader whose toolchain is missing is left out with a line
+that says so.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import clients
 
@@ -22,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 
 NO_SMALL_DECIMALS = "only supports 128-bit and 256-bit decimal"
 NO_RUNS = 'Unrecognized type: "RunEndEncoded"'
-# What a reader does not know, and a part of what it says then. An entry that is no longer true is a failure as well.
+# Types that a reader doesn't support, with a part of its error. An entry that is no longer true is a failure too.
 NOT_SUPPORTED = {
     ("pyarrow", "interval[year_month]"): "KeyError: 21",
     ("pyarrow", "interval[day_time]"): "KeyError: 22",
@@ -36,57 +37,66 @@ NOT_SUPPORTED = {
     ("js", "list of runs"): NO_RUNS,
 }
 
-# What each language writes, in two batches.
-WRITTEN = [
+# The rows that each library writes, in two batches.
+LIBRARY_ROWS = [
     ["1", str(2**53 + 1), 0.5, "a", "x", ["1", "2"], True],
     [None] * 7,
     ["-3", "-1", -1.5, "ünï", "y", [], False],
 ]
 
 
-class Absent(Exception):
-    """A toolchain that is not here."""
+class MissingToolchain(Exception):
+    """A reader can't be built because its toolchain or library isn't installed."""
 
 
-def run(*command, cwd=None):
+class Remark(NamedTuple):
+    """An explanation of a cell of the matrix that is not "ok"."""
+
+    cell: str
+    text: str
+
+
+def run(*command: str, cwd: Path | None = None) -> str:
+    """Runs a command and returns its output."""
     if shutil.which(command[0]) is None:
-        raise Absent(f"no {Path(command[0]).name} here")
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.stdout
+        raise MissingToolchain(f"no {Path(command[0]).name} here")
+    process = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{process.stdout[-2000:]}{process.stderr[-2000:]}")
+    return process.stdout
 
 
-# Each makes a command that takes `read FOLDER` or `write FOLDER`, and the version of the Arrow library it uses.
+# Each function builds a reader in a folder. It returns a command that takes `read FOLDER` or `write FOLDER`, and the
+# version of the Arrow library that the reader uses.
 
 
-def make_pyarrow(_):
+def make_pyarrow(_folder: Path) -> tuple[list[str], str]:
     if importlib.util.find_spec("pyarrow") is None:
-        raise Absent("no pyarrow here")
+        raise MissingToolchain("no pyarrow here")
     return [sys.executable, str(HERE / "interop.py")], importlib.metadata.version("pyarrow")
 
 
-def make_go(folder):
+def make_go(folder: Path) -> tuple[list[str], str]:
     program = str(folder / "interop-go")
     run("go", "build", "-o", program, ".", cwd=HERE / "go")
     required = next(line for line in (HERE / "go/go.mod").read_text().splitlines() if "arrow-go" in line)
     return [program], required.removeprefix("require").split()[1].removeprefix("v")
 
 
-def make_java(_):
+def make_java(_folder: Path) -> tuple[list[str], str]:
     if shutil.which("javac") is None:
-        raise Absent("no javac here")
+        raise MissingToolchain("no javac here")
     run("mvn", "-q", "-B", "process-classes", cwd=HERE / "java")
     target = HERE / "java/target"
-    # Arrow Java looks into java.nio by reflection.
+    # Arrow Java accesses java.nio by reflection.
     opens = "--add-opens=java.base/java.nio=ALL-UNNAMED"
     version = (HERE / "java/pom.xml").read_text().partition("<arrow.version>")[2].partition("<")[0]
     return ["java", opens, "-cp", f"{target}/classes:{target}/dependency/*", "Interop"], version
 
 
-def make_js(_):
+def make_js(_folder: Path) -> tuple[list[str], str]:
     if shutil.which("node") is None:
-        raise Absent("no node here")
+        raise MissingToolchain("no node here")
     run("npm", "ci", "--silent", "--no-audit", "--no-fund", cwd=HERE)
     version = json.loads((HERE / "package.json").read_text())["dependencies"]["apache-arrow"]
     return ["node", str(HERE / "interop.mjs")], version
@@ -95,100 +105,114 @@ def make_js(_):
 MAKERS = {"pyarrow": make_pyarrow, "go": make_go, "java": make_java, "js": make_js}
 
 
-def make_readers(folder):
-    readers, versions = {}, {}
-    for name, make in MAKERS.items():
+def build_readers(folder: Path) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Builds all readers that can be built here. Returns their commands and versions."""
+    commands, versions = {}, {}
+    for name, build in MAKERS.items():
         try:
-            readers[name], versions[name] = make(folder)
-        except Absent as e:
+            commands[name], versions[name] = build(folder)
+        except MissingToolchain as e:
             print(f"{name}: left out, {e}")
-    return readers, versions
+    return commands, versions
 
 
-def read(command, folder):
-    """What a reader says of each file of the folder."""
-    lines = map(json.loads, run(*command, "read", str(folder)).splitlines())
-    return {line["file"]: line for line in lines}
+def read_files(command: list[str], folder: Path) -> dict[str, dict]:
+    """Reads all files of a folder with a reader. Returns its answer for each file."""
+    answers = [json.loads(line) for line in run(*command, "read", str(folder)).splitlines()]
+    return {answer["file"]: answer for answer in answers}
 
 
-def differs(answer, rows):
-    """What is not as expected, or nothing."""
+def find_difference(answer: dict, expected_rows: list) -> str:
+    """Returns how an answer differs from the expected rows, or ''."""
     if "error" in answer:
         return f"error: {answer['error']}"
-    if len(answer["rows"]) != len(rows):
-        return f"wrong: {len(answer['rows'])} rows instead of {len(rows)}"
-    different = (f"{got} instead of {want}" for got, want in zip(answer["rows"], rows) if got != want)
-    return next((f"wrong: {text}" for text in different), "")
+    if len(answer["rows"]) != len(expected_rows):
+        return f"wrong: {len(answer['rows'])} rows instead of {len(expected_rows)}"
+    for actual, expected in zip(answer["rows"], expected_rows):
+        if actual != expected:
+            return f"wrong: {actual} instead of {expected}"
+    return ""
 
 
-def judge(reader, sample, complaints):
-    """A cell of the matrix. `complaints`: of each of the sample's files, empty for those read as expected."""
-    known = NOT_SUPPORTED.get((reader, sample))
-    if known is not None:
-        is_true = all(text.startswith("error: ") and known in text for text in complaints.values())
+def classify(reader: str, sample: str, differences: dict[str, str]) -> str:
+    """Returns the cell of the matrix for a reader and a sample. `differences` has one entry for each file."""
+    known_error = NOT_SUPPORTED.get((reader, sample))
+    if known_error is not None:
+        is_true = all(text.startswith("error: ") and known_error in text for text in differences.values())
         return "not supported" if is_true else "LISTED WRONGLY"
-    if not any(complaints.values()):
+    if not any(differences.values()):
         return "ok"
-    return "WRONG" if any(text.startswith("wrong") for text in complaints.values()) else "FAILED"
+    return "WRONG" if any(text.startswith("wrong") for text in differences.values()) else "FAILED"
 
 
-def matrix(readers, folder):
-    """Sample → reader → cell, and what there is to say of cells that are not ok."""
-    expected = json.loads((folder / "expected.json").read_text())
-    table, remarks = {file["sample"]: {} for file in expected.values()}, []
+def read_samples(readers: dict[str, list[str]], folder: Path) -> tuple[dict[str, dict[str, str]], list[Remark]]:
+    """Reads the samples with all readers. Returns the cells by sample and reader, and remarks on cells."""
+    files_of_samples: dict[str, dict[str, dict]] = {}
+    for name, file in json.loads((folder / "expected.json").read_text()).items():
+        files_of_samples.setdefault(file["sample"], {})[name] = file
+    matrix: dict[str, dict[str, str]] = {sample: {} for sample in files_of_samples}
+    remarks = []
+    no_answer = {"error": "the reader said nothing of it"}
     for reader, command in readers.items():
-        answers = read(command, folder)
-        for sample, cells in table.items():
-            files = {name: file for name, file in expected.items() if file["sample"] == sample}
-            silent = {"error": "the reader said nothing of it"}
-            complaints = {name: differs(answers.get(name, silent), file["rows"]) for name, file in files.items()}
-            cells[reader] = judge(reader, sample, complaints)
-            if cells[reader] != "ok":
-                remarks += remarks_on(reader, sample, cells[reader], complaints)
-    return table, remarks
+        answers = read_files(command, folder)
+        for sample, files in files_of_samples.items():
+            differences = {
+                name: find_difference(answers.get(name, no_answer), file["rows"]) for name, file in files.items()
+            }
+            cell = classify(reader, sample, differences)
+            matrix[sample][reader] = cell
+            if cell != "ok":
+                remarks += explain_cell(reader, sample, cell, differences)
+    return matrix, remarks
 
 
-def remarks_on(reader, sample, cell, complaints):
-    """One for what is known; else one for every file that is not as expected."""
+def explain_cell(reader: str, sample: str, cell: str, differences: dict[str, str]) -> list[Remark]:
+    """Returns one remark for an entry of NOT_SUPPORTED, and otherwise one for each file that differs."""
     if cell == "not supported":
-        return [(cell, f"{reader}, {sample}: {min(complaints.values()).removeprefix('error: ')}")]
+        return [Remark(cell, f"{reader}, {sample}: {min(differences.values()).removeprefix('error: ')}")]
     if cell == "LISTED WRONGLY":
-        return [(cell, f"{reader}, {sample}: {max(complaints.values()) or 'read right'}")]
-    return [(cell, f"{reader}, {sample}, {name}: {text[:300]}") for name, text in complaints.items() if text]
+        return [Remark(cell, f"{reader}, {sample}: {max(differences.values()) or 'read right'}")]
+    return [Remark(cell, f"{reader}, {sample}, {name}: {text[:300]}") for name, text in differences.items() if text]
 
 
-def the_other_way(readers, arrowwood, folder):
-    """What Arrowwood makes of what each reader's library writes: file → nothing, or what is wrong."""
+def read_library_files(readers: dict[str, list[str]], arrowwood: list[str], folder: Path) -> dict[str, str]:
+    """Lets each library write files, and reads them with Arrowwood. Returns the difference, or '', for each file."""
     folder.mkdir(exist_ok=True)
     for command in readers.values():
         run(*command, "write", str(folder))
-    return {name: differs(line, WRITTEN) for name, line in read(arrowwood, folder).items()}
+    answers = read_files(arrowwood, folder)
+    return {name: find_difference(answer, LIBRARY_ROWS) for name, answer in answers.items()}
 
 
-def through_shared_memory(readers, arrowwood):
-    """What goes wrong between processes that share memory: streams in /dev/shm, written by Python and read by each
-    reader where they are, and written by each and opened in place."""
+def check_shared_memory(readers: dict[str, list[str]], arrowwood: list[str]) -> list[str]:
+    """Exchanges streams in /dev/shm between processes, in both directions. Returns what went wrong.
+
+    Each reader reads a stream that Python writes, and Arrowwood opens the streams of each library in place.
+    """
     if importlib.util.find_spec("arrowwood") is None or not Path("/dev/shm").is_dir():
         print("shared memory: left out, no arrowwood for Python, or no /dev/shm")
         return []
     import arrowwood as aw
 
     numbers = list(range(3000))
-    expected = [[str(n), f"row {n}"] for n in numbers]
-    bad = []
+    expected_rows = [[str(n), f"row {n}"] for n in numbers]
+    problems = []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        ours, theirs = Path(folder, "ours"), Path(folder, "theirs")
-        ours.mkdir()
+        python_folder, library_folder = Path(folder, "ours"), Path(folder, "theirs")
+        python_folder.mkdir()
         rows = {"n": numbers, "text": [f"row {n}" for n in numbers]}
-        aw.write(rows, ours / "rows.stream", format="stream", max_rows=1000)
+        aw.write(rows, python_folder / "rows.stream", format="stream", max_rows=1000)
         for name, command in readers.items():
-            complaint = differs(read(command, ours)["rows.stream"], expected)
-            bad += [f"a stream in shared memory, read by {name}: {complaint}"] if complaint else []
-        for file, complaint in the_other_way(readers, arrowwood, theirs).items():
-            copied = aw.open(theirs / file).footprint.copied
-            complaint = complaint or (f"{copied} bytes were copied" if copied else "")
-            bad += [f"shared memory, {file}: {complaint}"] if complaint else []
-    return bad
+            difference = find_difference(read_files(command, python_folder)["rows.stream"], expected_rows)
+            if difference:
+                problems.append(f"a stream in shared memory, read by {name}: {difference}")
+        for file, difference in read_library_files(readers, arrowwood, library_folder).items():
+            copied = aw.open(library_folder / file).footprint.copied
+            if difference:
+                problems.append(f"shared memory, {file}: {difference}")
+            elif copied:
+                problems.append(f"shared memory, {file}: {copied} bytes were copied")
+    return problems
 
 
 INTRODUCTION = """# Read by other Arrow libraries
@@ -198,25 +222,28 @@ value was read right, from file and stream, plain, lz4, zstd, and put together f
 """
 
 
-def page(table, remarks, written, versions):
+def format_page(
+    matrix: dict[str, dict[str, str]], remarks: list[Remark], written: dict[str, str], versions: dict[str, str]
+) -> str:
     lines = [INTRODUCTION, "| | " + " | ".join(f"{name} {version}" for name, version in versions.items()) + " |"]
     lines.append("|---" * (len(versions) + 1) + "|")
-    lines += [f"| `{sample}` | " + " | ".join(cells.values()) + " |" for sample, cells in table.items()]
+    lines += [f"| `{sample}` | " + " | ".join(cells.values()) + " |" for sample, cells in matrix.items()]
     lines += ["", "What the readers say of what they do not support:", ""]
-    lines += [f"- {text}" for cell, text in remarks if cell == "not supported"]
-    right = ", ".join(f"`{name}`" for name, complaint in written.items() if not complaint)
-    lines += ["", f"The other way, Arrowwood reads what the others write: {right}.", ""]
+    lines += [f"- {remark.text}" for remark in remarks if remark.cell == "not supported"]
+    correct_files = ", ".join(f"`{name}`" for name, difference in written.items() if not difference)
+    lines += ["", f"The other way, Arrowwood reads what the others write: {correct_files}.", ""]
     return "\n".join(lines)
 
 
-def failures(readers, remarks, written):
-    bad = [f"{cell}: {text}" for cell, text in remarks if cell != "not supported"]
-    bad += [f"written by another library, {name}: {text}" for name, text in written.items() if text]
-    wanted = {f"{name}.{ending}" for name in readers for ending in ("arrow", "stream")}
-    return bad + [f"written by another library, {name}: missing" for name in sorted(wanted - set(written))]
+def list_failures(readers: dict[str, list[str]], remarks: list[Remark], written: dict[str, str]) -> list[str]:
+    failures = [f"{remark.cell}: {remark.text}" for remark in remarks if remark.cell != "not supported"]
+    failures += [f"written by another library, {name}: {text}" for name, text in written.items() if text]
+    expected_files = {f"{name}.{ending}" for name in readers for ending in ("arrow", "stream")}
+    missing_files = sorted(expected_files - set(written))
+    return failures + [f"written by another library, {name}: missing" for name in missing_files]
 
 
-def arguments():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=Path, required=True, help="the built program examples/samples")
     parser.add_argument("--command", type=Path, required=True, help="the built command arrowwood")
@@ -226,24 +253,25 @@ def arguments():
 
 
 def main():
-    options = arguments()
+    options = parse_arguments()
     samples, folder = [str(options.samples.resolve())], options.folder.resolve()
-    for made in ("samples", "written"):
-        shutil.rmtree(folder / made, ignore_errors=True)
+    for name in ("samples", "written"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     run(*samples, "write", str(folder / "samples"))
-    readers, versions = make_readers(folder)
-    table, remarks = matrix(readers, folder / "samples")
-    written = the_other_way(readers, samples, folder / "written")
-    go = (readers["go"][0], versions["go"]) if "go" in readers else None
-    used, client_versions = clients.use(str(options.command.resolve()), go)
+    readers, versions = build_readers(folder)
+    matrix, remarks = read_samples(readers, folder / "samples")
+    written = read_library_files(readers, samples, folder / "written")
+    go_client = clients.GoClient(readers["go"][0], versions["go"]) if "go" in readers else None
+    client_results, client_versions = clients.run_clients(str(options.command.resolve()), go_client)
 
-    text = page(table, remarks, written, versions) + clients.section(used, client_versions)
-    print(text)
+    page = format_page(matrix, remarks, written, versions) + clients.format_section(client_results, client_versions)
+    print(page)
     if options.markdown:
-        options.markdown.write_text(text)
-    bad = failures(readers, remarks, written) + clients.failures(used) + through_shared_memory(readers, samples)
-    print("\n".join(bad) or f"{len(readers)} readers, {len(table)} samples: nothing wrong")
-    sys.exit(bool(bad))
+        options.markdown.write_text(page)
+    failures = list_failures(readers, remarks, written) + clients.list_failures(client_results)
+    failures += check_shared_memory(readers, samples)
+    print("\n".join(failures) or f"{len(readers)} readers, {len(matrix)} samples: nothing wrong")
+    sys.exit(bool(failures))
 
 
 if __name__ == "__main__":

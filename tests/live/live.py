@@ -1,8 +1,8 @@
-"""Whether stock readers can be at a table while it is being written: `make live`.
+"""Tests that other Arrow libraries can read a table while it is being written: `make live`.
 
-A writer (writer.py) commits at full speed, readers in processes of their own (reader.py, and Go, Java and JavaScript
-where their toolchains are) open the table over and over and check every row. Every open must find a prefix of the rows,
-and no fewer than the one before.
+A writer (writer.py, or the Rust example `ticks`) commits at full speed. Reader processes (reader.py, and Go, Java and
+JavaScript programs if their toolchains are installed) open the table again and again and check every row. Each open
+must return a prefix of the rows, at least as long as the previous one.
 """
 
 import argparse
@@ -15,19 +15,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import arrowwood
-from rows import Expected
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "interop"))
 import run as interop  # noqa: E402
 
-# Module that a reader of reader.py needs.
-NEEDS = {
+# The Python module that a reader of reader.py needs.
+REQUIRED_MODULES = {
     "pyarrow-mapped": "pyarrow",
     "pyarrow-copying": "pyarrow",
     "pyarrow-dataset": "pyarrow",
@@ -36,17 +37,24 @@ NEEDS = {
     "duckdb": "duckdb",
 }
 
+# A journal has one word for the commit in progress, one for the committed rows, and one for each of up to 16 readers of
+# tests/live/ticks.rs, which are not used here.
+JOURNAL_READERS = 16
+UNUSED_READER = 2**64 - 1
+
+KILL_SEED = 7
+
 
 @dataclass
 class Scenario:
-    """Who reads what."""
+    """A writer and the readers of its table."""
 
     about: str
-    readers: list
-    writer: list = field(default_factory=list)
-    killed: bool = False
-    # Written by examples/ticks, which is faster, and starts faster.
-    native: bool = False
+    readers: list[str]
+    writer_arguments: list[str] = field(default_factory=list)
+    is_killed: bool = False
+    # The writer is the Rust example `ticks`, which starts and commits faster than writer.py.
+    is_native: bool = False
 
 
 SMALL = ["--segment-rows", "4096"]
@@ -56,169 +64,184 @@ SCENARIOS = {
         "segments of 4,096 rows", ["pyarrow-mapped", "pyarrow-copying", "pyarrow-dataset", "polars"], SMALL
     ),
     "engines": Scenario("segments of 4,096 rows", ["datafusion", "duckdb", "go", "java", "js"], SMALL),
-    # Without DataFusion: it reads the footer of a file while it is busy with the one before, which takes seconds here,
-    # and a face rests for one. Then it panics: the body is longer than the footer said.
+    # DataFusion is left out: it reads the footer of a file while it still processes the previous file, which takes
+    # seconds here, but a footer is only left unchanged for one second. DataFusion then panics, as the body is longer
+    # than the footer said.
     "large": Scenario("segments that double from 65,536 rows", ["pyarrow-mapped", "polars", "go"], LARGE),
     "killed": Scenario(
-        "the writer is killed again and again", ["pyarrow-mapped", "pyarrow-dataset"], SMALL, killed=True
+        "the writer is killed again and again", ["pyarrow-mapped", "pyarrow-dataset"], SMALL, is_killed=True
     ),
-    "native": Scenario("a writer in Rust, segments of 1,000 rows", ["pyarrow-mapped"], ["1000"], native=True),
+    "native": Scenario("a writer in Rust, segments of 1,000 rows", ["pyarrow-mapped"], ["1000"], is_native=True),
     "native-killed": Scenario(
-        "the same, and it is killed again and again", ["pyarrow-mapped"], ["1000"], killed=True, native=True
+        "the same, and it is killed again and again", ["pyarrow-mapped"], ["1000"], is_killed=True, is_native=True
     ),
 }
 
 
-def present(name, folder):
-    """The command of a reader, or None with a line that says why."""
+class OpenedWriter(NamedTuple):
+    process: subprocess.Popen
+    # The rows that the writer found in the table.
+    rows: int
+
+
+def reader_command(name: str, folder: Path) -> list[str] | None:
+    """Returns the command of a reader. Prints why and returns None if it can't run here."""
     try:
-        if name not in NEEDS:
+        if name not in REQUIRED_MODULES:
             command, _ = interop.MAKERS[name](folder)
             return [*command, "live"]
-        __import__(NEEDS[name])
+        __import__(REQUIRED_MODULES[name])
         return [sys.executable, str(HERE / "reader.py"), name]
-    except (interop.Absent, ImportError) as e:
+    except (interop.MissingToolchain, ImportError) as e:
         print(f"{name}: left out, {e}")
         return None
 
 
-def start(command):
+def start_process(command: list) -> subprocess.Popen:
     return subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True)
 
 
-def start_writer(scenario, program, table, seconds, journal, seed):
-    if scenario.native:
+def start_writer(
+    scenario: Scenario, program: Path | None, table: Path, seconds: float, journal: Path, seed: int
+) -> OpenedWriter:
+    """Starts a writer and waits until it has opened the table."""
+    if scenario.is_native:
         command = [program, table, seconds, journal, seed]
     else:
-        command = [
-            sys.executable,
-            HERE / "writer.py",
-            table,
-            "--seconds",
-            seconds,
-            "--journal",
-            journal,
-            "--seed",
-            seed,
-        ]
-    writer = start([*command, *scenario.writer])
-    line = writer.stdout.readline()
+        command = [sys.executable, HERE / "writer.py", table]
+        command += ["--seconds", seconds, "--journal", journal, "--seed", seed]
+    process = start_process([*command, *scenario.writer_arguments])
+    line = process.stdout.readline()
     if not line:
         raise RuntimeError("the writer did not start")
-    return writer, json.loads(line)["opened"]
+    return OpenedWriter(process, json.loads(line)["opened"])
 
 
-def finish(process):
-    """The figures that a process prints at its end."""
-    out, _ = process.communicate()
-    if process.returncode or not out.strip():
+def wait_for_figures(process: subprocess.Popen) -> dict:
+    """Waits for the end of a process and returns the figures that it printed."""
+    output, _ = process.communicate()
+    if process.returncode or not output.strip():
         return {"opens": 0, "rows": 0, "wrong": 1, "complaints": [f"ended with {process.returncode}"]}
-    return json.loads(out.splitlines()[-1])
+    return json.loads(output.splitlines()[-1])
 
 
-class Killed:
-    """Kills the writer at random moments, and looks whether the table is what its journal says."""
+class WriterKiller:
+    """Kills the writer at random moments and compares the table with the writer's journal."""
 
-    def __init__(self, start, table, journal):
-        self.start, self.table, self.journal = start, table, journal
+    def __init__(self, restart: Callable[[int], OpenedWriter], table: Path, journal: Path):
+        self.restart = restart
+        self.table = table
+        self.journal = journal
         self.kills = 0
-        self.complaints = []
-        self.expected = Expected()
+        self.complaints: list[str] = []
 
-    def run(self, writer, seconds):
-        dice, deadline = random.Random(7), time.monotonic() + seconds
+    def run(self, writer: subprocess.Popen, seconds: float):
+        rng = random.Random(KILL_SEED)
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            # No wait for anything: at any moment, whatever the writer does.
-            time.sleep(dice.uniform(0, 0.5))
-            writer.send_signal(signal.SIGKILL)
-            writer.wait()
+            # Kills at any moment, without waiting for a state of the writer.
+            time.sleep(rng.uniform(0, 0.5))
+            self._kill(writer)
             self.kills += 1
             intended, committed = struct.unpack("<QQ", self.journal.read_bytes()[:16])
-            self.look("opened after a kill", committed, max(intended, committed))
-            writer, opened = self.start(self.kills + 1)
-            if not committed <= opened <= max(intended, committed):
-                self.complaints.append(f"went on from {opened}, expected {committed} to {intended}")
+            max_rows = max(intended, committed)
+            self._check_table(committed, max_rows)
+            writer, opened_rows = self.restart(self.kills + 1)
+            if not committed <= opened_rows <= max_rows:
+                self.complaints.append(f"went on from {opened_rows}, expected {committed} to {intended}")
+        self._kill(writer)
+
+    def figures(self) -> dict:
+        return {"opens": self.kills, "rows": 0, "wrong": len(self.complaints), "complaints": self.complaints[:5]}
+
+    @staticmethod
+    def _kill(writer: subprocess.Popen):
         writer.send_signal(signal.SIGKILL)
         writer.wait()
 
-    def look(self, when, least, most):
-        found = arrowwood.open(self.table)
-        found.validate()
-        if not least <= len(found) <= most:
-            self.complaints.append(f"{when}: {len(found)} rows, expected {least} to {most}")
-
-    def figures(self):
-        return {"opens": self.kills, "rows": 0, "wrong": len(self.complaints), "complaints": self.complaints[:5]}
+    def _check_table(self, min_rows: int, max_rows: int):
+        dataset = arrowwood.open(self.table)
+        dataset.validate()
+        if not min_rows <= len(dataset) <= max_rows:
+            self.complaints.append(f"opened after a kill: {len(dataset)} rows, expected {min_rows} to {max_rows}")
 
 
-def play(scenario, commands, seconds, folder, program):
-    """What each process of the scenario says."""
+def run_scenario(
+    scenario: Scenario, commands: dict[str, list[str]], seconds: float, folder: Path, program: Path | None
+) -> dict[str, dict]:
+    """Runs the writer and the readers of a scenario. Returns the figures of each process."""
     table, journal = folder / "ticks", folder / "journal"
-    # How far writer and readers are; the readers here have no say in it.
-    journal.write_bytes(struct.pack("<18Q", 0, 0, *[2**64 - 1] * 16))
-    lasts = 2 * seconds + 60 if scenario.killed else seconds + 2
-    begin = partial(start_writer, scenario, program, table, lasts, journal)
-    writer, _ = begin(1)
-    killed = ["killed"] if scenario.killed else []
-    readers = {name: start([*command, table, seconds, *killed]) for name, command in commands.items()}
-    said = {}
-    if scenario.killed:
-        killed = Killed(begin, table, journal)
-        killed.run(writer, seconds)
-        said["kills"] = killed.figures()
+    journal.write_bytes(struct.pack(f"<{2 + JOURNAL_READERS}Q", 0, 0, *[UNUSED_READER] * JOURNAL_READERS))
+    # A writer must outlast its killer, and a writer that isn't killed the readers.
+    writer_seconds = 2 * seconds + 60 if scenario.is_killed else seconds + 2
+    start = partial(start_writer, scenario, program, table, writer_seconds, journal)
+    writer, _ = start(1)
+    reader_options = ["killed"] if scenario.is_killed else []
+    readers = {name: start_process([*command, table, seconds, *reader_options]) for name, command in commands.items()}
+    figures = {}
+    if scenario.is_killed:
+        killer = WriterKiller(start, table, journal)
+        killer.run(writer, seconds)
+        figures["kills"] = killer.figures()
     else:
-        said["writer"] = finish(writer)
-    return said | {name: finish(reader) for name, reader in readers.items()}
+        figures["writer"] = wait_for_figures(writer)
+    for name, reader in readers.items():
+        figures[name] = wait_for_figures(reader)
+    return figures
 
 
-def show(said):
-    """Prints the figures; how many were wrong."""
-    bad = 0
-    for name, figures in said.items():
+def print_figures(all_figures: dict[str, dict]) -> int:
+    """Prints the figures of all processes and returns how many results were wrong."""
+    kills = all_figures["kills"]["opens"] if "kills" in all_figures else 0
+    total_wrong = 0
+    for name, figures in all_figures.items():
         if name == "writer":
             print("  writer: {commits:,} commits, {rows:,} rows in {seconds} s".format(**figures))
-            bad += not figures["rows"]
+            total_wrong += not figures["rows"]
             continue
         wrong = figures["wrong"] + (figures["opens"] == 0) + (figures["rows"] == 0 and name != "kills")
         gone = figures.get("gone", 0)
-        # A kill can cost a reader its rows in one segment, and the segment behind.
-        wrong += gone > 2 * said.get("kills", {"opens": 0})["opens"]
-        rest = f", {gone} times rows were gone after a kill" if gone else ""
-        rest += f", {figures['refused']} times it refused to read" if figures.get("refused") else ""
-        print(f"  {name:16} {figures['opens']:>8,} opens {figures['rows']:>14,} rows {wrong:>6} wrong{rest}")
-        for complaint in figures["complaints"] if wrong or gone else []:
-            print(f"    {complaint}")
-        bad += wrong
-    return bad
+        # A kill can cost a reader rows of the newest segment and of the one before.
+        wrong += gone > 2 * kills
+        remarks = ""
+        if gone:
+            remarks += f", {gone} times rows were gone after a kill"
+        if figures.get("refused"):
+            remarks += f", {figures['refused']} times it refused to read"
+        print(f"  {name:16} {figures['opens']:>8,} opens {figures['rows']:>14,} rows {wrong:>6} wrong{remarks}")
+        if wrong or gone:
+            for complaint in figures["complaints"]:
+                print(f"    {complaint}")
+        total_wrong += wrong
+    return total_wrong
 
 
-def run(names, seconds, readers, program):
-    """Plays scenarios; how much was wrong."""
-    bad = 0
-    made = Path(tempfile.mkdtemp(prefix="arrowwood-live-"))
-    commands = {}
+def run_scenarios(names: list[str], seconds: float, only_readers: list[str] | None, program: Path | None) -> int:
+    """Runs scenarios and returns how many results were wrong. Their folders are kept if any was."""
+    total_wrong = 0
+    home = Path(tempfile.mkdtemp(prefix="arrowwood-live-"))
+    commands: dict[str, list[str] | None] = {}
     for name in names:
         scenario = SCENARIOS[name]
-        if scenario.native and not program:
+        if scenario.is_native and not program:
             print(f"{name}: left out, no --writer")
             continue
         for reader in scenario.readers:
-            if reader not in commands and reader in (readers or scenario.readers):
-                commands[reader] = present(reader, made)
-        here = {reader: commands[reader] for reader in scenario.readers if commands.get(reader)}
-        folder = made / name
+            if reader not in commands and reader in (only_readers or scenario.readers):
+                commands[reader] = reader_command(reader, home)
+        scenario_commands = {reader: commands[reader] for reader in scenario.readers if commands.get(reader)}
+        folder = home / name
         folder.mkdir()
         print(f"{name}: {scenario.about}")
-        bad += show(play(scenario, here, seconds, folder, program))
+        total_wrong += print_figures(run_scenario(scenario, scenario_commands, seconds, folder, program))
         sys.stdout.flush()
-        # What went wrong can be looked at.
-        if not bad:
+        if not total_wrong:
             shutil.rmtree(folder)
-    if bad:
-        print(f"kept: {made}")
+    if total_wrong:
+        print(f"kept: {home}")
     else:
-        shutil.rmtree(made)
-    return bad
+        shutil.rmtree(home)
+    return total_wrong
 
 
 def main():
@@ -228,9 +251,9 @@ def main():
     parser.add_argument("--writer", type=Path, help="the built program examples/ticks")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     options = parser.parse_args()
-    bad = run(options.scenarios or list(SCENARIOS), options.seconds, options.readers, options.writer)
-    print(f"{bad} wrong" if bad else "nothing wrong")
-    sys.exit(bool(bad))
+    wrong = run_scenarios(options.scenarios or list(SCENARIOS), options.seconds, options.readers, options.writer)
+    print(f"{wrong} wrong" if wrong else "nothing wrong")
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Opens a table that is being written over and over with a stock reader, and checks every row: see live.py.
+"""Opens a growing table again and again with an Arrow library and checks every row: a reader process of live.py.
 
-`reader.py KIND FOLDER SECONDS [killed]` prints a line of JSON: opens, rows checked, what was wrong, and how often rows
-were gone: a writer that is killed while it begins a segment may have shown stock readers rows of the commit that it was
-about to make. No other writer may.
+`reader.py KIND FOLDER SECONDS [killed]` prints a line of JSON with the number of opens, of checked rows, of wrong
+results, and of times that rows were gone. Rows may only be gone where the writer is killed: a writer that is killed
+while it begins a segment may have shown other Arrow libraries rows of a commit that it did not finish.
 """
 
 import json
@@ -14,124 +14,153 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rows import Expected
+from rows import ExpectedRows
 
-# Snapshots that a mapped reader keeps to the end.
-KEPT = 300
+# How many snapshots the mapped reader keeps, to check them again at the end.
+MAX_SNAPSHOTS = 300
+MAX_COMPLAINTS = 5
 
 
-def segments(folder):
-    # Twice, until nothing changes: a listing that goes on while names are given may show a later one
-    # and not an earlier.
-    found = None
-    while found != (found := sorted(name for name in os.listdir(folder) if name.endswith(".arrow"))):
-        pass
-    return found
+def list_segments(folder: Path) -> list[str]:
+    """Returns the names of the table's segments in order.
+
+    Lists the folder until two listings agree: one that runs while files are created may contain a later file and lack
+    an earlier one.
+    """
+    previous = None
+    while True:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".arrow"))
+        if names == previous:
+            return names
+        previous = names
+
+
+def first_row(segment_name: str) -> int:
+    return int(segment_name[:20])
 
 
 class Reader:
-    # What it says if it did not get to read anything, which is rare and no wrong answer.
-    REFUSES = None
+    """Checks what a library reads. Subclasses implement `step`, which opens the table once."""
 
-    def __init__(self, folder):
+    # Part of the message of an error that the library raises now and then, and that is no wrong result.
+    ALLOWED_ERROR: str | None = None
+
+    def __init__(self, folder: str):
         self.folder = Path(folder)
-        self.expected = Expected()
-        self.most = {}
+        self.expected = ExpectedRows()
+        self.row_counts: dict[str, int] = {}
         self.opens = self.rows = self.wrong = self.gone = self.refused = 0
-        self.complaints = []
+        self.complaints: list[str] = []
 
-    def complain(self, text):
-        self.wrong += 1
-        self.complaints = (self.complaints + [text])[:5]
+    def step(self):
+        raise NotImplementedError
 
-    def judge(self, name, table, start):
-        """Whether `table`, which was read from `name`, is rows `start ..`, and no fewer than before."""
+    def check(self, name: str, table: pa.Table | pa.RecordBatch, start: int):
+        """Checks that `table`, read from `name`, has the rows from `start` on, and no fewer than last time."""
         self.opens += 1
         self.rows += table.num_rows
-        before = self.most.get(name, 0)
-        self.most[name] = table.num_rows
-        if table.num_rows < before:
-            self.lose(f"{name}: {table.num_rows} rows after {before}")
-        if complaint := self.expected.complaint(table, start):
-            self.complain(f"{name}, {table.num_rows} rows: {complaint}")
+        previous_count = self.row_counts.get(name, 0)
+        self.row_counts[name] = table.num_rows
+        if table.num_rows < previous_count:
+            self.report_gone(f"{name}: {table.num_rows} rows after {previous_count}")
+        if difference := self.expected.find_difference(table, start):
+            self.report_wrong(f"{name}, {table.num_rows} rows: {difference}")
 
-    def lose(self, text):
+    def report_wrong(self, text: str):
+        self.wrong += 1
+        self._add_complaint(text)
+
+    def report_gone(self, text: str):
         self.gone += 1
-        self.complaints = (self.complaints + [text])[:5]
+        self._add_complaint(text)
+
+    def _add_complaint(self, text: str):
+        self.complaints = (self.complaints + [text])[:MAX_COMPLAINTS]
 
     def close(self):
         pass
 
 
-class Segments(Reader):
-    """The live segment, and now and then the one before, whose last face must be whole when its successor is there."""
+class SegmentReader(Reader):
+    """Reads the newest segment, and every eighth time also the one before, which must be complete."""
 
     def step(self):
-        names = segments(self.folder)
+        names = list_segments(self.folder)
+        newest = names[-1]
         if len(names) > 1 and self.opens % 8 == 0:
-            name, after = names[-2], names[-1]
+            name = names[-2]
             batch = self.read(name)
-            self.judge(name, batch, int(name[:20]))
-            if batch.num_rows != int(after[:20]) - int(name[:20]):
-                self.complain(f"{name}: {batch.num_rows} rows, and the next segment is {after}")
-        self.judge(names[-1], self.read(names[-1]), int(names[-1][:20]))
+            self.check(name, batch, first_row(name))
+            if batch.num_rows != first_row(newest) - first_row(name):
+                self.report_wrong(f"{name}: {batch.num_rows} rows, and the next segment is {newest}")
+        self.check(newest, self.read(newest), first_row(newest))
 
-    def one_batch(self, reader):
+    def read(self, name: str) -> pa.RecordBatch:
+        raise NotImplementedError
+
+    def read_single_batch(self, reader: pa.ipc.RecordBatchFileReader) -> pa.RecordBatch:
         if reader.num_record_batches != 1:
-            self.complain(f"{reader.num_record_batches} batches")
+            self.report_wrong(f"{reader.num_record_batches} batches")
         return reader.get_batch(0)
 
 
-class Mapped(Segments):
-    def __init__(self, folder):
+class MappedReader(SegmentReader):
+    """Maps segments with pyarrow. Snapshots must not change while the writer goes on."""
+
+    def __init__(self, folder: str):
         super().__init__(folder)
-        self.kept = []
+        self.snapshots: list[tuple[str, pa.RecordBatch]] = []
 
     def read(self, name):
-        batch = self.one_batch(pa.ipc.open_file(pa.memory_map(str(self.folder / name))))
-        if self.opens % 20 == 0 and len(self.kept) < KEPT:
-            self.kept.append((name, batch))
+        batch = self.read_single_batch(pa.ipc.open_file(pa.memory_map(str(self.folder / name))))
+        if self.opens % 20 == 0 and len(self.snapshots) < MAX_SNAPSHOTS:
+            self.snapshots.append((name, batch))
         return batch
 
     def close(self):
-        for name, batch in self.kept:
-            if complaint := self.expected.complaint(batch, int(name[:20])):
-                self.complain(f"kept, {name}, {batch.num_rows} rows: {complaint}")
+        for name, batch in self.snapshots:
+            if difference := self.expected.find_difference(batch, first_row(name)):
+                self.report_wrong(f"kept, {name}, {batch.num_rows} rows: {difference}")
 
 
-class Copying(Segments):
+class CopyingReader(SegmentReader):
+    """Copies segments to memory with pyarrow."""
+
     def read(self, name):
         with pa.OSFile(str(self.folder / name)) as file:
-            return self.one_batch(pa.ipc.open_file(file))
+            return self.read_single_batch(pa.ipc.open_file(file))
 
 
-class Folders(Reader):
-    """The table as a whole: a prefix of its rows, without a hole, none twice."""
+class FolderReader(Reader):
+    """Reads the whole table, which must be a prefix of the rows, without gaps and duplicates."""
 
     def step(self):
         table = self.read()
         row = table.column("row")
-        # Engines may hand out the files in any order.
-        if table.num_rows and row.null_count == 0 and not in_order(row):
+        # Engines may return the files in any order.
+        if table.num_rows and row.null_count == 0 and not is_increasing(row):
             table = table.take(pc.sort_indices(row))
-        self.judge("table", table, 0)
+        self.check("table", table, 0)
+
+    def read(self) -> pa.Table:
+        raise NotImplementedError
 
 
-def in_order(row):
-    numbers = row.to_numpy()
+def is_increasing(column: pa.ChunkedArray) -> bool:
+    numbers = column.to_numpy()
     return bool((numbers[1:] > numbers[:-1]).all())
 
 
-class Dataset(Folders):
+class DatasetReader(FolderReader):
     def read(self):
         import pyarrow.dataset
 
         return pyarrow.dataset.dataset(str(self.folder), format="ipc").to_table()
 
 
-class Polars(Folders):
-    # It reads the footer's length twice, and says so if another footer came meanwhile that ends further in front.
-    REFUSES = "invalid seek to a negative or overflowing position"
+class PolarsReader(FolderReader):
+    # Polars reads the length of the footer twice, and fails if a longer footer was written between the two reads.
+    ALLOWED_ERROR = "invalid seek to a negative or overflowing position"
 
     def read(self):
         import polars
@@ -139,7 +168,7 @@ class Polars(Folders):
         return polars.scan_ipc(f"{self.folder}/").collect().to_arrow()
 
 
-class DataFusion(Folders):
+class DataFusionReader(FolderReader):
     def read(self):
         from datafusion import SessionContext
 
@@ -148,47 +177,55 @@ class DataFusion(Folders):
         return pa.Table.from_batches(context.sql("SELECT * FROM ticks").collect())
 
 
-class DuckDB(Folders):
+class DuckDBReader(FolderReader):
     def read(self):
         import duckdb
         import pyarrow.dataset
 
-        ticks = pyarrow.dataset.dataset(str(self.folder), format="ipc")  # noqa: F841, the query finds it by its name
-        found = duckdb.sql("SELECT * FROM ticks").arrow()
-        return found if isinstance(found, pa.Table) else found.read_all()
+        ticks = pyarrow.dataset.dataset(str(self.folder), format="ipc")  # noqa: F841, DuckDB finds it by its name
+        result = duckdb.sql("SELECT * FROM ticks").arrow()
+        return result if isinstance(result, pa.Table) else result.read_all()
 
 
-KINDS = {
-    "pyarrow-mapped": Mapped,
-    "pyarrow-copying": Copying,
-    "pyarrow-dataset": Dataset,
-    "polars": Polars,
-    "datafusion": DataFusion,
-    "duckdb": DuckDB,
+READERS = {
+    "pyarrow-mapped": MappedReader,
+    "pyarrow-copying": CopyingReader,
+    "pyarrow-dataset": DatasetReader,
+    "polars": PolarsReader,
+    "datafusion": DataFusionReader,
+    "duckdb": DuckDBReader,
 }
 
 
-def main():
-    kind, folder, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-    reader = KINDS[kind](folder)
+def run_steps(reader: Reader, seconds: float):
+    """Reads the table until `seconds` have passed, and counts the errors that the library raises."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
             reader.step()
         except FileNotFoundError as e:
-            reader.lose(str(e))
+            reader.report_gone(str(e))
         except KeyboardInterrupt:
             raise
-        except BaseException as e:  # Whatever a reader makes of it is what the test is about, a panic of Rust's too.
-            if reader.REFUSES and reader.REFUSES in str(e):
+        # Any error is a finding. Panics of Rust libraries derive from BaseException.
+        except BaseException as e:
+            if reader.ALLOWED_ERROR and reader.ALLOWED_ERROR in str(e):
                 reader.refused += 1
             else:
-                reader.complain(f"{type(e).__name__}: {e}"[:300])
+                reader.report_wrong(f"{type(e).__name__}: {e}"[:300])
     if reader.refused > max(2, reader.opens // 100):
-        reader.complain(f"{reader.refused} times: {reader.REFUSES}")
+        reader.report_wrong(f"{reader.refused} times: {reader.ALLOWED_ERROR}")
+
+
+def main():
+    kind, folder, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    is_writer_killed = sys.argv[4:] == ["killed"]
+    reader = READERS[kind](folder)
+    run_steps(reader, seconds)
     reader.close()
-    if sys.argv[4:] != ["killed"]:
-        reader.wrong, reader.gone = reader.wrong + reader.gone, 0
+    if not is_writer_killed:
+        reader.wrong += reader.gone
+        reader.gone = 0
     names = ["opens", "rows", "wrong", "gone", "refused", "complaints"]
     print(json.dumps({"reader": kind} | {name: getattr(reader, name) for name in names}))
 
