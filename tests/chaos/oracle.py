@@ -1,200 +1,195 @@
-"""What is known of a table from what its writer was told: what a reader may see, and what it must."""
+"""A model of a table: it follows from the calls of its writers what a reader may see, and what it must see."""
 
 from dataclasses import dataclass, field
 
-from kinds import seconds
+from kinds import Kind, row_seconds
 
 
-class Wrong(Exception):
-    """A table did not keep its promise."""
+class Violation(Exception):
+    """A table broke a guarantee."""
 
 
 @dataclass
 class Commit:
-    """A commit: the row after its last one, the positions, and how many columns were added to the table so far."""
-
+    # The number of the row after its last row.
     end: int
-    positions: dict
+    positions: dict[str, int]
+    # How many columns were added to the table so far.
     added: int
 
 
 @dataclass
-class Since:
-    """What was known when a call began."""
+class Snapshot:
+    """What was known of a table when a call began."""
 
-    low: int
-    first: int
+    commit: int
+    first_row: int
     order: int
-    # The first row as readers were told of it that have the table open.
-    told: int = 0
+    announced_first_row: int = 0
 
 
 @dataclass
 class Model:
-    kind: object
-    # The commits in order: those up to `low` were acknowledged or seen, those behind may be there or not.
-    commits: list = field(default_factory=lambda: [Commit(0, {}, 0)])
-    low: int = 0
+    kind: Kind
+    # All commits in order. Commits up to `known_commit` were acknowledged or seen; later ones may exist or not.
+    commits: list[Commit] = field(default_factory=lambda: [Commit(0, {}, 0)])
+    known_commit: int = 0
     # The last commit that survives the loss of the page cache.
-    durable: int = 0
-    # The first row is one of these, and that which survives.
-    first: int = 0
-    first_most: int = 0
-    first_durable: int = 0
-    # Up to here a call has removed rows and told readers that have the table open.
-    told: int = 0
-    # The ids of rows by number, for each order that the rows had; those before `order` are gone.
-    orders: list = field(default_factory=lambda: [[]])
-    order: int = 0
-    order_durable: int = 0
-    # Appended, not committed.
-    pending: list = field(default_factory=list)
-    # By id: how many added columns the table had then.
-    born: dict = field(default_factory=dict)
-    # The next id. Ids are never used again.
-    fresh: int = 0
-    # Whether the table is there for certain; whether a writer has said that it made or opened it, so that it survives
-    # the loss of the page cache; whether its making was tried.
+    durable_commit: int = 0
+    # The first row of the table is one of `min_first_row ..= max_first_row`; `durable_first_row` survives the loss of
+    # the page cache.
+    min_first_row: int = 0
+    max_first_row: int = 0
+    durable_first_row: int = 0
+    # Rows before this one were removed by calls that told readers which have the table open.
+    announced_first_row: int = 0
+    # The ids of the rows, for each order that the rows have had. Orders before `min_order` no longer exist.
+    orders: list[list[int]] = field(default_factory=lambda: [[]])
+    min_order: int = 0
+    durable_order: int = 0
+    # Ids of appended rows that are not committed.
+    pending: list[int] = field(default_factory=list)
+    # How many added columns the table had when a row was appended, by id.
+    added_columns_of: dict[int, int] = field(default_factory=dict)
+    next_id: int = 0
+    # Whether the table certainly exists.
     exists: bool = False
-    made: bool = False
-    tried: bool = False
-    # Rows were removed by a call that did not say so to readers, as it was killed.
-    quiet: bool = False
+    # Whether a writer reported that it created or opened the table, so that it survives the loss of the page cache.
+    is_created: bool = False
+    was_attempted: bool = False
+    # Whether rows were removed by a call that was killed before it told readers.
+    has_unannounced_drop: bool = False
 
     # ---- what is known ----
 
-    def since(self):
-        return Since(self.low, self.first, self.order, self.told)
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.known_commit, self.min_first_row, self.min_order, self.announced_first_row)
 
     @property
-    def end(self):
-        return self.commits[self.low].end
+    def end(self) -> int:
+        return self.last_commit.end
 
     @property
-    def last(self):
-        return self.commits[self.low]
+    def last_commit(self) -> Commit:
+        return self.commits[self.known_commit]
 
     @property
-    def is_certain(self):
+    def is_certain(self) -> bool:
+        """Whether only one state of the table is possible."""
         return (
-            self.low == len(self.commits) - 1 and self.first == self.first_most and self.order == len(self.orders) - 1
+            self.known_commit == len(self.commits) - 1
+            and self.min_first_row == self.max_first_row
+            and self.min_order == len(self.orders) - 1
         )
 
-    def columns(self, added):
+    def columns(self, added: int) -> list[str]:
         return [*self.kind.columns, *(f"new{i}" for i in range(added))]
 
-    def expected(self, row, columns):
-        """The row with this id as a dict."""
-        values = self.kind.row(row, columns)
+    def expected_row(self, row_id: int, columns: list[str]) -> dict:
+        values = self.kind.row(row_id, columns)
         for name in columns:
-            if name.startswith("new") and int(name[3:]) >= self.born[row]:
+            if name.startswith("new") and int(name[3:]) >= self.added_columns_of[row_id]:
                 values[name] = None
         return values
 
     # ---- what a writer does ----
 
-    def append(self, count):
-        """The ids of new rows."""
-        rows = list(range(self.fresh, self.fresh + count))
-        self.fresh += count
-        for row in rows:
-            self.born[row] = self.last.added
-        return rows
+    def allocate_ids(self, count: int) -> list[int]:
+        """Returns the ids of rows that are to be appended."""
+        ids = list(range(self.next_id, self.next_id + count))
+        self.next_id += count
+        for row_id in ids:
+            self.added_columns_of[row_id] = self.last_commit.added
+        return ids
 
-    def give_up(self):
-        """Forgets commits that are known not to be there."""
-        del self.commits[self.low + 1 :]
-        for order in self.orders:
-            del order[self.end :]
-
-    def attempt(self, positions, added=None):
-        """A commit of the pending rows begins."""
+    def begin_commit(self, positions: dict[str, int] | None, added: int | None = None):
+        """Adds a commit of the pending rows, which may exist from now on."""
         last = self.commits[-1]
-        self.commits.append(
-            Commit(
-                last.end + len(self.pending),
-                last.positions | (positions or {}),
-                last.added if added is None else added,
-            )
-        )
+        end = last.end + len(self.pending)
+        self.commits.append(Commit(end, last.positions | (positions or {}), last.added if added is None else added))
         for order in self.orders:
             order.extend(self.pending)
 
-    def may_keep(self, keeps):
-        """Rows may be dropped that are older than the newest by so many seconds."""
+    def confirm_commit(self, index: int):
+        """Records that this commit is the newest one of the table."""
+        if index < self.known_commit:
+            raise Violation(f"the newest commit is {index}, after {self.known_commit} was acknowledged")
+        self.known_commit = index
+        self.discard_attempts()
+
+    def discard_attempts(self):
+        """Removes commits that are known not to exist."""
+        del self.commits[self.known_commit + 1 :]
+        for order in self.orders:
+            del order[self.end :]
+
+    def allow_retention(self, seconds: int):
+        """Records that rows may be dropped which are older than the newest row by more than `seconds`."""
+        times = [row_seconds(row_id, self.kind.late) for row_id in self.orders[-1]]
+        if not times:
+            return
+        newest = max(times[self.min_first_row :], default=0)
+        for number in range(self.max_first_row, len(times)):
+            if times[number] >= newest - seconds:
+                self.max_first_row = number
+                return
+
+    def mark_created(self):
+        self.exists = self.is_created = True
+
+    def mark_durable(self, index: int):
+        self.durable_commit = max(self.durable_commit, index)
+
+    def mark_rows_durable(self, rows: int):
+        """Marks the last commit durable whose rows are all before number `rows`."""
+        for index, commit in enumerate(self.commits[: self.known_commit + 1]):
+            if commit.end <= rows and (index == 0 or commit.end > self.commits[self.durable_commit].end):
+                self.mark_durable(index)
+
+    def sorted_order(self, stop: int) -> list[int]:
+        """Returns the order of rows after the rows before number `stop` were sorted."""
         order = self.orders[-1]
-        times = [seconds(row, self.kind.late) for row in order]
-        if times:
-            newest = max(times[self.first :], default=0)
-            # Whatever rows were dropped before.
-            first = self.first_most
-            kept = (number for number in range(first, len(times)) if times[number] >= newest - keeps)
-            self.first_most = next(kept, first)
-
-    def settle(self, index):
-        """The newest commit is this one."""
-        if index < self.low:
-            raise Wrong(f"the newest commit is {index}, after {self.low} was acknowledged")
-        self.low = index
-        self.give_up()
-
-    def be_made(self):
-        self.exists = self.made = True
-
-    def be_durable(self, index):
-        self.durable = max(self.durable, index)
-
-    def rows_durable(self, rows):
-        """A writer says that the rows before this one are durable."""
-        for index in range(len(self.commits)):
-            if self.commits[index].end <= rows and index <= self.low:
-                if index == 0 or self.commits[index].end > self.commits[self.durable].end:
-                    self.be_durable(index)
-
-    def sorted_order(self, stop):
-        """The order of rows once those before number `stop` are sorted."""
-        order = self.orders[-1]
-        start = self.first_most
-        by_time = sorted(order[start:stop], key=lambda row: seconds(row, self.kind.late))
+        start = self.max_first_row
+        by_time = sorted(order[start:stop], key=lambda row_id: row_seconds(row_id, self.kind.late))
         return [*order[:start], *by_time, *order[stop:]]
 
-    def lose(self):
-        """The page cache is lost: what is durable is there, and some of what is not."""
-        self.low = self.durable
-        self.first = self.told = self.first_durable
-        self.order = self.order_durable
+    def lose_page_cache(self):
+        """Records that only durable commits certainly exist. Later ones may exist."""
+        self.known_commit = self.durable_commit
+        self.min_first_row = self.announced_first_row = self.durable_first_row
+        self.min_order = self.durable_order
         self.pending = []
-        self.exists = self.made
+        self.exists = self.is_created
 
     # ---- what a reader sees ----
 
-    def find(self, since, end, positions, added=None):
-        """The number of the commit that was seen; how many columns were added may be unknown."""
-        for index in range(since.low, len(self.commits)):
-            it = self.commits[index]
-            if (it.end, it.positions) == (end, positions) and added in (None, it.added):
+    def find_commit(self, snapshot: Snapshot, end: int, positions: dict[str, int], added: int | None = None) -> int:
+        """Returns the index of the commit that a reader saw. `added` is None if it didn't see the columns."""
+        for index in range(snapshot.commit, len(self.commits)):
+            commit = self.commits[index]
+            if (commit.end, commit.positions) == (end, positions) and added in (None, commit.added):
                 return index
-        wanted = [(it.end, it.positions, it.added) for it in self.commits[since.low :]]
-        raise Wrong(f"rows up to {end}, positions {positions}, {added} columns added; expected one of {wanted}")
+        expected = [(commit.end, commit.positions, commit.added) for commit in self.commits[snapshot.commit :]]
+        raise Violation(f"rows up to {end}, positions {positions}, {added} columns added; expected one of {expected}")
 
-    def find_first(self, least, first):
-        if not least <= first <= self.first_most:
-            raise Wrong(f"the first row is {first}, expected {least} to {self.first_most}")
+    def check_first_row(self, min_first_row: int, first_row: int):
+        if not min_first_row <= first_row <= self.max_first_row:
+            raise Violation(f"the first row is {first_row}, expected {min_first_row} to {self.max_first_row}")
 
-    def match(self, since, found, columns):
-        """Compares rows, a list of row number and dict, with those of an order; returns the orders that fit."""
-        said = None
-        for number in range(since.order, len(self.orders)):
-            said = self.mismatch(self.orders[number], found, columns)
-            if said is None:
-                return number
-        raise Wrong(said)
+    def find_order(self, min_order: int, rows: list[tuple[int, dict]], columns: list[str]) -> int:
+        """Returns the first order, from `min_order` on, in which the numbered rows are as expected."""
+        mismatch = None
+        for index in range(min_order, len(self.orders)):
+            mismatch = self.find_mismatch(self.orders[index], rows, columns)
+            if mismatch is None:
+                return index
+        raise Violation(mismatch)
 
-    def mismatch(self, order, found, columns):
-        for number, row in found:
+    def find_mismatch(self, order: list[int], rows: list[tuple[int, dict]], columns: list[str]) -> str | None:
+        for number, row in rows:
             if number >= len(order):
                 return f"row {number} was never committed: {row}"
-            want = self.expected(order[number], columns)
-            if row != want or list(row) != list(want):
-                return f"row {number} is {row}, expected {want}"
+            expected = self.expected_row(order[number], columns)
+            if row != expected or list(row) != list(expected):
+                return f"row {number} is {row}, expected {expected}"
         return None

@@ -1,4 +1,4 @@
-"""Where tables lie: a plain directory, or a small file system that can be full, read-only, mounted twice, or lost."""
+"""Places for tables: a plain directory, or a small file system that fills up, turns read-only or loses its pages."""
 
 import contextlib
 import ctypes
@@ -6,6 +6,7 @@ import errno
 import fcntl
 import mmap
 import os
+import random
 import shutil
 import struct
 import subprocess
@@ -18,7 +19,7 @@ MNT_DETACH = 2
 MS_SYNC = 4
 PAGE = 4096
 LOOP_SET_FD, LOOP_CLR_FD, LOOP_CTL_GET_FREE = 0x4C00, 0x4C01, 0x4C82
-# What ext4 does: give up the journal as it is, without writing anything back.
+# Shuts an ext4 file system down without writing back its journal or its pages.
 EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 BOOT = "/proc/sys/kernel/random/boot_id"
 
@@ -26,22 +27,23 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Refused(Exception):
-    """This system does not do it."""
+    """The system does not allow what a place needs."""
 
 
-def call(function, *arguments):
+def call_libc(function, *arguments):
+    """Calls a function of libc, and raises OSError if it fails."""
     if getattr(libc, function)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{function}: {os.strerror(number)}")
 
 
 def mount(source, target, kind=b"none", flags=0, data=None):
-    call("mount", os.fsencode(source), os.fsencode(target), kind, ctypes.c_ulong(flags), data)
+    call_libc("mount", os.fsencode(source), os.fsencode(target), kind, ctypes.c_ulong(flags), data)
 
 
 def own_mounts():
-    """From here on mounts are seen by this process and its children only, and go with them."""
-    call("unshare", CLONE_NEWNS)
+    """Gives this process and its children a mount namespace of their own, which ends with them."""
+    call_libc("unshare", CLONE_NEWNS)
     mount(b"none", b"/", flags=MS_REC | MS_PRIVATE)
 
 
@@ -54,9 +56,10 @@ class Folder:
         self.home = Path(home)
         self.home.mkdir(exist_ok=True)
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         return str(self.home / name)
 
+    # A folder has no second mount.
     other = path
 
     def clean(self):
@@ -68,7 +71,7 @@ class Folder:
 
 
 class Volume:
-    """An ext4 in a file of its own, mounted at two places."""
+    """An ext4 file system in a file, mounted at two directories."""
 
     can_fill = can_lose = can_remount = True
     SIZE = 256 << 20
@@ -95,9 +98,9 @@ class Volume:
             "-E",
             "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
         ]
-        done = subprocess.run(["mkfs.ext4", *options, str(self.image)], capture_output=True, text=True)
-        if done.returncode:
-            raise Refused(f"mkfs.ext4: {done.stderr}")
+        process = subprocess.run(["mkfs.ext4", *options, str(self.image)], capture_output=True, text=True)
+        if process.returncode:
+            raise Refused(f"mkfs.ext4: {process.stderr}")
         for folder in (self.one, self.two):
             folder.mkdir(exist_ok=True)
         self.mount()
@@ -114,68 +117,73 @@ class Volume:
 
     def unmount(self):
         for folder in (self.two, self.one):
-            call("umount2", os.fsencode(folder), 0)
+            call_libc("umount2", os.fsencode(folder), 0)
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         return str(self.one / name)
 
-    def other(self, name):
+    def other(self, name: str) -> str:
+        """Returns the path of a table on the second mount."""
         return str(self.two / name)
 
-    def fill(self, left):
-        """All space but so many bytes is used."""
+    def fill(self, free_bytes: int):
+        """Uses up the space except for `free_bytes`."""
         with contextlib.suppress(FileNotFoundError):
             (self.one / "hog").unlink()
         with (self.one / "hog").open("wb") as hog:
-            # Others may take some meanwhile.
+            # Retries, as other processes may use space between the two calls.
             for _ in range(100):
-                found = os.statvfs(self.one)
+                status = os.statvfs(self.one)
+                size = max(PAGE, status.f_bavail * status.f_frsize - free_bytes)
                 with contextlib.suppress(OSError):
-                    os.posix_fallocate(hog.fileno(), 0, max(4096, found.f_bavail * found.f_frsize - left))
+                    os.posix_fallocate(hog.fileno(), 0, size)
                     return
 
     def free(self):
         (self.one / "hog").unlink()
-        # Only now ext4 gives the space to others.
-        place = os.open(self.one, os.O_RDONLY)
+        # ext4 makes the space available once the removal is committed.
+        directory = os.open(self.one, os.O_RDONLY)
         try:
-            os.fsync(place)
+            os.fsync(directory)
         finally:
-            os.close(place)
+            os.close(directory)
 
-    def write_back(self, name, dice):
-        """Some pages of a table reach the disk, and no others."""
-        for file in sorted((self.one / name).glob("*.arrow")):
-            if dice.random() < 0.5:
-                with file.open("r+b") as opened:
-                    self.sync_pages(opened, dice)
+    def write_back(self, name: str, rng: random.Random):
+        """Writes random pages of a table to the disk."""
+        for path in sorted((self.one / name).glob("*.arrow")):
+            if rng.random() < 0.5:
+                with path.open("r+b") as file:
+                    self.sync_pages(file, rng)
 
-    def sync_pages(self, file, dice):
+    def sync_pages(self, file, rng: random.Random):
         size = os.fstat(file.fileno()).st_size
         pages = -(-size // PAGE)
         with mmap.mmap(file.fileno(), size) as mapping:
             start = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
-            for _ in range(dice.randrange(1, 4)):
-                # The records are near the beginning.
-                first = dice.choice([0, dice.randrange(pages)])
-                count = min(pages - first, dice.choice([1, 4, 16, 64]))
-                call("msync", ctypes.c_void_p(start + first * PAGE), ctypes.c_size_t(count * PAGE), MS_SYNC)
+            for _ in range(rng.randrange(1, 4)):
+                # Prefers the beginning of the file, where the commit records are.
+                first = rng.choice([0, rng.randrange(pages)])
+                count = min(pages - first, rng.choice([1, 4, 16, 64]))
+                call_libc("msync", ctypes.c_void_p(start + first * PAGE), ctypes.c_size_t(count * PAGE), MS_SYNC)
 
-    def lose(self, how):
-        """What was not written back is gone: nobody has a file open."""
+    def lose(self, how: str):
+        """Loses all pages that were not written back. No process may have a file of the volume open.
+
+        `how` is "snapshot" to continue with a copy of the volume's image, "reboot" to continue in another boot, or
+        anything else to detach the volume and mount it again.
+        """
         if how == "snapshot":
-            # Made of the volume as it is, and mounted on the machine that made it.
             copy = self.home / "copy"
             subprocess.run(["cp", "--sparse=always", str(self.image), str(copy)], check=True)
             self.unmount()
             self.detach()
             copy.replace(self.image)
         else:
-            place = os.open(self.one, os.O_RDONLY)
+            directory = os.open(self.one, os.O_RDONLY)
             try:
-                fcntl.ioctl(place, EXT4_IOC_SHUTDOWN, struct.pack("i", NO_LOG_FLUSH))
+                fcntl.ioctl(directory, EXT4_IOC_SHUTDOWN, struct.pack("i", NO_LOG_FLUSH))
             finally:
-                os.close(place)
+                os.close(directory)
             self.unmount()
         if how == "reboot":
             self.reboot()
@@ -187,20 +195,20 @@ class Volume:
         self.loop = None
 
     def reboot(self):
-        """Another boot, as all processes that are started from here on see it."""
+        """Changes the id of the boot that new processes see."""
         if self.is_booted:
-            call("umount2", BOOT.encode(), MNT_DETACH)
-        # Another file each time, as it stays mounted.
+            call_libc("umount2", BOOT.encode(), MNT_DETACH)
+        # The old file may still be mounted elsewhere, so a new one is made.
         with contextlib.suppress(FileNotFoundError):
             self.boot.unlink()
         self.boot.write_text(f"{uuid.uuid4()}\n")
         mount(self.boot, BOOT, flags=MS_BIND)
         self.is_booted = True
 
-    def read_only(self, is_so):
-        """Whether nothing can be written; False if somebody has a file open for writing."""
+    def read_only(self, is_read_only: bool) -> bool:
+        """Makes the volume read-only or writable. Returns false if a file is open for writing, which prevents it."""
         try:
-            mount(self.loop, self.one, b"ext4", MS_REMOUNT | (MS_RDONLY if is_so else 0))
+            mount(self.loop, self.one, b"ext4", MS_REMOUNT | (MS_RDONLY if is_read_only else 0))
         except OSError as e:
             if e.errno == errno.EBUSY:
                 return False

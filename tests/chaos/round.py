@@ -1,22 +1,26 @@
-"""A round: a table, processes that write and read it, and what goes wrong meanwhile."""
+"""A round of the chaos test: a table, processes that use it, and failures meanwhile."""
 
 import errno
 import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-import worker
-from oracle import Since, Wrong
+from oracle import Snapshot, Violation
+from worker import ALL_CALLS, CALLS, Trap, start_worker
 
 PATIENCE = float(os.environ.get("ARROWWOOD_PATIENCE", "120"))
-# How much of an answer is shown.
-SHOWN = int(os.environ.get("ARROWWOOD_CHAOS_SHOWN", "100"))
-# Who changes a table, and not just rows of it.
+# How many characters of an answer are logged.
+LOGGED_CHARACTERS = int(os.environ.get("ARROWWOOD_CHAOS_SHOWN", "100"))
+# How many lines of the log a failure shows.
+LOGGED_LINES = 60
+WORKERS = 4
+# Operations that change a table, and not only read it.
 CHANGES = {
     "open_writer",
     "append",
@@ -34,10 +38,11 @@ CHANGES = {
     "alter",
     "repair",
 }
-# What errors of the system look like: never absence, damage or an end.
-SYSTEM = {"IoError", "PermissionDenied", "MemoryError"}
-NEVER = {"InternalError", "PanicException", "InvalidData"}
-ERRORS = {
+# Errors that a failing system call may cause. It must never look like a missing table, damage or the end of the data.
+SYSTEM_ERRORS = {"IoError", "PermissionDenied", "MemoryError"}
+# Errors that nothing in a round may cause.
+FORBIDDEN_ERRORS = {"InternalError", "PanicException", "InvalidData"}
+ERRNOS = {
     "read": [errno.EIO, errno.ENOMEM],
     "write": [errno.EIO, errno.ENOSPC, errno.EDQUOT],
     "sync": [errno.EIO, errno.ENOSPC],
@@ -46,161 +51,176 @@ ERRORS = {
     "map": [errno.ENOMEM],
     "space": [errno.ENOSPC, errno.EIO, errno.EDQUOT],
 }
-# For how many calls a loss is said to be recent.
-RECENT = 12
+# For how many calls after a loss of unwritten pages the calls are counted under that fault.
+CALLS_AFTER_LOSS = 12
 
 
 @dataclass
 class Call:
-    """A command to a worker: the name of the operation, and what to do with the answer."""
+    """A command to a worker, and the handlers of its answer."""
 
+    # The name of the operation in the log and in the counts.
     label: str
     command: str
     arguments: dict
-    finish: object
-    fail: object = None
-    since: Since = None
-    trap: tuple = None
+    on_success: Callable
+    on_error: Callable | None = None
+    # What was known of the table when the call began; a dict by partition in rounds of partitions.
+    snapshot: Snapshot | dict | None = None
+    trap: Trap | None = None
+    trap_label: str | None = None
     faults: set = field(default_factory=set)
-    changes_then: int = 0
-    trap_label: str = None
-    # Whether the table was there for certain when it began.
-    existed: bool = False
-    again: bool = False
-    # Whether another writer has opened the table since it began.
+    # The round's count of changes when the call began.
+    changes_before: int = 0
+    # Whether the table certainly existed when the call began.
+    table_existed: bool = False
+    is_retry: bool = False
+    # Whether another writer has opened the table since the call began.
     is_overtaken: bool = False
     is_unsent: bool = False
-    other: bool = False
-    first_was_certain: bool = False
-    # Whether what other Arrow readers see may be lost, as no writer has opened the table since.
+    # Whether the call uses the second mount of the volume.
+    uses_other_mount: bool = False
+    first_row_was_certain: bool = False
+    # Whether the footers that other Arrow readers use may be lost, as no writer has opened the table since the loss.
     may_lack_footers: bool = False
 
 
-class Hand:
-    """A worker as seen from here."""
+class WorkerHandle:
+    """A worker process, what it holds, and the call that it is working on."""
 
-    def __init__(self, number):
+    def __init__(self, number: int):
         self.number = number
         # The process is started for its first call.
-        self.connection = self.pid = None
-        self.call = None
+        self.connection: Connection | None = None
+        self.pid: int | None = None
+        self.call: Call | None = None
         self.is_stopped = False
         self.is_dead = False
         self.has_writer = False
-        # Whether the writer had an error, and whether it may have one behind which it refuses everything.
+        # Whether the writer had an error that makes it refuse further calls.
         self.is_poisoned = False
+        # Whether the writer met a fault after which it may refuse calls.
         self.may_fail = False
-        # The seconds of rows that the writer keeps; None keeps all.
-        self.keeps = None
+        # For how many seconds the writer retains rows; None retains all.
+        self.retained_seconds: int | None = None
         self.datasets, self.followers, self.aggregations = {}, {}, {}
 
-    def start(self, others):
-        self.connection, end = Pipe()
-        self.pid = worker.start(end, [it.connection for it in others if it.connection] + [self.connection])
-        end.close()
+    def start(self, others: list["WorkerHandle"]):
+        self.connection, remote_end = Pipe()
+        parent_ends = [other.connection for other in others if other.connection] + [self.connection]
+        self.pid = start_worker(remote_end, parent_ends)
+        remote_end.close()
 
-    def end(self):
-        """Ends the process for good."""
+    def mark_dead(self):
         self.is_dead = True
         if self.connection:
             self.connection.close()
 
     @property
-    def is_idle(self):
+    def is_idle(self) -> bool:
         return not self.is_dead and not self.is_stopped and self.call is None
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the worker is in a call that changes the table."""
+        return self.call is not None and self.call.label in CHANGES
 
 
 class Round:
-    """What all rounds share; what is done to which table, and what is known of it, is that of the kinds of rounds."""
+    """The course of a round. Subclasses choose the calls and know what their answers must be.
 
-    def __init__(self, seed, place, counts, can_trap):
+    They implement `describe`, `snapshot`, `table_exists`, `choose_call`, `check_final_state`, `on_page_cache_lost`,
+    `on_death` and `explains_error`.
+    """
+
+    def __init__(self, seed: int, place, counts: dict, can_trap: bool):
         self.seed, self.place, self.counts, self.can_trap = seed, place, counts, can_trap
-        self.dice = random.Random(seed)
-        # Whether processes run all at once, or one at a time, but for those that are stopped in the middle of a call.
-        self.is_free = self.dice.random() < 0.25
+        self.rng = random.Random(seed)
+        # Whether calls run concurrently. Otherwise they run one at a time, except for calls that are stopped midway.
+        self.is_concurrent = self.rng.random() < 0.25
         self.name = f"table-{seed}"
         self.path = place.path(self.name)
-        self.hands = []
-        self.log = []
+        self.workers: list[WorkerHandle] = []
+        self.log: list[str] = []
+        # How often a call that changes the table began or ended.
         self.changes = 0
-        self.names = 0
+        self.names_used = 0
         self.is_full = self.is_read_only = False
-        self.lost = None
-        # Whether the next writer may find fewer rows than there were.
+        self.last_loss: str | None = None
+        self.recent_until_call = 0
+        # Whether the next writer may find fewer rows than before.
         self.may_drop = False
         self.calls = 0
-        self.weight = self.dice.choice([0.0, 0.1, 0.3, 0.5])
+        self.trap_probability = self.rng.choice([0.0, 0.1, 0.3, 0.5])
 
-    # ---- the course of it ----
+    # ---- the course ----
 
     def play(self):
-        self.note(f"{'all at once' if self.is_free else 'one at a time'}, {self.about()}")
+        self.note(f"{'all at once' if self.is_concurrent else 'one at a time'}, {self.describe()}")
         try:
-            for number in range(4):
-                self.hands.append(Hand(number))
-            for _ in range(self.dice.randrange(20, 70)):
+            for number in range(WORKERS):
+                self.workers.append(WorkerHandle(number))
+            for _ in range(self.rng.randrange(20, 70)):
                 self.step()
-            self.end()
-        except Wrong as e:
-            raise Wrong(f"seed {self.seed}: {e}\n" + "\n".join(self.log[-60:])) from None
+            self.finish()
+        except Violation as e:
+            raise Violation(f"seed {self.seed}: {e}\n" + "\n".join(self.log[-LOGGED_LINES:])) from None
         finally:
-            for hand in self.hands:
-                self.kill(hand)
+            for worker in self.workers:
+                self.end_worker(worker)
             if self.is_read_only:
                 self.place.read_only(False)
             if self.is_full:
                 self.place.free()
 
-    def note(self, text):
+    def note(self, text: str):
         self.log.append(text)
         if os.environ.get("ARROWWOOD_CHAOS_TRACE"):
             print(f"    {text}", flush=True)
 
     def step(self):
-        if self.dice.random() < 0.06:
-            self.event()
-        idle = [hand for hand in self.hands if hand.is_idle]
-        if self.is_free and (not idle or self.dice.random() < 0.3):
-            self.disturb()
-            self.wait_for(self.hands, any_of=True)
-            idle = [hand for hand in self.hands if hand.is_idle]
-        stopped = [hand for hand in self.hands if hand.is_stopped]
-        if stopped and (not idle or self.dice.random() < 0.25):
-            self.resume(self.dice.choice(stopped))
+        if self.rng.random() < 0.06:
+            self.cause_event()
+        idle = [worker for worker in self.workers if worker.is_idle]
+        if self.is_concurrent and (not idle or self.rng.random() < 0.3):
+            self.disturb_busy_worker()
+            self.wait_for_answers(self.workers, any_of=True)
+            idle = [worker for worker in self.workers if worker.is_idle]
+        stopped = [worker for worker in self.workers if worker.is_stopped]
+        if stopped and (not idle or self.rng.random() < 0.25):
+            self.resume(self.rng.choice(stopped))
             return
         if not idle:
             return
-        hand = self.dice.choice(idle)
-        call = self.choose(hand)
+        worker = self.rng.choice(idle)
+        call = self.choose_call(worker)
         if call is None:
             return
-        self.send(hand, call)
-        if not self.is_free:
-            self.wait_for([hand])
+        self.send_and_wait(worker, call)
 
-    def disturb(self):
-        """Kills, stops or lets go on somebody who is busy."""
-        busy = [hand for hand in self.hands if hand.call and not hand.is_stopped]
-        if not busy or self.dice.random() < 0.7:
+    def disturb_busy_worker(self):
+        """Kills or stops a worker in the middle of a call, sometimes."""
+        busy = [worker for worker in self.workers if worker.call and not worker.is_stopped]
+        if not busy or self.rng.random() < 0.7:
             return
-        hand = self.dice.choice(busy)
-        if self.dice.random() < 0.5:
-            hand.call.faults.add("kill")
-            os.kill(hand.pid, signal.SIGKILL)
-            self.note(f"{hand.number}: killed in {hand.call.label}")
+        worker = self.rng.choice(busy)
+        if self.rng.random() < 0.5:
+            worker.call.faults.add("kill")
+            os.kill(worker.pid, signal.SIGKILL)
+            self.note(f"{worker.number}: killed in {worker.call.label}")
         else:
-            hand.call.faults.add("stop")
-            os.kill(hand.pid, signal.SIGSTOP)
-            hand.is_stopped = True
-            self.note(f"{hand.number}: stopped in {hand.call.label}")
+            worker.call.faults.add("stop")
+            os.kill(worker.pid, signal.SIGSTOP)
+            worker.is_stopped = True
+            self.note(f"{worker.number}: stopped in {worker.call.label}")
 
-    def end(self):
-        """All calls end, and the table is what it has to be, for a process that sees it the first time."""
-        self.settle_down()
-        for hand in self.hands:
-            self.kill(hand)
+    def finish(self):
+        """Ends all calls and checks the table in new processes."""
+        self.finish_calls()
+        for worker in self.workers:
+            self.end_worker(worker)
         self.make_writable()
-        self.look_at_last()
+        self.check_final_state()
 
     def make_writable(self):
         if self.is_full:
@@ -210,324 +230,352 @@ class Round:
             self.place.read_only(False)
             self.is_read_only = False
 
-    def settle_down(self):
-        while any(hand.call for hand in self.hands):
-            for hand in self.hands:
-                if hand.is_stopped:
-                    self.resume(hand)
-            self.wait_for([hand for hand in self.hands if hand.call])
+    def finish_calls(self):
+        while any(worker.call for worker in self.workers):
+            for worker in self.workers:
+                if worker.is_stopped:
+                    self.resume(worker)
+            self.wait_for_answers([worker for worker in self.workers if worker.call])
 
     # ---- processes ----
 
-    def send(self, hand, call):
+    def send_and_wait(self, worker: WorkerHandle, call: Call):
+        """Sends a call, and waits for its answer unless calls run concurrently."""
+        self.send(worker, call)
+        if not self.is_concurrent:
+            self.wait_for_answers([worker])
+
+    def send(self, worker: WorkerHandle, call: Call):
         if call.label in CHANGES:
             self.changes += 1
         self.calls += 1
-        call.existed = self.exists()
-        call.since, call.changes_then = self.since(), self.changes
+        call.table_existed = self.table_exists()
+        call.snapshot, call.changes_before = self.snapshot(), self.changes
         if self.is_full:
             call.faults.add("full disk")
         if self.is_read_only:
             call.faults.add("read-only")
-        if self.lost and self.calls < self.lost[1]:
-            call.faults.add(self.lost[0])
-        if call.other:
+        if self.last_loss and self.calls < self.recent_until_call:
+            call.faults.add(self.last_loss)
+        if call.uses_other_mount:
             call.faults.add("other mount")
-        hand.call = call
-        self.note(f"{hand.number}: {call.label} {short(call)}" + (f" {trap_text(call.trap)}" if call.trap else ""))
-        if hand.pid is None:
-            hand.start([it for it in self.hands if not it.is_dead])
+        worker.call = call
+        trap_text = f" {describe_trap(call.trap)}" if call.trap else ""
+        self.note(f"{worker.number}: {call.label} {describe_arguments(call)}{trap_text}")
+        if worker.pid is None:
+            worker.start([other for other in self.workers if not other.is_dead])
         try:
-            hand.connection.send((call.command, call.arguments, call.trap))
+            worker.connection.send((call.command, call.arguments, call.trap))
         except (BrokenPipeError, ConnectionResetError):
-            # It was killed behind its last answer; whoever waits for this one notices.
+            # The process was killed after its last answer. Waiting for the answer to this call will notice that.
             call.is_unsent = True
 
-    def wait_for(self, hands, any_of=False):
-        """Until the calls of these, or one of them, are answered, or their processes stopped or dead."""
+    def wait_for_answers(self, workers: list[WorkerHandle], any_of: bool = False):
+        """Waits until all calls of the workers, or any of them, are answered or their processes are stopped or dead."""
         deadline = time.monotonic() + PATIENCE
-        while waiting := [hand for hand in hands if hand.call and not hand.is_stopped]:
-            ready = wait([hand.connection for hand in waiting], timeout=0.002 if self.can_trap else 1)
-            for hand in waiting:
-                if not hand.call or hand.is_stopped:
-                    # Its answer was waited for by what came of another one.
+        while waiting := [worker for worker in workers if worker.call and not worker.is_stopped]:
+            # With traps, a process may stop or die at any moment without an answer.
+            ready = wait([worker.connection for worker in waiting], timeout=0.002 if self.can_trap else 1)
+            for worker in waiting:
+                if not worker.call or worker.is_stopped:
+                    # The handler of another answer has waited for this one already.
                     continue
-                if hand.connection in ready:
-                    self.receive(hand)
+                if worker.connection in ready:
+                    self.receive(worker)
                 else:
-                    self.look_after(hand)
-            if any_of and any(not hand.call or hand.is_stopped for hand in waiting):
+                    self.poll_process(worker)
+            if any_of and any(not worker.call or worker.is_stopped for worker in waiting):
                 return
             if time.monotonic() > deadline:
-                raise Wrong(
-                    "\n".join(f"{hand.number} hangs in {hand.call.label}: {stacks(hand.pid)}" for hand in waiting)
-                )
+                hanging = (f"{it.number} hangs in {it.call.label}: {describe_threads(it.pid)}" for it in waiting)
+                raise Violation("\n".join(hanging))
 
-    def look_after(self, hand):
-        """Notices that a process was stopped or is dead."""
-        pid, status = os.waitpid(hand.pid, os.WNOHANG | os.WUNTRACED)
+    def poll_process(self, worker: WorkerHandle):
+        """Checks whether a process was stopped or is dead."""
+        pid, status = os.waitpid(worker.pid, os.WNOHANG | os.WUNTRACED)
         if pid == 0:
             return
         if os.WIFSTOPPED(status):
-            if not hand.is_stopped and hand.call:
-                hand.is_stopped = True
-                hand.call.faults.add("stop")
-                self.note(f"{hand.number}: stopped in {hand.call.label}")
+            if not worker.is_stopped and worker.call:
+                worker.is_stopped = True
+                worker.call.faults.add("stop")
+                self.note(f"{worker.number}: stopped in {worker.call.label}")
             return
-        self.bury(hand, status)
+        self.handle_death(worker, status)
 
-    def wait_for_end(self, hand):
+    def wait_for_death(self, worker: WorkerHandle):
         """Waits until a process is dead that was killed."""
-        end = time.monotonic() + PATIENCE
-        while not hand.is_dead:
-            if time.monotonic() > end:
-                raise Wrong(f"{hand.number} has a writer, and another process has one")
-            self.look_after(hand)
+        deadline = time.monotonic() + PATIENCE
+        while not worker.is_dead:
+            if time.monotonic() > deadline:
+                raise Violation(f"{worker.number} has a writer, and another process has one")
+            self.poll_process(worker)
             time.sleep(0.001)
 
-    def receive(self, hand):
+    def receive(self, worker: WorkerHandle):
         try:
-            reply = hand.connection.recv()
+            reply = worker.connection.recv()
         except (EOFError, ConnectionResetError):
-            _, status = os.waitpid(hand.pid, 0)
-            self.bury(hand, status)
+            _, status = os.waitpid(worker.pid, 0)
+            self.handle_death(worker, status)
             return
-        call, hand.call = hand.call, None
-        # It was answered before.
+        call, worker.call = worker.call, None
+        # A process that is killed from now on answered before.
         call.faults.discard("kill")
         if reply["struck"]:
             call.faults.add(call.trap_label)
-        self.finish(hand, call, reply)
+        self.handle_reply(worker, call, reply)
 
-    def resume(self, hand):
-        hand.is_stopped = False
-        os.kill(hand.pid, signal.SIGCONT)
-        self.note(f"{hand.number}: goes on in {hand.call.label if hand.call else 'nothing'}")
-        if not self.is_free:
-            self.wait_for([hand])
+    def resume(self, worker: WorkerHandle):
+        worker.is_stopped = False
+        os.kill(worker.pid, signal.SIGCONT)
+        self.note(f"{worker.number}: goes on in {worker.call.label if worker.call else 'nothing'}")
+        if not self.is_concurrent:
+            self.wait_for_answers([worker])
 
-    def kill(self, hand):
-        """Ends a process for good, and counts nothing."""
-        if hand.is_dead:
+    def end_worker(self, worker: WorkerHandle):
+        """Ends a process without counting a fault."""
+        if worker.is_dead:
             return
-        if hand.pid:
-            os.kill(hand.pid, signal.SIGKILL)
-            os.waitpid(hand.pid, 0)
-        hand.end()
+        if worker.pid:
+            os.kill(worker.pid, signal.SIGKILL)
+            os.waitpid(worker.pid, 0)
+        worker.mark_dead()
 
-    def replace(self, hand):
-        self.hands[hand.number] = Hand(hand.number)
+    def kill_worker(self, worker: WorkerHandle):
+        """Kills a process, whatever it is doing, and replaces it."""
+        if worker.pid is None:
+            return
+        if worker.call:
+            worker.call.faults.add("kill")
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.is_stopped = False
+        _, status = os.waitpid(worker.pid, 0)
+        self.handle_death(worker, status)
 
-    def bury(self, hand, status):
-        """A process has ended: only SIGKILL may end one."""
-        call = hand.call
-        hand.end()
+    def replace_worker(self, worker: WorkerHandle):
+        self.workers[worker.number] = WorkerHandle(worker.number)
+
+    def handle_death(self, worker: WorkerHandle, status: int):
+        """Checks that a process was ended by SIGKILL, and replaces it."""
+        call = worker.call
+        label = call.label if call else "nothing"
+        worker.mark_dead()
         if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
-            raise Wrong(f"{hand.number} ended with {status} in {call.label if call else 'nothing'}")
-        self.note(f"{hand.number}: dead in {call.label if call else 'nothing'}")
+            raise Violation(f"{worker.number} ended with {status} in {label}")
+        self.note(f"{worker.number}: dead in {label}")
         if call and not call.is_unsent:
             call.faults.add("kill")
             self.count(call)
-        if call:
-            if call.label in CHANGES:
-                self.changes += 1
-        self.mourn(hand, call)
-        hand.call = None
-        self.replace(hand)
+        if call and call.label in CHANGES:
+            self.changes += 1
+        self.on_death(worker, call)
+        worker.call = None
+        self.replace_worker(worker)
 
-    def count(self, call):
+    def count(self, call: Call):
         for fault in call.faults or {"none"}:
             self.counts[call.label, fault] = self.counts.get((call.label, fault), 0) + 1
 
     # ---- answers ----
 
-    def finish(self, hand, call, reply):
+    def handle_reply(self, worker: WorkerHandle, call: Call, reply: dict):
         self.count(call)
         if call.label in CHANGES:
             self.changes += 1
         error = reply["error"]
-        if reply["struck"] and call.trap[2] > 0:
-            hand.may_fail = True
+        if reply["struck"] and call.trap.action > 0:
+            worker.may_fail = True
         if error:
-            self.note(f"{hand.number}: {call.label}: {error[0]}: {error[2][:200]}")
-            self.explain(hand, call, error, reply["struck"])
+            self.note(f"{worker.number}: {call.label}: {error.name}: {error.text[:200]}")
+            self.check_error(worker, call, error, reply["struck"])
         else:
-            self.note(f"{hand.number}: {call.label}: ok {str(reply['result'])[:SHOWN]}")
+            self.note(f"{worker.number}: {call.label}: ok {str(reply['result'])[:LOGGED_CHARACTERS]}")
         try:
-            if error:
-                if hand.has_writer and call.label in CHANGES:
-                    hand.is_poisoned = hand.may_fail
-                if call.fail:
-                    call.fail(hand, call, reply)
+            if not error:
+                call.on_success(worker, call, reply)
             else:
-                call.finish(hand, call, reply)
-        except Wrong as e:
-            raise Wrong(f"{hand.number}: {call.label}: {e}") from None
-        if error and reply["struck"] and call.label not in CHANGES and not call.again:
-            # The same must work once nothing fails.
-            call.trap, call.again, call.faults = None, True, set()
-            self.send(hand, call)
-            if not self.is_free:
-                self.wait_for([hand])
+                if worker.has_writer and call.label in CHANGES:
+                    worker.is_poisoned = worker.may_fail
+                if call.on_error:
+                    call.on_error(worker, call, reply)
+        except Violation as e:
+            raise Violation(f"{worker.number}: {call.label}: {e}") from None
+        if error and reply["struck"] and call.label not in CHANGES and not call.is_retry:
+            # A read must succeed once no call fails.
+            call.trap, call.is_retry, call.faults = None, True, set()
+            self.send_and_wait(worker, call)
 
-    def explain(self, hand, call, error, struck):
-        """Whether what goes on explains an error."""
-        name, kinds, text, trace = error
-        said = f"{hand.number}: {call.label} {short(call)}: {name}: {text}\n{trace}"
-        if name == "InvalidData" and call.may_lack_footers and call.arguments.get("look") == ("messages",):
+    def check_error(self, worker: WorkerHandle, call: Call, error, struck: int):
+        """Raises a violation unless an error is explained by what happens in the round."""
+        if error.name == "InvalidData" and call.may_lack_footers and call.arguments.get("query") == ("messages",):
             return
-        if name in NEVER:
-            raise Wrong(said)
-        if struck and {*SYSTEM, "Closed"} & set(kinds):
-            # Closed is what a writer says behind an error, as where `with` closes it.
+        if error.name not in FORBIDDEN_ERRORS and self.is_error_expected(worker, call, error, struck):
             return
-        if name == "Busy" and call.label in CHANGES and self.somebody_else(hand, call):
-            return
-        if call.label in CHANGES:
-            if {"full disk", "read-only"} & call.faults and SYSTEM & set(kinds):
-                return
-            if hand.may_fail and hand.has_writer and {*SYSTEM, "Closed"} & set(kinds):
-                return
-        if name == "NotFound" and not call.existed:
-            return
-        if name == "InvalidArgument" and not call.existed and "only regular files can be mapped" in text:
-            # The directory was made between two looks at it.
-            return
-        if name == "SchemaMismatch" and not call.existed and self.exists():
-            # It is the second to make the table, and somebody has altered it already.
-            return
+        raise Violation(
+            f"{worker.number}: {call.label} {describe_arguments(call)}: {error.name}: {error.text}\n{error.trace}"
+        )
+
+    def is_error_expected(self, worker: WorkerHandle, call: Call, error, struck: int) -> bool:
+        name, text = error.name, error.text
+        is_change = call.label in CHANGES
+        is_system_error = bool(SYSTEM_ERRORS & set(error.base_names))
+        # A writer reports Closed after an error, for example when `with` closes it.
+        is_system_error_or_closed = is_system_error or "Closed" in error.base_names
+        if struck and is_system_error_or_closed:
+            return True
+        if is_change and {"full disk", "read-only"} & call.faults and is_system_error:
+            return True
+        if is_change and worker.may_fail and worker.has_writer and is_system_error_or_closed:
+            return True
+        if name == "Busy" and is_change and self.was_used_by_another(worker, call):
+            return True
+        if not call.table_existed:
+            if name == "NotFound":
+                return True
+            # The directory was created between two calls that look at it.
+            if name == "InvalidArgument" and "only regular files can be mapped" in text:
+                return True
+            # Another worker created the table, and has altered it already.
+            if name == "SchemaMismatch" and self.table_exists():
+                return True
+        # The column was widened before.
         if name == "SchemaMismatch" and call.label == "alter" and "which lacks values of the first" in text:
-            # It was wider already.
-            return
-        if self.was_overtaken(hand, call, name):
-            return
-        raise Wrong(said)
+            return True
+        return self.explains_error(worker, call, name)
 
-    def somebody_else(self, hand, call):
-        """Whether another process has the table, or had it since the call began."""
-        others = [it for it in self.hands if it is not hand]
-        now = any(it.has_writer or it.call and it.call.label in CHANGES for it in others)
-        return now or self.changes > call.changes_then + 1
+    def was_used_by_another(self, worker: WorkerHandle, call: Call) -> bool:
+        """Returns whether another process writes to the table, or has written since the call began."""
+        others = [other for other in self.workers if other is not worker]
+        is_used = any(other.has_writer or other.is_changing for other in others)
+        return is_used or self.changes > call.changes_before + 1
 
-    def is_moving(self, call):
-        """Whether the table was changed since the call began."""
-        return self.changes > call.changes_then or any(it.call and it.call.label in CHANGES for it in self.hands)
+    def has_writer(self) -> bool:
+        return any(worker.has_writer for worker in self.workers)
 
-    # ---- what goes wrong around it ----
+    def is_table_changing(self) -> bool:
+        return any(worker.is_changing for worker in self.workers)
 
-    def event(self):
-        kinds = []
+    def has_changed_since(self, call: Call) -> bool:
+        """Returns whether the table may have been changed since the call began."""
+        return self.changes != call.changes_before or self.is_table_changing()
+
+    # ---- failures around the table ----
+
+    def cause_event(self):
+        """Fills or frees the disk, makes it read-only or writable, or loses its unwritten pages."""
+        events = []
         if self.place.can_fill:
-            kinds += ["fill", "free"]
+            events += ["fill", "free"]
         if self.place.can_remount:
-            kinds += ["read-only"]
-        if self.place.can_lose and self.exists():
-            kinds += ["lost page cache", "reboot", "snapshot"]
-        if not kinds:
+            events += ["read-only"]
+        if self.place.can_lose and self.table_exists():
+            events += ["lost page cache", "reboot", "snapshot"]
+        if not events:
             return
-        event = self.dice.choice(kinds)
+        event = self.rng.choice(events)
         if event == "fill" and not self.is_full and not self.is_read_only:
-            self.place.fill(self.dice.choice([0, 4, 16, 64, 256, 600]) << 10)
+            self.place.fill(self.rng.choice([0, 4, 16, 64, 256, 600]) << 10)
             self.is_full = True
-            for hand in self.hands:
-                hand.may_fail = True
+            for worker in self.workers:
+                worker.may_fail = True
         elif event == "free" and self.is_full:
             self.place.free()
             self.is_full = False
         elif event == "read-only" and self.is_read_only:
             self.place.read_only(False)
             self.is_read_only = False
-        elif event == "read-only" and self.exists() and not self.is_full:
-            for hand in [it for it in self.hands if it.has_writer or it.call and it.call.label in CHANGES]:
-                self.end_process(hand)
+        elif event == "read-only" and self.table_exists() and not self.is_full:
+            for worker in [it for it in self.workers if it.has_writer or it.is_changing]:
+                self.kill_worker(worker)
             self.is_read_only = self.place.read_only(True)
         elif event in ("lost page cache", "reboot", "snapshot"):
-            self.lose(event)
+            self.lose_unwritten_pages(event)
             return
         else:
             return
-        fault = "full disk" if self.is_full else "read-only" if self.is_read_only else None
-        for hand in self.hands if fault else []:
-            if hand.call:
-                hand.call.faults.add(fault)
+        self.add_disk_fault_to_calls()
         self.note(f"{event}: full {self.is_full}, read-only {self.is_read_only}")
 
-    def end_process(self, hand):
-        """Kills a process whatever it does."""
-        if hand.pid is None:
+    def add_disk_fault_to_calls(self):
+        if self.is_full:
+            fault = "full disk"
+        elif self.is_read_only:
+            fault = "read-only"
+        else:
             return
-        if hand.call:
-            hand.call.faults.add("kill")
-        os.kill(hand.pid, signal.SIGKILL)
-        hand.is_stopped = False
-        _, status = os.waitpid(hand.pid, 0)
-        self.bury(hand, status)
+        for worker in self.workers:
+            if worker.call:
+                worker.call.faults.add(fault)
 
-    def lose(self, event):
-        for hand in list(self.hands):
-            self.end_process(hand)
+    def lose_unwritten_pages(self, event: str):
+        for worker in list(self.workers):
+            self.kill_worker(worker)
         self.make_writable()
-        if self.dice.random() < 0.7:
-            self.place.write_back(self.name, self.dice)
+        if self.rng.random() < 0.7:
+            self.place.write_back(self.name, self.rng)
         self.place.lose(event)
         self.note(event)
-        self.know_loss()
+        self.on_page_cache_lost()
         self.may_drop = True
-        self.lost = (event, self.calls + RECENT)
+        self.last_loss = event
+        self.recent_until_call = self.calls + CALLS_AFTER_LOSS
 
-    def set_trap(self, call):
-        when = int(2 ** self.dice.uniform(0, 5.5))
-        kind = self.dice.choice(["kill", "stop", "stop", *ERRORS, *ERRORS])
-        kinds = worker.ALL_CALLS
-        if self.may_drop and call.label == "open_writer" and self.dice.random() < 0.7:
-            # What is read then decides on what is there.
-            kind, when = "read", 1 + self.dice.randrange(16)
-        elif kind == "stop" and self.dice.random() < 0.6:
-            # Between one look at a name and the next.
-            kinds = worker.CALLS["open"]
-        if kind in ERRORS:
-            call.trap = (worker.CALLS[kind], when, self.dice.choice(ERRORS[kind]), self.dice.random() < 0.3)
+    def set_trap(self, call: Call):
+        """Makes one of the system calls of a call fail, stop the process or kill it."""
+        call_number = int(2 ** self.rng.uniform(0, 5.5))
+        kind = self.rng.choice(["kill", "stop", "stop", *ERRNOS, *ERRNOS])
+        kinds = ALL_CALLS
+        if self.may_drop and call.label == "open_writer" and self.rng.random() < 0.7:
+            # After a loss, the first reads of a writer decide which rows it keeps.
+            kind, call_number = "read", 1 + self.rng.randrange(16)
+        elif kind == "stop" and self.rng.random() < 0.6:
+            # Stops between two look-ups of a name.
+            kinds = CALLS["open"]
+        if kind in ERRNOS:
+            number = self.rng.choice(ERRNOS[kind])
+            call.trap = Trap(CALLS[kind], call_number, number, is_lasting=self.rng.random() < 0.3)
             call.trap_label = f"{kind} fails"
         else:
-            call.trap = (kinds, when, -(signal.SIGKILL if kind == "kill" else signal.SIGSTOP), False)
+            number = signal.SIGKILL if kind == "kill" else signal.SIGSTOP
+            call.trap = Trap(kinds, call_number, -number, is_lasting=False)
             call.trap_label = kind
 
-    def has_paused_reader(self):
-        """Whether somebody is stopped in the middle of reading."""
-        return any(it.is_stopped and it.call and it.call.label not in CHANGES for it in self.hands)
+    def has_stopped_reader(self) -> bool:
+        return any(it.is_stopped and it.call and it.call.label not in CHANGES for it in self.workers)
 
-    def roll(self, ops):
-        return self.dice.choices([op for _, op in ops], [weight for weight, _ in ops])[0]
+    def choose_weighted(self, choices: list[tuple[int, Callable]]) -> Callable:
+        return self.rng.choices([choice for _, choice in choices], [weight for weight, _ in choices])[0]
 
 
-def short(call):
-    hidden = {"path", "rows"} if not call.other else {"rows"}
-    said = {name: it for name, it in call.arguments.items() if name not in hidden}
+def describe_arguments(call: Call) -> str:
+    hidden = {"rows"} if call.uses_other_mount else {"path", "rows"}
+    arguments = {name: value for name, value in call.arguments.items() if name not in hidden}
     if "rows" in call.arguments:
-        said["ids"] = [row["id"] for row in call.arguments["rows"]]
-    return str(said)
+        arguments["ids"] = [row["id"] for row in call.arguments["rows"]]
+    return str(arguments)
 
 
-def trap_text(trap):
-    kinds, when, how, lasting = trap
-    names = [name for name, bit in worker.CALLS.items() if kinds & bit]
-    what = signal.Signals(-how).name if how < 0 else errno.errorcode[how]
-    return f"[{what} at call {when} of {'all' if len(names) > 1 else names[0]}{' and later ones' if lasting else ''}]"
+def describe_trap(trap: Trap) -> str:
+    names = [name for name, bit in CALLS.items() if trap.kinds & bit]
+    action = signal.Signals(-trap.action).name if trap.action < 0 else errno.errorcode[trap.action]
+    calls = "all" if len(names) > 1 else names[0]
+    return f"[{action} at call {trap.call_number} of {calls}{' and later ones' if trap.is_lasting else ''}]"
 
 
-def stacks(pid):
-    """What /proc tells of a process that hangs."""
-    said = []
+def describe_threads(pid: int) -> str:
+    """Returns where the threads of a process that hangs are waiting, from /proc."""
+    threads = []
     for task in sorted(Path(f"/proc/{pid}/task").iterdir()):
-        said.append(f"{task.name} {(task / 'wchan').read_text()} {(task / 'syscall').read_text().strip()}")
-    return "; ".join(said)
+        threads.append(f"{task.name} {(task / 'wchan').read_text()} {(task / 'syscall').read_text().strip()}")
+    return "; ".join(threads)
 
 
-def difference(got, want):
-    if isinstance(got, list) and isinstance(want, list):
-        if len(got) != len(want):
-            return f"{len(got)} rows, expected {len(want)}: {str(got)[:300]}, expected {str(want)[:300]}"
-        for number, (left, right) in enumerate(zip(got, want)):
+def describe_difference(actual, expected) -> str:
+    if isinstance(actual, list) and isinstance(expected, list):
+        if len(actual) != len(expected):
+            return f"{len(actual)} rows, expected {len(expected)}: {str(actual)[:300]}, expected {str(expected)[:300]}"
+        for number, (left, right) in enumerate(zip(actual, expected)):
             if left != right:
                 return f"row {number} is {left}, expected {right}"
-    return f"{str(got)[:500]}, expected {str(want)[:500]}"
+    return f"{str(actual)[:500]}, expected {str(expected)[:500]}"

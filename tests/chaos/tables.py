@@ -2,445 +2,429 @@
 
 import os
 from dataclasses import dataclass
+from functools import partial
 
-from kinds import Kind, seconds
-from oracle import Model, Since, Wrong
-from round import CHANGES, Call, Round, difference
+from kinds import GROUPS, Kind, row_seconds
+from oracle import Model, Snapshot, Violation
+from round import CHANGES, Call, Round, WorkerHandle, describe_difference
+
+MAX_ADDED_COLUMNS = 4
+# Digits at the beginning of a segment's name: the number of its first row.
+SEGMENT_DIGITS = 20
 
 
 @dataclass
-class Held:
-    """A dataset of a worker."""
+class HeldDataset:
+    """What a dataset that a worker holds must keep returning."""
 
-    first: int
+    first_row: int
     count: int
     positions: dict
     added: int
-    order: int
+    min_order: int
 
 
 @dataclass
-class Following:
-    next: int
-    order: int
+class HeldFollower:
+    next_row: int
+    min_order: int
 
 
 class TableRound(Round):
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self.kind = Kind.roll(self.dice)
+        self.kind = Kind.random(self.rng)
         self.model = Model(self.kind)
-        self.options = self.roll_options()
+        self.options = self.choose_options()
 
-    def about(self):
+    def describe(self):
         return self.kind
 
-    def since(self):
-        return self.model.since()
+    def snapshot(self):
+        return self.model.snapshot()
 
-    def exists(self):
+    def table_exists(self):
         return self.model.exists
 
-    def know_loss(self):
-        self.model.lose()
+    def on_page_cache_lost(self):
+        self.model.lose_page_cache()
 
-    def mourn(self, hand, call):
-        """Knows less behind the death of a process."""
+    def on_death(self, worker, call):
         if call and call.label in ("drop", "commit, keep", "close"):
-            self.model.quiet = True
-        if hand.has_writer:
-            self.forget_pending(hand)
+            self.model.has_unannounced_drop = True
+        if worker.has_writer:
+            self.forget_pending(worker)
 
-    def forget_pending(self, hand):
-        """What a writer had not committed is gone, but not what another one has by now."""
-        if not any(it.has_writer for it in self.hands if it is not hand):
+    def forget_pending(self, worker):
+        """Forgets the uncommitted rows of a writer that is gone, unless another writer has appended rows since."""
+        if not any(other.has_writer for other in self.workers if other is not worker):
             self.model.pending = []
 
-    def look_at_last(self):
-        if not self.model.tried:
+    def check_final_state(self):
+        if not self.model.was_attempted:
             return
-        self.replace(self.hands[0])
-        self.replace(self.hands[1])
-        for hand, ops in (
-            (self.hands[0], [self.op_open_writer, self.op_settle, self.op_close, self.op_check]),
-            (self.hands[1], [self.op_settle]),
-        ):
-            for op in ops:
-                call = op(hand)
+        self.replace_worker(self.workers[0])
+        self.replace_worker(self.workers[1])
+        writer_calls = [self.call_open_writer, self.call_settle, self.call_close, self.call_check]
+        for worker, make_calls in ((self.workers[0], writer_calls), (self.workers[1], [self.call_settle])):
+            for make_call in make_calls:
+                call = make_call(worker)
                 call.trap = None
-                self.send(hand, call)
-                self.wait_for([hand])
+                self.send(worker, call)
+                self.wait_for_answers([worker])
 
-    def was_overtaken(self, hand, call, name):
-        """Whether rows that a reader has in hand were dropped or sorted meanwhile."""
+    def explains_error(self, worker: WorkerHandle, call: Call, error_name: str) -> bool:
+        """Returns whether a read failed because its rows were dropped or sorted meanwhile."""
         model, arguments = self.model, call.arguments
+        last_order = len(model.orders) - 1
         if call.label in ("read", "refresh", "open"):
-            held = hand.datasets.get(arguments["name"])
-            first = held.first if held and call.label != "open" else call.since.first
-            order = held.order if held and call.label != "open" else call.since.order
-            return (
-                name == "NotFound" and first < model.first_most and (call.label != "open" or self.is_moving(call))
-            ) or (name == "FileChanged" and order < len(model.orders) - 1)
+            held = worker.datasets.get(arguments["name"]) if call.label != "open" else None
+            first_row = held.first_row if held else call.snapshot.first_row
+            min_order = held.min_order if held else call.snapshot.order
+            if error_name == "NotFound" and first_row < model.max_first_row:
+                return call.label != "open" or self.has_changed_since(call)
+            return error_name == "FileChanged" and min_order < last_order
         if call.label == "follow":
-            following = hand.followers.get(arguments["name"])
-            start = following.next if following else arguments["start"]
-            order = following.order if following else call.since.order
-            return (name in ("RowOutOfRange", "NotFound") and start < model.first_most) or (
-                name == "FileChanged" and order < len(model.orders) - 1
-            )
+            follower = worker.followers.get(arguments["name"])
+            next_row = follower.next_row if follower else arguments["start"]
+            min_order = follower.min_order if follower else call.snapshot.order
+            if error_name in ("RowOutOfRange", "NotFound"):
+                return next_row < model.max_first_row
+            return error_name == "FileChanged" and min_order < last_order
         if call.label == "aggregation":
-            order = hand.aggregations.get(arguments["name"], call.since.order)
-            return name == "FileChanged" and order < len(model.orders) - 1
+            min_order = worker.aggregations.get(arguments["name"], call.snapshot.order)
+            return error_name == "FileChanged" and min_order < last_order
         return False
 
-    # ---- what is done ----
+    # ---- choices ----
 
-    def choose(self, hand):
-        model = self.model
-        if hand.has_writer:
-            call = self.choose_write(hand)
-        elif not any(it.has_writer for it in self.hands) and self.dice.random() < 0.5 or not model.tried:
-            call = self.choose_change(hand)
+    def choose_call(self, worker):
+        if worker.has_writer:
+            call = self.choose_write(worker)
+        elif not self.has_writer() and self.rng.random() < 0.5 or not self.model.was_attempted:
+            call = self.choose_change(worker)
         else:
-            call = self.choose_read(hand)
+            call = self.choose_read(worker)
         if call:
             call.may_lack_footers = self.may_drop
-        weight = 0.8 if call and self.may_drop and call.label == "open_writer" else self.weight
-        if call and self.can_trap and call.label != "abandon" and self.dice.random() < weight:
+        # The first writer after a loss decides which rows are kept, so it is trapped more often.
+        probability = 0.8 if call and self.may_drop and call.label == "open_writer" else self.trap_probability
+        if call and self.can_trap and call.label != "abandon" and self.rng.random() < probability:
             self.set_trap(call)
         return call
 
-    def choose_write(self, hand):
-        if hand.is_poisoned and self.dice.random() < 0.7:
-            return self.op_abandon(hand) if self.dice.random() < 0.5 else self.op_close(hand)
-        # What a reader meets that sees part of it before and part behind.
-        more = 5 if self.has_paused_reader() else 1
-        ops = [
-            (10, self.op_append),
-            (10, self.op_commit),
-            (2, self.op_sync),
-            (1, self.op_rollback),
-            (2, self.op_close),
-            (2 * more, self.op_drop),
-            (3 * more, self.op_compact),
-            (2, self.op_open),
-            (1, self.op_check),
+    def choose_write(self, worker):
+        if worker.is_poisoned and self.rng.random() < 0.7:
+            return self.call_abandon(worker) if self.rng.random() < 0.5 else self.call_close(worker)
+        # A stopped reader sees a part of the table before such a change, and the rest after it.
+        factor = 5 if self.has_stopped_reader() else 1
+        choices = [
+            (10, self.call_append),
+            (10, self.call_commit),
+            (2, self.call_sync),
+            (1, self.call_rollback),
+            (2, self.call_close),
+            (2 * factor, self.call_drop),
+            (3 * factor, self.call_compact),
+            (2, self.call_open),
+            (1, self.call_check),
         ]
-        return self.roll(ops)(hand)
+        return self.choose_weighted(choices)(worker)
 
-    def choose_change(self, hand):
-        busy = {it.call.label for it in self.hands if it.call}
-        if busy & {"sort", "alter"}:
-            # What these do follows from what there is when they begin.
-            return self.choose_read(hand) if self.model.exists else None
-        ops = [(10, self.op_open_writer)]
+    def choose_change(self, worker):
+        running = {other.call.label for other in self.workers if other.call}
+        if running & {"sort", "alter"}:
+            # The result of these depends on the rows and columns that exist when they begin.
+            return self.choose_read(worker) if self.model.exists else None
+        choices = [(10, self.call_open_writer)]
         if self.model.exists and self.model.is_certain:
-            more = 5 if self.has_paused_reader() else 1
-            ops += [(3 * more, self.op_compact), (1, self.op_repair)]
-            if not busy & CHANGES and not any(it.has_writer for it in self.hands):
-                ops += [(4, self.op_alter)]
-        return self.roll(ops)(hand)
+            factor = 5 if self.has_stopped_reader() else 1
+            choices += [(3 * factor, self.call_compact), (1, self.call_repair)]
+            if not running & CHANGES and not self.has_writer():
+                choices += [(4, self.call_alter)]
+        return self.choose_weighted(choices)(worker)
 
-    def choose_read(self, hand):
-        ops = [(6, self.op_open), (1, self.op_check), (2, self.op_follow), (2, self.op_aggregation)]
-        if hand.datasets:
-            ops += [(6, self.op_refresh), (4, self.op_read), (1, self.op_forget)]
-        if self.dice.random() < 0.02 and not any(it.call and it.call.label in ("sort", "alter") for it in self.hands):
-            ops = [(1, self.op_open_writer)]
-        return self.roll(ops)(hand)
+    def choose_read(self, worker):
+        choices = [(6, self.call_open), (1, self.call_check), (2, self.call_follow), (2, self.call_aggregation)]
+        if worker.datasets:
+            choices += [(6, self.call_refresh), (4, self.call_read), (1, self.call_forget)]
+        running = {other.call.label for other in self.workers if other.call}
+        if self.rng.random() < 0.02 and not running & {"sort", "alter"}:
+            choices = [(1, self.call_open_writer)]
+        return self.choose_weighted(choices)(worker)
 
-    def roll_options(self):
-        dice = self.dice
+    def choose_options(self):
+        rng = self.rng
         options = {
-            "segment_rows": dice.choice([1, 2, 3, 5, 8, 13, 40, 100]),
-            "sync": dice.choice(["never", "never", "commit", 0.01, None]),
+            "segment_rows": rng.choice([1, 2, 3, 5, 8, 13, 40, 100]),
+            "sync": rng.choice(["never", "never", "commit", 0.01, None]),
         }
-        if self.kind.sorted_by and dice.random() < 0.3:
-            options["keep"] = f"{dice.choice([2, 5, 20])} s"
-        if dice.random() < 0.3:
-            options["index"] = [name for name in ("id", "q", "g") if name in self.kind.columns and dice.random() < 0.5]
+        if self.kind.sorted_by and rng.random() < 0.3:
+            options["keep"] = f"{rng.choice([2, 5, 20])} s"
+        if rng.random() < 0.3:
+            options["index"] = [name for name in ("id", "q", "g") if name in self.kind.columns and rng.random() < 0.5]
         return options
 
-    # ---- operations of a writer ----
+    # ---- calls of a writer ----
 
-    def op_open_writer(self, hand):
-        options = dict(self.options if self.dice.random() < 0.5 else self.roll_options())
+    def call_open_writer(self, worker):
+        options = dict(self.options if self.rng.random() < 0.5 else self.choose_options())
         schema = None
         if not self.model.exists:
             schema = self.kind.schema()
             options |= {"dictionary": self.kind.dictionary or None, "index": self.kind.index or None}
             if self.kind.sorted_by:
                 options |= {"sorted_by": "ts", "late": "accept" if self.kind.late else "refuse"}
-        self.model.tried = True
-        return Call(
-            "open_writer",
-            "open_writer",
-            {"path": self.path, "schema": schema, "options": options},
-            self.done_open_writer,
-        )
+        self.model.was_attempted = True
+        arguments = {"path": self.path, "schema": schema, "options": options}
+        return Call("open_writer", "open_writer", arguments, self.on_writer_opened)
 
-    def done_open_writer(self, hand, call, reply):
-        model, state = self.model, reply["writer"]
-        for other in self.hands:
-            if other is hand:
+    def on_writer_opened(self, worker, call, reply):
+        model, state, result = self.model, reply["writer"], reply["result"]
+        self.wait_for_other_writers(worker)
+        worker.has_writer, worker.is_poisoned, worker.may_fail = True, False, self.is_full
+        keep = call.arguments["options"].get("keep")
+        worker.retained_seconds = int(keep.split()[0]) if keep else None
+        model.mark_created()
+        model.pending = []
+        added = len(result["columns"]) - len(self.kind.columns)
+        previous_end = model.end
+        since_known_commit = Snapshot(model.known_commit, 0, 0)
+        model.confirm_commit(model.find_commit(since_known_commit, state["committed"], state["positions"], added))
+        if state["rows"] != state["committed"]:
+            raise Violation(f"rows {state['rows']} of a new writer, {state['committed']} of them committed")
+        if result["dropped"] and not self.may_drop:
+            raise Violation(f"{result['dropped']} rows dropped, up to {previous_end}")
+        self.may_drop = False
+        self.check_durable_rows(state)
+        self.send_settle(worker)
+
+    def wait_for_other_writers(self, worker):
+        """Handles the ends of all earlier writers: a table has one writer, so they have closed it or were killed."""
+        for other in self.workers:
+            if other is worker:
                 continue
-            # What it has answered before comes first; then it was killed, as nobody else opens the table before.
             if other.call and (other.has_writer or "kill" in other.call.faults):
-                self.wait_for([other])
+                self.wait_for_answers([other])
             if other.has_writer and other.call is None and not other.is_dead:
-                self.wait_for_end(other)
+                self.wait_for_death(other)
             if other.call:
                 other.call.is_overtaken = True
-        hand.has_writer, hand.is_poisoned, hand.may_fail = True, False, self.is_full
-        keep = call.arguments["options"].get("keep")
-        hand.keeps = int(keep.split()[0]) if keep else None
-        model.be_made()
-        model.pending = []
-        added = len(reply["result"]["columns"]) - len(self.kind.columns)
-        before = model.end
-        model.settle(model.find(Since(model.low, 0, 0), state["committed"], state["positions"], added))
-        if state["rows"] != state["committed"]:
-            raise Wrong(f"rows {state['rows']} of a new writer, {state['committed']} of them committed")
-        if reply["result"]["dropped"] and not self.may_drop:
-            raise Wrong(f"{reply['result']['dropped']} rows dropped, up to {before}")
-        self.may_drop = False
-        self.see_state(state)
-        self.send_settle(hand)
 
-    def send_settle(self, hand):
-        """Looks which of what may be there is there."""
-        self.send(hand, self.op_settle(hand))
-        if not self.is_free:
-            self.wait_for([hand])
+    def send_settle(self, worker):
+        """Opens the table to learn which of its possible states it has."""
+        self.send_and_wait(worker, self.call_settle(worker))
 
-    def op_settle(self, hand):
-        return self.open_as(hand, "settled", ("columns",), other=False)
+    def call_settle(self, worker):
+        return self.call_open_as("settled", ("columns",))
 
-    def see_state(self, state):
-        model = self.model
+    def check_durable_rows(self, state):
         if state["durable"] > state["committed"]:
-            raise Wrong(f"{state['durable']} durable rows of {state['committed']}")
-        model.rows_durable(state["durable"])
+            raise Violation(f"{state['durable']} durable rows of {state['committed']}")
+        self.model.mark_rows_durable(state["durable"])
 
-    def op_append(self, hand):
-        count = self.dice.choice([1, 1, 2, 3, 5, 8, 21])
-        ids = self.model.append(count)
-        way = self.dice.choice(["columns", "rows", "row by row"])
-        columns = self.model.columns(self.model.last.added)
-        rows = [self.model.expected(row, columns) for row in ids]
-        return Call("append", "append", {"rows": rows, "way": way}, self.done_append(ids), self.failed_append(ids))
+    def call_append(self, worker):
+        count = self.rng.choice([1, 1, 2, 3, 5, 8, 21])
+        ids = self.model.allocate_ids(count)
+        way = self.rng.choice(["columns", "rows", "row by row"])
+        columns = self.model.columns(self.model.last_commit.added)
+        rows = [self.model.expected_row(row_id, columns) for row_id in ids]
+        arguments = {"rows": rows, "way": way}
+        return Call("append", "append", arguments, partial(self.on_appended, ids), partial(self.on_append_failed, ids))
 
-    def done_append(self, ids):
-        def done(hand, call, reply):
-            self.model.pending += ids
-            self.see_rows(reply)
+    def on_appended(self, ids, worker, call, reply):
+        self.model.pending += ids
+        self.check_writer_state(reply)
 
-        return done
+    def on_append_failed(self, ids, worker, call, reply):
+        state = reply["writer"]
+        appended = state["rows"] - state["committed"] - len(self.model.pending)
+        if not 0 <= appended <= len(ids) or appended and call.arguments["way"] != "row by row":
+            raise Violation(f"{appended} of {len(ids)} rows appended by a call that failed")
+        self.model.pending += ids[:appended]
 
-    def failed_append(self, ids):
-        def failed(hand, call, reply):
-            state = reply["writer"]
-            more = state["rows"] - state["committed"] - len(self.model.pending)
-            if not 0 <= more <= len(ids) or more and call.arguments["way"] != "row by row":
-                raise Wrong(f"{more} of {len(ids)} rows appended by a call that failed")
-            self.model.pending += ids[:more]
-
-        return failed
-
-    def see_rows(self, reply):
+    def check_writer_state(self, reply):
         model, state = self.model, reply["writer"]
         if (state["rows"], state["committed"]) != (model.end + len(model.pending), model.end):
-            raise Wrong(f"{state} beside {model.end} committed rows and {len(model.pending)} appended")
-        if state["positions"] != model.last.positions:
-            raise Wrong(f"positions {state['positions']}, expected {model.last.positions}")
-        self.see_state(state)
+            raise Violation(f"{state} beside {model.end} committed rows and {len(model.pending)} appended")
+        if state["positions"] != model.last_commit.positions:
+            raise Violation(f"positions {state['positions']}, expected {model.last_commit.positions}")
+        self.check_durable_rows(state)
 
-    def op_commit(self, hand):
+    def call_commit(self, worker):
         positions = None
-        if self.dice.random() < 0.5:
-            self.names += 1
-            positions = {self.dice.choice(["queue", "queue/1", "ü"]): self.names}
-        durable = self.dice.random() < 0.3
-        self.model.attempt(positions)
-        label = "commit, keep" if hand.keeps else "commit durably" if durable else "commit"
-        if hand.keeps:
-            self.model.may_keep(hand.keeps)
-        call = Call(label, "commit", {"durable": durable, "positions": positions}, self.done_commit, self.failed_commit)
-        return call
+        if self.rng.random() < 0.5:
+            self.names_used += 1
+            positions = {self.rng.choice(["queue", "queue/1", "ü"]): self.names_used}
+        durable = self.rng.random() < 0.3
+        self.model.begin_commit(positions)
+        if worker.retained_seconds:
+            label = "commit, keep"
+            self.model.allow_retention(worker.retained_seconds)
+        else:
+            label = "commit durably" if durable else "commit"
+        arguments = {"durable": durable, "positions": positions}
+        return Call(label, "commit", arguments, self.on_committed, self.on_commit_failed)
 
-    def done_commit(self, hand, call, reply):
+    def on_committed(self, worker, call, reply):
         model = self.model
-        model.settle(len(model.commits) - 1)
+        model.confirm_commit(len(model.commits) - 1)
         model.pending = []
         if call.arguments["durable"]:
-            model.be_durable(model.low)
-        self.see_rows(reply)
-        if hand.keeps and model.first < model.first_most:
-            self.send_settle(hand)
+            model.mark_durable(model.known_commit)
+        self.check_writer_state(reply)
+        if worker.retained_seconds and model.min_first_row < model.max_first_row:
+            self.send_settle(worker)
 
-    def failed_commit(self, hand, call, reply):
+    def on_commit_failed(self, worker, call, reply):
         model, state = self.model, reply["writer"]
         attempt = model.commits[-1]
         if (state["committed"], state["positions"]) == (attempt.end, attempt.positions):
-            model.settle(len(model.commits) - 1)
+            model.confirm_commit(len(model.commits) - 1)
             model.pending = []
         else:
-            # What a commit of the same writer is to bring is not known; a look at the table says what is there.
-            model.give_up()
+            # The writer's next commit may bring these rows or not, and a later read shows which.
+            model.discard_attempts()
             model.pending = model.pending[: state["rows"] - state["committed"]]
-        self.see_rows(reply)
+        self.check_writer_state(reply)
 
-    def op_sync(self, hand):
-        return Call("sync", "sync", {"wait": self.dice.random() < 0.5}, self.done_sync)
+    def call_sync(self, worker):
+        return Call("sync", "sync", {"wait": self.rng.random() < 0.5}, self.on_synced)
 
-    def done_sync(self, hand, call, reply):
-        self.model.be_durable(self.model.low)
-        self.see_rows(reply)
+    def on_synced(self, worker, call, reply):
+        self.model.mark_durable(self.model.known_commit)
+        self.check_writer_state(reply)
 
-    def op_rollback(self, hand):
-        return Call("rollback", "rollback", {}, self.done_rollback)
+    def call_rollback(self, worker):
+        return Call("rollback", "rollback", {}, self.on_rolled_back)
 
-    def done_rollback(self, hand, call, reply):
+    def on_rolled_back(self, worker, call, reply):
         self.model.pending = []
-        self.see_rows(reply)
+        self.check_writer_state(reply)
 
-    def op_close(self, hand):
-        # It commits.
-        self.model.attempt(None)
-        if hand.keeps:
-            self.model.may_keep(hand.keeps)
-        return Call("close", "close", {}, self.done_close(len(self.model.commits) - 1), self.failed_close)
+    def call_close(self, worker):
+        # A writer commits when it is closed.
+        self.model.begin_commit(None)
+        if worker.retained_seconds:
+            self.model.allow_retention(worker.retained_seconds)
+        return Call("close", "close", {}, partial(self.on_closed, len(self.model.commits) - 1), self.on_close_failed)
 
-    def done_close(self, index):
-        def done(hand, call, reply):
-            model = self.model
-            hand.has_writer = False
-            # If it was stopped where the lock was free already, another writer may have seen its commit, and gone on.
-            if not call.is_overtaken:
-                model.settle(index)
-                model.pending = []
-            model.be_durable(index)
-
-        return done
-
-    def failed_close(self, hand, call, reply):
-        # Closed or not, the process lets go of it.
-        hand.is_poisoned = True
-        self.send(hand, self.op_abandon(hand))
-        if not self.is_free:
-            self.wait_for([hand])
-
-    def op_abandon(self, hand):
-        return Call("abandon", "abandon", {}, self.done_abandon)
-
-    def done_abandon(self, hand, call, reply):
-        hand.has_writer = False
-        self.forget_pending(hand)
-
-    def op_drop(self, hand):
+    def on_closed(self, index, worker, call, reply):
         model = self.model
-        row = self.dice.randrange(model.first, model.end + 1)
-        call = Call("drop", "drop", {"row": row}, self.done_drop, self.failed_drop)
-        call.first_was_certain = model.first == model.first_most
-        model.first_most = max(model.first_most, row)
+        worker.has_writer = False
+        # If the worker was stopped after the lock was released, another writer may have seen the commit and gone on.
+        if not call.is_overtaken:
+            model.confirm_commit(index)
+            model.pending = []
+        model.mark_durable(index)
+
+    def on_close_failed(self, worker, call, reply):
+        worker.is_poisoned = True
+        self.send_and_wait(worker, self.call_abandon(worker))
+
+    def call_abandon(self, worker):
+        return Call("abandon", "abandon", {}, self.on_abandoned)
+
+    def on_abandoned(self, worker, call, reply):
+        worker.has_writer = False
+        self.forget_pending(worker)
+
+    def call_drop(self, worker):
+        model = self.model
+        row = self.rng.randrange(model.min_first_row, model.end + 1)
+        call = Call("drop", "drop", {"row": row}, self.on_dropped, self.on_drop_failed)
+        call.first_row_was_certain = model.min_first_row == model.max_first_row
+        model.max_first_row = max(model.max_first_row, row)
         return call
 
-    def done_drop(self, hand, call, reply):
+    def on_dropped(self, worker, call, reply):
         model, removed = self.model, reply["result"]
-        if call.first_was_certain:
-            first = call.since.first + removed
-            if first > call.arguments["row"] and removed:
-                raise Wrong(f"rows up to {first} dropped, more than up to {call.arguments['row']}")
-            model.first = model.first_most = model.first_durable = model.told = first
+        if call.first_row_was_certain:
+            first_row = call.snapshot.first_row + removed
+            if first_row > call.arguments["row"] and removed:
+                raise Violation(f"rows up to {first_row} dropped, more than up to {call.arguments['row']}")
+            model.min_first_row = model.max_first_row = first_row
+            model.durable_first_row = model.announced_first_row = first_row
         if removed:
-            model.quiet = False
-        self.see_rows(reply)
+            model.has_unannounced_drop = False
+        self.check_writer_state(reply)
 
-    def failed_drop(self, hand, call, reply):
-        self.model.quiet = True
+    def on_drop_failed(self, worker, call, reply):
+        self.model.has_unannounced_drop = True
 
-    def op_compact(self, hand):
-        alone = hand.has_writer or not any(it.has_writer or it.call and it.call.label in CHANGES for it in self.hands)
-        sort = self.kind.late and alone and self.model.is_certain and self.dice.random() < 0.4
-        rewrite = not sort and self.dice.random() < 0.3
-        label = "sort" if sort else "rewrite" if rewrite else "compact"
-        call = Call(
-            label,
-            "compact",
-            {"path": self.path, "rewrite": rewrite, "sort": sort},
-            self.done_compact,
-            self.failed_compact,
-        )
+    def call_compact(self, worker):
+        is_alone = worker.has_writer or not (self.has_writer() or self.is_table_changing())
+        sort = self.kind.late and is_alone and self.model.is_certain and self.rng.random() < 0.4
+        rewrite = not sort and self.rng.random() < 0.3
         if sort:
-            stop = self.model.end
-            if hand.has_writer:
-                stop = max(
-                    int(name[:20]) for name in os.listdir(self.path) if name.endswith(".arrow") and name[:20].isdigit()
-                )
+            label = "sort"
+            # A writer sorts its finished segments only.
+            stop = self.first_row_of_last_segment() if worker.has_writer else self.model.end
             self.model.orders.append(self.model.sorted_order(stop))
-        return call
+        else:
+            label = "rewrite" if rewrite else "compact"
+        arguments = {"path": self.path, "rewrite": rewrite, "sort": sort}
+        return Call(label, "compact", arguments, self.on_compacted)
 
-    def done_compact(self, hand, call, reply):
+    def first_row_of_last_segment(self) -> int:
+        first_rows = []
+        for name in os.listdir(self.path):
+            digits = name[:SEGMENT_DIGITS]
+            if name.endswith(".arrow") and digits.isdigit():
+                first_rows.append(int(digits))
+        return max(first_rows)
+
+    def on_compacted(self, worker, call, reply):
         if call.label == "sort":
-            self.model.order = self.model.order_durable = len(self.model.orders) - 1
-        if hand.has_writer:
-            self.see_rows(reply)
+            self.model.min_order = self.model.durable_order = len(self.model.orders) - 1
+        if worker.has_writer:
+            self.check_writer_state(reply)
 
-    def failed_compact(self, hand, call, reply):
-        pass
-
-    def op_alter(self, hand):
+    def call_alter(self, worker):
         model = self.model
-        if self.dice.random() < 0.7 and model.last.added < 4:
-            model.attempt(None, added=model.last.added + 1)
-            return Call(
-                "alter",
-                "alter",
-                {"path": self.path, "change": {"add": f"new{model.last.added}: int64"}},
-                self.done_alter,
-                self.failed_alter,
-            )
-        kind = self.dice.choice(["int32", "int64"])
-        return Call(
-            "alter", "alter", {"path": self.path, "change": {"widen": {"q": kind}}}, self.done_widen, self.failed_widen
-        )
+        added = model.last_commit.added
+        if self.rng.random() < 0.7 and added < MAX_ADDED_COLUMNS:
+            model.begin_commit(None, added=added + 1)
+            arguments = {"path": self.path, "change": {"add": f"new{added}: int64"}}
+            return Call("alter", "alter", arguments, self.on_column_added, self.on_column_add_failed)
+        data_type = self.rng.choice(["int32", "int64"])
+        arguments = {"path": self.path, "change": {"widen": {"q": data_type}}}
+        return Call("alter", "alter", arguments, self.on_column_widened)
 
-    def done_alter(self, hand, call, reply):
-        self.model.settle(len(self.model.commits) - 1)
-        self.model.be_made()
+    def on_column_added(self, worker, call, reply):
+        self.model.confirm_commit(len(self.model.commits) - 1)
+        self.model.mark_created()
 
-    def failed_alter(self, hand, call, reply):
-        if reply["error"][0] == "Busy":
-            self.model.give_up()
+    def on_column_add_failed(self, worker, call, reply):
+        if reply["error"].name == "Busy":
+            self.model.discard_attempts()
 
-    def done_widen(self, hand, call, reply):
-        pass
+    def on_column_widened(self, worker, call, reply):
+        """Changes nothing in the model, as values are compared and not types."""
 
-    def failed_widen(self, hand, call, reply):
-        pass
+    def call_repair(self, worker):
+        return Call("repair", "repair", {"path": self.path}, self.on_checked)
 
-    def op_repair(self, hand):
-        return Call("repair", "repair", {"path": self.path}, self.done_check)
+    # ---- calls of a reader ----
 
-    # ---- operations of a reader ----
-
-    def table(self):
-        """A path to the table, one of two."""
-        if self.place.can_remount and self.dice.random() < 0.3:
+    def choose_path(self) -> tuple[str, bool]:
+        """Returns the path of the table, and whether it is the one on the second mount."""
+        if self.place.can_remount and self.rng.random() < 0.3:
             return self.place.other(self.name), True
         return self.path, False
 
-    def roll_look(self):
-        dice, end = self.dice, self.model.end
-        low = dice.randrange(self.model.fresh + 1)
-        options = [
+    def choose_query(self):
+        rng, end = self.rng, self.model.end
+        low = rng.randrange(self.model.next_id + 1)
+        # All queries are rolled before one is chosen, as a seed's sequence of draws must not change.
+        queries = [
             ("columns",),
             ("columns",),
-            ("rows", [dice.randrange(1000) for _ in range(5)]),
+            ("rows", [rng.randrange(1000) for _ in range(5)]),
             ("iter",),
-            ("slice", dice.randrange(end + 1), dice.randrange(end + 3)),
-            ("take", [dice.randrange(1000) for _ in range(5)]),
-            ("filter", low, low + dice.randrange(20)),
+            ("slice", rng.randrange(end + 1), rng.randrange(end + 3)),
+            ("take", [rng.randrange(1000) for _ in range(5)]),
+            ("filter", low, low + rng.randrange(20)),
             ("sums",),
             ("groups",),
             ("messages",),
@@ -449,219 +433,213 @@ class TableRound(Round):
             ("nothing",),
         ]
         if self.kind.sorted_by:
-            options += [("between", low // 3, low // 3 + dice.randrange(30))]
-        return dice.choice(options)
+            queries += [("between", low // 3, low // 3 + rng.randrange(30))]
+        return rng.choice(queries)
 
-    def op_open(self, hand):
-        path, other = self.table()
-        self.names += 1
-        return self.open_as(hand, f"held {self.names % 3}", self.roll_look(), other, path)
-
-    def open_as(self, hand, name, look, other, path=None):
-        arguments = {"path": path or self.path, "name": name, "look": look}
-        call = Call("open", "open", arguments, self.done_open)
-        call.other = other
+    def call_open(self, worker):
+        path, is_other = self.choose_path()
+        self.names_used += 1
+        call = self.call_open_as(f"held {self.names_used % 3}", self.choose_query(), path)
+        call.uses_other_mount = is_other
         return call
 
-    def done_open(self, hand, call, reply):
-        seen, model, since = reply["result"], self.model, call.since
-        added = self.added(seen["columns"])
-        model.find_first(since.first, seen["first"])
-        index = model.find(since, seen["first"] + seen["count"], seen["positions"], added)
-        if index > model.low:
-            # What somebody sees is committed.
-            model.low = index
-        order = self.see(since.order, seen)
-        hand.datasets[call.arguments["name"]] = Held(
-            seen["first"], seen["count"], seen["positions"], added, since.order
-        )
-        model.exists = True
-        self.narrow(call, seen, order)
+    def call_open_as(self, name, query, path=None):
+        return Call("open", "open", {"path": path or self.path, "name": name, "query": query}, self.on_opened)
 
-    def narrow(self, call, seen, order):
-        """What a new look says of the table if nobody changes it meanwhile."""
+    def on_opened(self, worker, call, reply):
+        answer, model, snapshot = reply["result"], self.model, call.snapshot
+        added = self.count_added_columns(answer["columns"])
+        model.check_first_row(snapshot.first_row, answer["first"])
+        index = model.find_commit(snapshot, answer["first"] + answer["count"], answer["positions"], added)
+        # A commit that was seen is committed.
+        model.known_commit = max(model.known_commit, index)
+        order = self.find_order(snapshot.order, answer)
+        held = HeldDataset(answer["first"], answer["count"], answer["positions"], added, snapshot.order)
+        worker.datasets[call.arguments["name"]] = held
+        model.exists = True
+        self.narrow_model(call, answer, order)
+
+    def narrow_model(self, call, answer, order):
+        """Excludes states of the table that a new dataset disproves, if nothing changed the table meanwhile."""
         model = self.model
-        model.first = max(model.first, seen["first"])
-        if self.changes != call.changes_then or any(it.call and it.call.label in CHANGES for it in self.hands):
+        model.min_first_row = max(model.min_first_row, answer["first"])
+        if self.has_changed_since(call):
             return
-        model.first_most = seen["first"]
-        if not model.quiet:
-            model.told = model.first
-        if seen["how"] in ("columns", "iter"):
-            model.order = order
+        model.max_first_row = answer["first"]
+        if not model.has_unannounced_drop:
+            model.announced_first_row = model.min_first_row
+        if answer["kind"] in ("columns", "iter"):
+            model.min_order = order
             del model.orders[order + 1 :]
 
-    def added(self, columns):
-        base = list(self.kind.columns)
-        added = len(columns) - len(base)
+    def count_added_columns(self, columns: list[str]) -> int:
+        added = len(columns) - len(self.kind.columns)
         if columns != self.model.columns(added):
-            raise Wrong(f"columns {columns}")
+            raise Violation(f"columns {columns}")
         return added
 
-    def op_refresh(self, hand):
-        name = self.dice.choice(sorted(hand.datasets))
-        return Call("refresh", "refresh", {"name": name, "look": self.roll_look()}, self.done_refresh)
+    def call_refresh(self, worker):
+        name = self.rng.choice(sorted(worker.datasets))
+        return Call("refresh", "refresh", {"name": name, "query": self.choose_query()}, self.on_refreshed)
 
-    def done_refresh(self, hand, call, reply):
-        seen, model, since = reply["result"], self.model, call.since
-        held = hand.datasets[call.arguments["name"]]
-        added = self.added(seen["columns"])
-        # Who has it open is told behind the removal.
-        model.find_first(since.told, seen["first"])
-        index = model.find(since, seen["first"] + seen["count"], seen["positions"], added)
-        model.low = max(model.low, index)
-        order = min(held.order, since.order)
-        self.see(order, seen)
-        hand.datasets[call.arguments["name"]] = Held(seen["first"], seen["count"], seen["positions"], added, order)
+    def on_refreshed(self, worker, call, reply):
+        answer, model, snapshot = reply["result"], self.model, call.snapshot
+        held = worker.datasets[call.arguments["name"]]
+        added = self.count_added_columns(answer["columns"])
+        # Readers that have the table open are told after the rows are removed.
+        model.check_first_row(snapshot.announced_first_row, answer["first"])
+        index = model.find_commit(snapshot, answer["first"] + answer["count"], answer["positions"], added)
+        model.known_commit = max(model.known_commit, index)
+        min_order = min(held.min_order, snapshot.order)
+        self.find_order(min_order, answer)
+        refreshed = HeldDataset(answer["first"], answer["count"], answer["positions"], added, min_order)
+        worker.datasets[call.arguments["name"]] = refreshed
 
-    def op_read(self, hand):
-        name = self.dice.choice(sorted(hand.datasets))
-        return Call("read", "look", {"name": name, "look": self.roll_look()}, self.done_read)
+    def call_read(self, worker):
+        name = self.rng.choice(sorted(worker.datasets))
+        return Call("read", "read", {"name": name, "query": self.choose_query()}, self.on_read)
 
-    def done_read(self, hand, call, reply):
-        seen, held = reply["result"], hand.datasets[call.arguments["name"]]
-        got = (seen["first"], seen["count"], seen["positions"], self.added(seen["columns"]))
-        want = (held.first, held.count, held.positions, held.added)
-        if got != want:
-            raise Wrong(f"a dataset has changed from {want} to {got}")
-        self.see(held.order, seen)
+    def on_read(self, worker, call, reply):
+        answer, held = reply["result"], worker.datasets[call.arguments["name"]]
+        added = self.count_added_columns(answer["columns"])
+        actual = (answer["first"], answer["count"], answer["positions"], added)
+        expected = (held.first_row, held.count, held.positions, held.added)
+        if actual != expected:
+            raise Violation(f"a dataset has changed from {expected} to {actual}")
+        self.find_order(held.min_order, answer)
 
-    def see(self, order, seen):
-        """Compares what a reader saw with the orders of rows from this one on; the first that fits."""
-        said = None
-        for number in range(order, len(self.model.orders)):
-            said = self.complaint(self.model.orders[number], seen)
-            if said is None:
-                return number
-        raise Wrong(
-            f"{seen['how']} {seen['arguments']} of rows {seen['first']} to {seen['first'] + seen['count']}: {said}"
-        )
+    def find_order(self, min_order: int, answer: dict) -> int:
+        """Returns the first order of rows, from `min_order` on, with which the answer to a query agrees."""
+        difference = None
+        for index in range(min_order, len(self.model.orders)):
+            difference = self.find_difference(self.model.orders[index], answer)
+            if difference is None:
+                return index
+        end = answer["first"] + answer["count"]
+        raise Violation(f"{answer['kind']} {answer['arguments']} of rows {answer['first']} to {end}: {difference}")
 
-    def complaint(self, order, seen):
-        model, first, columns, how, got = self.model, seen["first"], seen["columns"], seen["how"], seen["seen"]
-        ids = order[first : first + seen["count"]]
-        if len(ids) < seen["count"]:
-            return f"{seen['count']} rows, expected {len(ids)}"
-
-        def rows(chosen):
-            return [model.expected(row, columns) for row in chosen]
-
-        arguments = seen["arguments"]
-        match how:
+    def find_difference(self, order: list[int], answer: dict) -> str | None:
+        kind, arguments, actual = answer["kind"], answer["arguments"], answer["result"]
+        ids = order[answer["first"] : answer["first"] + answer["count"]]
+        if len(ids) < answer["count"]:
+            return f"{answer['count']} rows, expected {len(ids)}"
+        expected_rows = partial(self.expected_rows, columns=answer["columns"])
+        match kind:
             case "columns":
-                got = [dict(zip(got, row)) for row in zip(*got.values())]
-                want = rows(ids)
+                actual = [dict(zip(actual, row)) for row in zip(*actual.values())]
+                expected = expected_rows(ids)
             case "iter":
-                want = rows(ids)
+                expected = expected_rows(ids)
             case "rows":
-                want = [
-                    (i, row, tuple(row.values()))
-                    for i, row in ((it[0], model.expected(ids[it[0]], columns)) for it in got)
-                ]
+                numbers = [number for number, _, _ in actual]
+                rows = expected_rows(ids[number] for number in numbers)
+                expected = [(number, row, tuple(row.values())) for number, row in zip(numbers, rows)]
             case "slice":
-                want = rows(ids[arguments[0] : arguments[1]])
+                start, stop = arguments
+                expected = expected_rows(ids[start:stop])
             case "take":
-                want = rows(ids[i % len(ids)] for i in arguments[0]) if ids else []
+                expected = expected_rows(ids[i % len(ids)] for i in arguments[0]) if ids else []
             case "filter":
-                want = rows(row for row in ids if arguments[0] <= row < arguments[1])
+                low, high = arguments
+                expected = expected_rows(row_id for row_id in ids if low <= row_id < high)
             case "between":
                 low, high = arguments
-                want = rows(row for row in ids if low <= seconds(row, self.kind.late) <= high)
+                expected = expected_rows(it for it in ids if low <= row_seconds(it, self.kind.late) <= high)
             case "sums":
-                want = (sum(ids), min(ids), max(ids), len(ids)) if ids else got
+                # The minimum and maximum of no rows are not compared.
+                expected = (sum(ids), min(ids), max(ids), len(ids)) if ids else actual
             case "groups":
-                want = groups(ids)
+                expected = expected_groups(ids)
             case _:
                 return None
-        return None if got == want else difference(got, want)
+        return None if actual == expected else describe_difference(actual, expected)
 
-    def op_follow(self, hand):
-        name = "follower" if self.dice.random() < 0.8 else "second"
+    def expected_rows(self, ids, columns):
+        return [self.model.expected_row(row_id, columns) for row_id in ids]
+
+    def call_follow(self, worker):
+        name = "follower" if self.rng.random() < 0.8 else "second"
         model = self.model
-        start = min(self.dice.randrange(model.first_most, max(model.end, model.first_most) + 1), model.end)
-        path, other = self.table()
-        call = Call(
-            "follow", "follow", {"path": path, "name": name, "start": start}, self.done_follow, self.failed_follow
-        )
-        call.other = other
+        start = self.rng.randrange(model.max_first_row, max(model.end, model.max_first_row) + 1)
+        start = min(start, model.end)
+        path, is_other = self.choose_path()
+        arguments = {"path": path, "name": name, "start": start}
+        call = Call("follow", "follow", arguments, self.on_followed, self.on_follow_failed)
+        call.uses_other_mount = is_other
         return call
 
-    def done_follow(self, hand, call, reply):
-        model, name, seen = self.model, call.arguments["name"], reply["result"]
-        following = hand.followers.setdefault(name, Following(call.arguments["start"], call.since.order))
-        for first, columns, rows in seen["parts"]:
-            if first != following.next:
-                raise Wrong(f"rows from {first} on, expected from {following.next} on")
-            self.added(columns)
-            model.match(Since(0, 0, following.order), list(enumerate(rows, first)), columns)
-            following.next += len(rows)
-        if seen["next"] != following.next:
-            raise Wrong(f"goes on with row {seen['next']}, after rows up to {following.next}")
-        least = model.commits[min(call.since.low, len(model.commits) - 1)].end
-        if following.next < least:
-            raise Wrong(f"a follower ended at row {following.next}, before {least}")
+    def on_followed(self, worker, call, reply):
+        model, answer = self.model, reply["result"]
+        new_follower = HeldFollower(call.arguments["start"], call.snapshot.order)
+        follower = worker.followers.setdefault(call.arguments["name"], new_follower)
+        for first_row, columns, rows in answer["parts"]:
+            if first_row != follower.next_row:
+                raise Violation(f"rows from {first_row} on, expected from {follower.next_row} on")
+            self.count_added_columns(columns)
+            model.find_order(follower.min_order, list(enumerate(rows, first_row)), columns)
+            follower.next_row += len(rows)
+        if answer["next"] != follower.next_row:
+            raise Violation(f"goes on with row {answer['next']}, after rows up to {follower.next_row}")
+        min_end = model.commits[min(call.snapshot.commit, len(model.commits) - 1)].end
+        if follower.next_row < min_end:
+            raise Violation(f"a follower ended at row {follower.next_row}, before {min_end}")
 
-    def failed_follow(self, hand, call, reply):
-        hand.followers.pop(call.arguments["name"], None)
+    def on_follow_failed(self, worker, call, reply):
+        worker.followers.pop(call.arguments["name"], None)
         if not reply["struck"]:
-            self.send(hand, self.op_forget(hand, call.arguments["name"]))
+            self.send(worker, self.call_forget(worker, call.arguments["name"]))
 
-    def op_aggregation(self, hand):
-        call = Call(
-            "aggregation",
-            "aggregation",
-            {"path": self.path, "name": "sums"},
-            self.done_aggregation,
-            self.failed_aggregation,
-        )
-        return call
+    def call_aggregation(self, worker):
+        arguments = {"path": self.path, "name": "sums"}
+        return Call("aggregation", "aggregation", arguments, self.on_aggregated, self.on_aggregation_failed)
 
-    def done_aggregation(self, hand, call, reply):
-        model, since, seen = self.model, call.since, reply["result"]
-        order = hand.aggregations.setdefault(call.arguments["name"], since.order)
-        wanted = []
-        firsts = range(since.told, model.first_most + 1)
-        for number in range(order, len(model.orders)):
-            for it in model.commits[since.low :]:
-                for first in firsts:
-                    ids = model.orders[number][first : it.end]
-                    want = {"n": len(ids), "s": sum(ids), "a": ids[0] if ids else None, "z": ids[-1] if ids else None}
-                    if seen == [want]:
+    def on_aggregated(self, worker, call, reply):
+        model, snapshot, actual = self.model, call.snapshot, reply["result"]
+        min_order = worker.aggregations.setdefault(call.arguments["name"], snapshot.order)
+        candidates = []
+        for order in model.orders[min_order:]:
+            for commit in model.commits[snapshot.commit :]:
+                for first_row in range(snapshot.announced_first_row, model.max_first_row + 1):
+                    ids = order[first_row : commit.end]
+                    first_id = ids[0] if ids else None
+                    last_id = ids[-1] if ids else None
+                    expected = {"n": len(ids), "s": sum(ids), "a": first_id, "z": last_id}
+                    if actual == [expected]:
                         return
-                    wanted.append(want)
-        raise Wrong(f"{seen}, expected one of {wanted[:20]}")
+                    candidates.append(expected)
+        raise Violation(f"{actual}, expected one of {candidates[:20]}")
 
-    def failed_aggregation(self, hand, call, reply):
+    def on_aggregation_failed(self, worker, call, reply):
         if not reply["struck"]:
-            hand.aggregations.pop(call.arguments["name"], None)
-            self.send(hand, self.op_forget(hand, call.arguments["name"]))
+            worker.aggregations.pop(call.arguments["name"], None)
+            self.send(worker, self.call_forget(worker, call.arguments["name"]))
 
-    def op_forget(self, hand, name=None):
-        name = name or self.dice.choice(sorted(hand.datasets))
-        return Call("forget", "forget", {"name": name}, self.done_forget)
+    def call_forget(self, worker, name=None):
+        name = name or self.rng.choice(sorted(worker.datasets))
+        return Call("forget", "forget", {"name": name}, self.on_forgotten)
 
-    def done_forget(self, hand, call, reply):
-        for held in (hand.datasets, hand.followers, hand.aggregations):
-            held.pop(call.arguments["name"], None)
+    def on_forgotten(self, worker, call, reply):
+        for objects in (worker.datasets, worker.followers, worker.aggregations):
+            objects.pop(call.arguments["name"], None)
 
-    def op_check(self, hand):
-        path, other = self.table()
-        call = Call("check", "check", {"path": path}, self.done_check)
-        call.other = other
+    def call_check(self, worker):
+        path, is_other = self.choose_path()
+        call = Call("check", "check", {"path": path}, self.on_checked)
+        call.uses_other_mount = is_other
         return call
 
-    def done_check(self, hand, call, reply):
-        model, since, seen = self.model, call.since, reply["result"]
-        if not seen["good"] or seen["repaired"]:
-            raise Wrong(f"damage: {seen}")
-        least = model.commits[min(since.low, len(model.commits) - 1)].end - model.first_most
-        most = model.commits[-1].end - since.first
-        if not least <= seen["rows"] <= most:
-            raise Wrong(f"{seen['rows']} rows, expected {least} to {most}")
+    def on_checked(self, worker, call, reply):
+        model, snapshot, report = self.model, call.snapshot, reply["result"]
+        if not report["good"] or report["repaired"]:
+            raise Violation(f"damage: {report}")
+        min_rows = model.commits[min(snapshot.commit, len(model.commits) - 1)].end - model.max_first_row
+        max_rows = model.commits[-1].end - snapshot.first_row
+        if not min_rows <= report["rows"] <= max_rows:
+            raise Violation(f"{report['rows']} rows, expected {min_rows} to {max_rows}")
 
 
-def groups(ids):
-    found = {}
-    for row in ids:
-        found.setdefault(row % 1000, []).append(row)
-    return [{"q": q, "n": len(it), "s": sum(it), "first": it[0], "last": it[-1]} for q, it in found.items()]
+def expected_groups(ids: list[int]) -> list[dict]:
+    groups: dict[int, list[int]] = {}
+    for row_id in ids:
+        groups.setdefault(row_id % GROUPS, []).append(row_id)
+    return [{"q": q, "n": len(it), "s": sum(it), "first": it[0], "last": it[-1]} for q, it in groups.items()]

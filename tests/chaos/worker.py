@@ -1,4 +1,4 @@
-"""A process that does what it is told to a table, one command at a time, and says what it saw."""
+"""A worker process of the chaos test: it executes commands on a table, one at a time, and answers with what it saw."""
 
 import ctypes
 import ipaddress  # noqa: F401
@@ -7,12 +7,14 @@ import os
 import pathlib  # noqa: F401
 import signal
 import traceback
+from multiprocessing.connection import Connection
+from typing import NamedTuple
 
 import numpy  # noqa: F401
 
 import arrowwood as aw
 
-# What calls import when they are first made is there before any is to fail.
+# These modules are imported lazily by some calls. Imported here, no trapped system call is one of an import.
 import arrowwood._extras
 import arrowwood._follow
 import arrowwood._hints
@@ -24,23 +26,44 @@ import arrowwood._remote
 import arrowwood._types
 from arrowwood import col
 
-# Kinds of calls in failing_calls.c.
+# Kinds of system calls in failing_calls.c.
 CALLS = {"read": 1, "write": 2, "sync": 4, "open": 8, "name": 16, "map": 32, "space": 64}
 ALL_CALLS = 127
 
 
-class Preloaded:
-    """The library that lets calls fail, in this process; without it none does."""
+class Trap(NamedTuple):
+    """The arguments of `fail_calls` in failing_calls.c."""
+
+    # A bit set of CALLS.
+    kinds: int
+    # Which of these calls fails, counted from 1.
+    call_number: int
+    # The errno of the failure, or a negated signal that the process gets in the middle of the call.
+    action: int
+    # Whether later calls fail too.
+    is_lasting: bool
+
+
+class ErrorReport(NamedTuple):
+    name: str
+    # The names of the exception's class and its base classes.
+    base_names: list[str]
+    text: str
+    trace: str
+
+
+class FailingCalls:
+    """The preloaded library that makes system calls of this process fail. Without it, none does."""
 
     def __init__(self):
         self.library = ctypes.CDLL(None) if os.environ.get("ARROWWOOD_CHAOS_PRELOADED") else None
 
-    def arm(self, kinds, when, how, lasting):
+    def arm(self, trap: Trap):
         if self.library:
-            self.library.fail_calls(kinds, when, how, lasting)
+            self.library.fail_calls(*trap)
 
-    def disarm(self):
-        """How many calls have failed."""
+    def disarm(self) -> int:
+        """Returns how many calls have failed."""
         if not self.library:
             return 0
         failed = self.library.failed_calls()
@@ -49,41 +72,50 @@ class Preloaded:
 
 
 class Worker:
-    def __init__(self, preloaded):
-        self.preloaded = preloaded
+    """Executes commands, each of which is a method. Writers, datasets and followers stay open between commands."""
+
+    def __init__(self, failing_calls: FailingCalls):
+        self.failing_calls = failing_calls
         self.writer = None
-        # What is held, by name.
+        # Open objects by name.
         self.datasets = {}
         self.followers = {}
         self.aggregations = {}
 
-    def serve(self, connection):
+    def serve(self, connection: Connection):
         while True:
             try:
-                name, arguments, trap = connection.recv()
+                command, arguments, trap = connection.recv()
             except EOFError:
                 return
-            connection.send(self.do(name, arguments, trap))
+            connection.send(self.execute(command, arguments, trap))
 
-    def do(self, name, arguments, trap):
-        call = getattr(self, name)
+    def execute(self, command: str, arguments: dict, trap: Trap | None) -> dict:
+        method = getattr(self, command)
         if trap:
-            self.preloaded.arm(*trap)
+            self.failing_calls.arm(trap)
+        result = error = None
         try:
-            result = call(**arguments)
-            error = None
+            result = method(**arguments)
+        # The round decides which errors are failures. Panics of the library derive from BaseException.
         except BaseException as e:
-            result, error = None, (type(e).__name__, [it.__name__ for it in type(e).__mro__], str(e), where(e))
-        struck = self.preloaded.disarm() if trap else 0
+            base_names = [base.__name__ for base in type(e).__mro__]
+            error = ErrorReport(type(e).__name__, base_names, str(e), format_trace(e))
+        struck = self.failing_calls.disarm() if trap else 0
         return {"result": result, "error": error, "struck": struck, "writer": self.writer_state()}
 
-    def writer_state(self):
-        if not isinstance(self.writer, aw.Writer) or self.writer.is_closed:
+    def writer_state(self) -> dict | None:
+        writer = self.writer
+        if not isinstance(writer, aw.Writer) or writer.is_closed:
             return None
-        it = self.writer
-        return {"rows": it.rows, "committed": it.committed_rows, "durable": it.durable_rows, "positions": it.positions}
+        return {
+            "rows": writer.rows,
+            "committed": writer.committed_rows,
+            "durable": writer.durable_rows,
+            "positions": writer.positions,
+        }
 
-    # ---- a writer ----
+    # ---- writers ----
 
     def open_writer(self, path, schema, options):
         self.writer = None
@@ -116,7 +148,7 @@ class Worker:
         self.writer = None
 
     def abandon(self):
-        """Lets go of the writer, whatever it does then."""
+        """Drops the writer without closing it."""
         self.writer = None
 
     def drop(self, row):
@@ -140,12 +172,12 @@ class Worker:
         self.writer.commit(durable=durable)
 
     def settle_partitions(self, path, schema, keys):
-        """The committed rows of each partition, which its next writer says."""
-        found = {}
+        """Opens a writer of each partition. Returns the committed rows that it found."""
+        committed_rows = {}
         for key in keys:
             with aw.writer(path, schema, partition={"key": key}) as writer:
-                found[key] = writer.committed_rows
-        return found
+                committed_rows[key] = writer.committed_rows
+        return committed_rows
 
     def drop_rows_of_partition(self, path, key, row):
         with aw.writer(path, partition={"key": key}) as writer:
@@ -156,90 +188,93 @@ class Worker:
 
     # ---- readers of partitions ----
 
-    def open_partitions(self, path, name, look):
-        return self.keep_partitions(name, aw.open(path), look)
+    def open_partitions(self, path, name, query):
+        return self.query_partitions(name, aw.open(path), query)
 
-    def refresh_partitions(self, name, look):
-        return self.keep_partitions(name, self.datasets[name].refresh(), look)
+    def refresh_partitions(self, name, query):
+        return self.query_partitions(name, self.datasets[name].refresh(), query)
 
-    def keep_partitions(self, name, dataset, look):
-        how, *arguments = look
-        parts = {it.values["key"]: it.rows for it in dataset.partitions}
-        shapes = {key: (rows.first_row, len(rows)) for key, rows in parts.items()}
-        if how == "parts":
-            seen = {key: rows.to_pylist() for key, rows in parts.items()}
-        elif how == "all":
-            seen = dataset.to_pylist()
-        elif how == "filter":
-            seen = dataset.filter(col("key") == arguments[0]).to_pylist()
-        elif how == "between":
-            seen = dataset.between(*arguments).to_pylist()
+    def query_partitions(self, name, dataset, query):
+        kind, *arguments = query
+        partitions = {partition.values["key"]: partition.rows for partition in dataset.partitions}
+        shapes = {key: (rows.first_row, len(rows)) for key, rows in partitions.items()}
+        if kind == "parts":
+            result = {key: rows.to_pylist() for key, rows in partitions.items()}
+        elif kind == "all":
+            result = dataset.to_pylist()
+        elif kind == "filter":
+            result = dataset.filter(col("key") == arguments[0]).to_pylist()
+        elif kind == "between":
+            result = dataset.between(*arguments).to_pylist()
         else:
-            seen = (dataset["id"].sum(), dataset["id"].count())
+            result = (dataset["id"].sum(), dataset["id"].count())
         self.datasets[name] = dataset
-        return {"shapes": shapes, "columns": dataset.columns, "how": how, "arguments": arguments, "seen": seen}
+        return {"shapes": shapes, "columns": dataset.columns, "kind": kind, "arguments": arguments, "result": result}
 
     # ---- readers ----
 
-    def open(self, path, name, look):
-        return self.keep(name, aw.open(path), look)
+    def open(self, path, name, query):
+        return self.query_dataset(name, aw.open(path), query)
 
-    def refresh(self, name, look):
-        return self.keep(name, self.datasets[name].refresh(), look)
+    def refresh(self, name, query):
+        return self.query_dataset(name, self.datasets[name].refresh(), query)
 
-    def look(self, name, look):
-        return self.keep(name, self.datasets[name], look)
+    def read(self, name, query):
+        return self.query_dataset(name, self.datasets[name], query)
 
-    def keep(self, name, dataset, look):
-        seen = {
+    def query_dataset(self, name, dataset, query):
+        answer = {
             "first": dataset.first_row,
             "count": len(dataset),
             "positions": dataset.positions,
             "columns": dataset.columns,
         }
-        how, *arguments = look
-        seen |= {"how": how, "arguments": arguments, "seen": getattr(self, f"look_{how}")(dataset, *arguments)}
-        # Only now: who asked knows of it only if all of it could be read.
+        kind, *arguments = query
+        result = getattr(self, f"query_{kind}")(dataset, *arguments)
+        # Kept last: the round learns of the dataset only if all of it could be read.
         self.datasets[name] = dataset
-        return seen
+        return answer | {"kind": kind, "arguments": arguments, "result": result}
 
-    def look_columns(self, ds):
-        return {name: ds[name].to_pylist() for name in ds.columns}
+    def query_columns(self, dataset):
+        return {name: dataset[name].to_pylist() for name in dataset.columns}
 
-    def look_rows(self, ds, numbers):
-        n = len(ds)
-        return [(i % n, ds[i % n], ds.row(i % n)) for i in numbers] if n else []
+    def query_rows(self, dataset, numbers):
+        rows = len(dataset)
+        if not rows:
+            return []
+        return [(i % rows, dataset[i % rows], dataset.row(i % rows)) for i in numbers]
 
-    def look_iter(self, ds):
-        return list(ds)
+    def query_iter(self, dataset):
+        return list(dataset)
 
-    def look_slice(self, ds, start, stop):
-        return ds[start:stop].to_pylist()
+    def query_slice(self, dataset, start, stop):
+        return dataset[start:stop].to_pylist()
 
-    def look_take(self, ds, numbers):
-        n = len(ds)
-        return ds[[i % n for i in numbers]].to_pylist() if n else []
+    def query_take(self, dataset, numbers):
+        rows = len(dataset)
+        return dataset[[i % rows for i in numbers]].to_pylist() if rows else []
 
-    def look_filter(self, ds, low, high):
-        return ds.filter((col("id") >= low) & (col("id") < high)).to_pylist()
+    def query_filter(self, dataset, low, high):
+        return dataset.filter((col("id") >= low) & (col("id") < high)).to_pylist()
 
-    def look_between(self, ds, low, high):
-        return ds.between(low, high).to_pylist()
+    def query_between(self, dataset, low, high):
+        return dataset.between(low, high).to_pylist()
 
-    def look_sums(self, ds):
-        ids = ds["id"]
+    def query_sums(self, dataset):
+        ids = dataset["id"]
         return (ids.sum(), ids.min(), ids.max(), ids.count())
 
-    def look_groups(self, ds):
-        return ds.aggregate(by="q", n="count", s=("id", "sum"), first=("id", "first"), last=("id", "last")).to_pylist()
+    def query_groups(self, dataset):
+        groups = dataset.aggregate(by="q", n="count", s=("id", "sum"), first=("id", "first"), last=("id", "last"))
+        return groups.to_pylist()
 
-    def look_messages(self, ds):
-        return sum(message["rows"] or 0 for message in ds.messages if message["kind"] == "RecordBatch")
+    def query_messages(self, dataset):
+        return sum(message["rows"] or 0 for message in dataset.messages if message["kind"] == "RecordBatch")
 
-    def look_validate(self, ds):
-        ds.validate()
+    def query_validate(self, dataset):
+        dataset.validate()
 
-    def look_nothing(self, ds):
+    def query_nothing(self, dataset):
         return None
 
     def aggregation(self, path, name):
@@ -252,13 +287,13 @@ class Worker:
     def follow(self, path, name, start, timeout=0):
         if name not in self.followers:
             self.followers[name] = aw.follow(path, start=start, timeout=timeout)
-        seen = []
+        parts = []
         try:
             for part in self.followers[name]:
-                seen.append((part.first_row, part.columns, part.to_pylist()))
-            return {"parts": seen, "next": self.followers[name].next_row}
+                parts.append((part.first_row, part.columns, part.to_pylist()))
+            return {"parts": parts, "next": self.followers[name].next_row}
         except BaseException:
-            # What it has handed out is lost with the answer.
+            # The rows that the follower returned so far are lost with the answer, so it must not go on.
             self.followers.pop(name).close()
             raise
 
@@ -270,34 +305,34 @@ class Worker:
             follower.close()
 
     def check(self, path):
-        return report_of(aw.check(path))
+        return report_as_dict(aw.check(path))
 
     def repair(self, path):
-        return report_of(aw.repair(path))
+        return report_as_dict(aw.repair(path))
 
 
-def report_of(report):
-    findings = [(str(it.path), it.message, it.is_damage) for it in report.findings]
+def report_as_dict(report) -> dict:
+    findings = [(str(finding.path), finding.message, finding.is_damage) for finding in report.findings]
     return {"good": report.is_good, "rows": report.rows, "findings": findings, "repaired": str(report.repaired or "")}
 
 
-def where(error):
+def format_trace(error: BaseException) -> str:
     return "".join(traceback.format_tb(error.__traceback__)[-6:])
 
 
-def start(connection, others):
-    """Forks a worker; its process id."""
+def start_worker(connection: Connection, parent_ends: list[Connection]) -> int:
+    """Forks a worker that closes the parent's ends of all pipes. Returns its process id."""
     child = os.fork()
     if child:
         return child
     status = 1
     try:
-        for signals in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
-            signal.signal(signals, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        for other in others:
-            other.close()
-        Worker(Preloaded()).serve(connection)
+        for parent_end in parent_ends:
+            parent_end.close()
+        Worker(FailingCalls()).serve(connection)
         status = 0
     finally:
         os._exit(status)
