@@ -1,25 +1,29 @@
-"""Operations that end in an answer: what Arrowwood says, and what the twin does.
+"""Questions: operations whose result is compared. A question of a case is a list such as `["sum", "c0"]`.
 
-Each is asked as a list such as `["sum", "c0"]`: its name, the columns that it is about, and whatever it takes.
+Each class below is a namespace of three functions, and never instantiated. `draw` returns random arguments, the first
+of which is a column or a list of columns, or None if the question can't be asked of these rows. `run` asks a dataset,
+and `expect` returns the answer of the reference.
 """
 
 import math
 
 import conditions
 import numpy as np
-from kinds import shown
-from twin import (
-    Any,
-    Near,
+import pyarrow as pa
+from arrays import to_array
+from kinds import to_python
+from reference import (
+    AnyOf,
+    Approximate,
     Refused,
+    column_extreme,
+    column_sum,
     deviation,
-    distinct,
-    extreme,
-    grouped,
+    group_key,
+    group_rows,
     mean,
     quantile,
-    sorted_numbers,
-    total,
+    sorted_row_numbers,
     variance,
 )
 
@@ -27,25 +31,27 @@ ANSWERS = {}
 
 
 def answer(name):
-    def add(cls):
+    """Registers a question under the name that cases have for it."""
+
+    def register(cls):
         ANSWERS[name] = cls
         return cls
 
-    return add
+    return register
 
 
-def one(dice, rows):
-    return [dice.choice(list(rows.kinds))]
+def draw_column(rng, rows):
+    return [rng.choice(list(rows.kinds))]
 
 
-def one_of_numbers(dice, rows):
-    """Mostly one of numbers; the others are refused."""
+def draw_number_column(rng, rows):
+    """Draws a column of numbers mostly. For other columns the question is refused."""
     numbers = [name for name, kind in rows.kinds.items() if kind.is_number]
-    return [dice.choice(numbers)] if numbers and dice.random() < 0.7 else one(dice, rows)
+    return [rng.choice(numbers)] if numbers and rng.random() < 0.7 else draw_column(rng, rows)
 
 
-def unsupported(*others):
-    return Refused("Unsupported", *others)
+def unsupported():
+    return Refused("Unsupported")
 
 
 # ---- values ----
@@ -53,96 +59,94 @@ def unsupported(*others):
 
 @answer("to_pylist")
 class ToPylist:
-    draw = one
-    ours = lambda ds, name: ds[name].to_pylist()
-    twin = lambda rows, name: rows.shown(name)
+    draw = draw_column
+    run = lambda dataset, name: dataset[name].to_pylist()
+    expect = lambda rows, name: rows.python_values(name)
 
 
 @answer("rows")
 class Dicts:
-    draw = lambda dice, rows: [sorted(rows.kinds), dice.choice(["to_pylist", "iter", "rows", "row", "getitems"])]
+    draw = lambda rng, rows: [sorted(rows.kinds), rng.choice(["to_pylist", "iter", "rows", "row", "getitems"])]
 
-    def ours(ds, names, how):
+    def run(dataset, names, how):
         match how:
             case "to_pylist":
-                return ds.to_pylist()
+                return dataset.to_pylist()
             case "iter":
-                return list(ds)
+                return list(dataset)
             case "rows":
-                return list(ds.rows(0, len(ds)))
+                return list(dataset.rows(0, len(dataset)))
             case "getitems":
-                return ds.__getitems__(list(range(len(ds))))
-        return [dict(zip(ds.columns, ds.row(n))) for n in range(len(ds))]
+                return dataset.__getitems__(list(range(len(dataset))))
+        return [dict(zip(dataset.columns, dataset.row(n))) for n in range(len(dataset))]
 
-    twin = lambda rows, names, how: rows.dicts()
+    expect = lambda rows, names, how: rows.to_dicts()
 
 
 @answer("row")
 class Row:
-    def draw(dice, rows):
-        return [sorted(rows.kinds), dice.randint(-len(rows), len(rows) - 1)] if len(rows) else None
+    def draw(rng, rows):
+        return [sorted(rows.kinds), rng.randint(-len(rows), len(rows) - 1)] if len(rows) else None
 
-    ours = lambda ds, names, n: ds[n]
-    twin = lambda rows, names, n: rows.take([n]).dicts()[0]
+    run = lambda dataset, names, n: dataset[n]
+    expect = lambda rows, names, n: rows.take([n]).to_dicts()[0]
 
 
 @answer("cell")
 class Cell:
-    draw = lambda dice, rows: [*one(dice, rows), dice.randint(-len(rows), len(rows) - 1)] if len(rows) else None
-    ours = lambda ds, name, n: ds[name][n]
-    twin = lambda rows, name, n: rows.shown(name)[n]
+    draw = lambda rng, rows: [*draw_column(rng, rows), rng.randint(-len(rows), len(rows) - 1)] if len(rows) else None
+    run = lambda dataset, name, n: dataset[name][n]
+    expect = lambda rows, name, n: rows.python_values(name)[n]
 
 
 @answer("slice of a column")
 class ColumnSlice:
-    draw = lambda dice, rows: [
-        *one(dice, rows),
-        dice.randint(-9, 9),
-        dice.randint(-9, 50),
-        dice.choice([None, None, -1, 2, -3]),
+    draw = lambda rng, rows: [
+        *draw_column(rng, rows),
+        rng.randint(-9, 9),
+        rng.randint(-9, 50),
+        rng.choice([None, None, -1, 2, -3]),
     ]
-    ours = lambda ds, name, a, b, c: ds[name][a:b:c].to_pylist()
-    twin = lambda rows, name, a, b, c: rows.shown(name)[a:b:c]
+    run = lambda dataset, name, start, stop, step: dataset[name][start:stop:step].to_pylist()
+    expect = lambda rows, name, start, stop, step: rows.python_values(name)[start:stop:step]
 
 
 @answer("batches")
 class Batches:
-    draw = one
-    ours = lambda ds, name: [value for batch in ds.batches() for value in batch[name]]
-    twin = lambda rows, name: rows.shown(name)
+    draw = draw_column
+    run = lambda dataset, name: [value for batch in dataset.batches() for value in batch[name]]
+    expect = lambda rows, name: rows.python_values(name)
 
 
 @answer("to_arrow")
 class ToArrow:
-    """By the bytes that pyarrow finds equal."""
+    """Compares arrays by pyarrow's equality."""
 
-    draw = one
+    draw = draw_column
 
-    def ours(ds, name):
-        found = ds[name].to_arrow()
-        found.validate()
-        return found
+    def run(dataset, name):
+        array = dataset[name].to_arrow()
+        array.validate()
+        return array
 
-    def twin(rows, name):
+    def expect(rows, name):
         return ArrowValues(rows.kinds[name], rows.columns[name])
 
 
 class ArrowValues:
-    """A chunked array of pyarrow of these values."""
+    """Expects a chunked array of pyarrow with these values."""
 
     def __init__(self, kind, values):
         self.kind, self.values = kind, values
 
-    def accepts(self, found):
-        from arrays import array_of
-
-        if isinstance(found, Refused) or found.type != self.kind.arrow or len(found) != len(self.values):
+    def accepts(self, actual):
+        if isinstance(actual, Refused) or actual.type != self.kind.arrow or len(actual) != len(self.values):
             return False
         start = 0
-        for chunk in found.chunks:
-            wanted = array_of(self.kind, self.values[start : start + len(chunk)])
+        for chunk in actual.chunks:
+            expected = to_array(self.kind, self.values[start : start + len(chunk)])
             start += len(chunk)
-            if not arrow_equal(self.kind, chunk, wanted):
+            if not are_arrays_equal(self.kind, chunk, expected):
                 return False
         return True
 
@@ -150,97 +154,95 @@ class ArrowValues:
         return f"{self.kind}: {self.values}"
 
 
-def arrow_equal(kind, found, wanted):
-    import pyarrow as pa
-
+def are_arrays_equal(kind, actual, expected):
     if kind.family in ("runs", "union", "struct", "list", "fixed_size_list", "map", "interval", "dictionary"):
-        # pyarrow compares NaN of these as different, and dictionaries by their keys.
+        # In these types pyarrow finds NaN different from NaN, and compares dictionaries by their keys.
         try:
-            a, b = found.to_pylist(), wanted.to_pylist()
+            return repr(actual.to_pylist()) == repr(expected.to_pylist())
         except (ValueError, OverflowError, pa.ArrowException, KeyError):
+            # pyarrow can't convert the values, so they can't be compared.
             return True
-        return repr(a) == repr(b)
-    return found.equals(wanted) or kind.family == "float" and repr(found.to_pylist()) == repr(wanted.to_pylist())
+    return actual.equals(expected) or kind.family == "float" and repr(actual.to_pylist()) == repr(expected.to_pylist())
 
 
 @answer("to_numpy")
 class ToNumpy:
-    draw = one
-    ours = lambda ds, name: NumpyValues.told(ds[name].to_numpy())
+    draw = draw_column
+    run = lambda dataset, name: describe_numpy(dataset[name].to_numpy())
 
-    def twin(rows, name):
-        return NumpyValues.expected(rows.kinds[name], rows.columns[name])
+    def expect(rows, name):
+        return expected_numpy(rows.kinds[name], rows.columns[name])
 
 
-class NumpyValues:
-    @staticmethod
-    def told(array):
-        """The type of the items, and the items."""
-        if array.dtype == object or array.ndim != 1:
-            return [
-                "object" if array.dtype == object else "rows",
-                list(array) if array.dtype == object else array.tolist(),
-            ]
-        kind = array.dtype.kind
-        values = array.view("i8").tolist() if kind in "mM" else array.tolist()
-        return [array.dtype.str.lstrip("<|"), values]
+def describe_numpy(array):
+    """Returns the type of an array's items, and the items; times as integers."""
+    if array.dtype == object:
+        return ["object", list(array)]
+    if array.ndim != 1:
+        return ["rows", array.tolist()]
+    values = array.view("i8").tolist() if array.dtype.kind in "mM" else array.tolist()
+    return [array.dtype.str.lstrip("<|"), values]
 
-    @staticmethod
-    def expected(kind, values):
-        holes = any(value is None for value in values)
-        nat = np.iinfo("i8").min
-        if kind.family == "integer":
-            if holes:
-                return ["f8", [math.nan if value is None else float(value) for value in values]]
+
+def expected_numpy(kind, values):
+    """Returns what `describe_numpy` should return for the array of a column."""
+    has_nulls = any(value is None for value in values)
+    with_nan = [math.nan if value is None else value for value in values]
+    with_nat = [np.iinfo("i8").min if value is None else value for value in values]
+    match kind.family:
+        case "integer" if has_nulls:
+            return ["f8", [float(value) for value in with_nan]]
+        case "integer":
             return [kind.arrow.to_pandas_dtype()().dtype.str.lstrip("<|"), values]
-        if kind.family == "float":
-            return [f"f{kind.size // 8}", [math.nan if value is None else value for value in values]]
-        if kind.family == "timestamp":
-            return [f"M8[{kind.unit}]", [nat if value is None else value for value in values]]
-        if kind.family == "duration":
-            return [f"m8[{kind.unit}]", [nat if value is None else value for value in values]]
-        if kind.family == "date":
-            unit = "ms" if kind.spec == "date64" else "D"
-            return [f"M8[{unit}]", [nat if value is None else value for value in values]]
-        if kind.family == "bool" and not holes:
+        case "float":
+            return [f"f{kind.size // 8}", with_nan]
+        case "timestamp":
+            return [f"M8[{kind.unit}]", with_nat]
+        case "duration":
+            return [f"m8[{kind.unit}]", with_nat]
+        case "date":
+            return ["M8[ms]" if kind.spec == "date64" else "M8[D]", with_nat]
+        case "bool" if not has_nulls:
             return ["b1", values]
-        if kind.family in ("list", "fixed_size_list", "interval"):
-            return Any()
-        return ["object", [shown(kind, value) for value in values]]
+        case "list" | "fixed_size_list" | "interval":
+            return AnyOf()
+        case _:
+            return ["object", [to_python(kind, value) for value in values]]
 
 
 @answer("to_pandas")
 class ToPandas:
-    """As pyarrow converts the same values."""
+    """Compares a series with the one that pyarrow makes of the same values."""
 
-    def draw(dice, rows):
+    def draw(rng, rows):
         families = ("integer", "float", "bool", "text", "binary", "timestamp", "duration")
         names = [name for name, kind in rows.kinds.items() if kind.family in families]
-        return [dice.choice(names)] if names and dice.random() < 0.3 else None
+        return [rng.choice(names)] if names and rng.random() < 0.3 else None
 
-    def ours(ds, name):
-        return PandasValues(ds.select(name).to_pandas()[name])
+    def run(dataset, name):
+        return PandasValues(dataset.select(name).to_pandas()[name])
 
-    def twin(rows, name):
-        from arrays import array_of
-
+    def expect(rows, name):
         kind = rows.kinds[name]
-        if kind.family in ("timestamp", "duration") and any(
-            value is not None and abs(value) > 2**62 for value in rows.columns[name]
-        ):
-            return Any()
-        if kind.zone and not all(isinstance(value, type(shown(kind, 0)) | None) for value in rows.shown(name)):
-            return Any()
-        return PandasValues(array_of(kind, rows.columns[name]).to_pandas())
+        is_far = any(isinstance(value, int) and abs(value) > 2**62 for value in rows.columns[name])
+        if kind.family in ("timestamp", "duration") and is_far:
+            return AnyOf()
+        if kind.zone:
+            python_type = type(to_python(kind, 0))
+            if not all(isinstance(value, python_type | None) for value in rows.python_values(name)):
+                return AnyOf()
+        return PandasValues(to_array(kind, rows.columns[name]).to_pandas())
 
 
 class PandasValues:
+    """A series of pandas, which is compared by its type and the text of its values."""
+
     def __init__(self, series):
         self.series = series
 
-    def accepts(self, found):
-        one, other = self.series, found.series
-        return one.dtype == other.dtype and repr(one.tolist()) == repr(other.tolist())
+    def accepts(self, actual):
+        expected, series = self.series, actual.series
+        return expected.dtype == series.dtype and repr(expected.tolist()) == repr(series.tolist())
 
     def __repr__(self):
         return f"{self.series.dtype}: {self.series.tolist()}"
@@ -248,260 +250,270 @@ class PandasValues:
 
 @answer("to_polars")
 class ToPolars:
-    def draw(dice, rows):
-        names = [name for name, kind in rows.kinds.items() if polars_holds(kind)]
-        return [dice.choice(names)] if names else None
+    def draw(rng, rows):
+        names = [name for name, kind in rows.kinds.items() if can_polars_hold(kind)]
+        return [rng.choice(names)] if names else None
 
-    def ours(ds, name):
-        series = ds.select(name).to_polars()[name]
+    def run(dataset, name):
+        series = dataset.select(name).to_polars()[name]
         return series.to_physical().to_list() if series.dtype.is_temporal() else series.to_list()
 
-    def twin(rows, name):
+    def expect(rows, name):
         kind = rows.kinds[name]
-        return rows.columns[name] if kind.family in ("date", "timestamp", "duration") else rows.shown(name)
+        return rows.columns[name] if kind.family in ("date", "timestamp", "duration") else rows.python_values(name)
 
 
-def polars_holds(kind):
+def can_polars_hold(kind):
     if kind.family in ("list", "struct"):
         return "view" not in kind.label and all(part.family in ("integer", "text", "bool") for part in kind.parts)
     if kind.family == "decimal":
         return kind.size < 256 and kind.scale >= 0
-    return (
-        kind.family in ("integer", "float", "bool", "text", "date", "timestamp", "duration", "null")
-        and kind.spec
-        not in (
-            "float16",
-            "date64",
-            "duration[s]",
-        )
-        and kind.unit != "s"
-        and (kind.zone or "/")[0] not in "+-"
-    )
+    if kind.family not in ("integer", "float", "bool", "text", "date", "timestamp", "duration", "null"):
+        return False
+    # Polars has no half floats, seconds, and zones that are offsets.
+    has_offset = kind.zone is not None and kind.zone[0] in "+-"
+    return kind.spec not in ("float16", "date64") and kind.unit != "s" and not has_offset
 
 
-# ---- of a column ----
+# ---- a column ----
 
 
 @answer("count")
 class Count:
-    draw = one
-    ours = lambda ds, name: [ds[name].count(), ds[name].null_count, len(ds[name])]
+    draw = draw_column
+    run = lambda dataset, name: [dataset[name].count(), dataset[name].null_count, len(dataset[name])]
 
-    def twin(rows, name):
-        count = len(rows.present(name))
+    def expect(rows, name):
+        count = len(rows.non_nulls(name))
         return [count, len(rows) - count, len(rows)]
 
 
 @answer("sum")
 class Sum:
-    draw = one_of_numbers
-    ours = lambda ds, name: ds[name].sum()
+    draw = draw_number_column
+    run = lambda dataset, name: dataset[name].sum()
 
-    def twin(rows, name):
+    def expect(rows, name):
         kind = rows.kinds[name]
-        if not (kind.is_number or kind.plain.family == "duration"):
+        if not (kind.is_number or kind.value_kind.family == "duration"):
             return unsupported()
-        return total(kind, rows.present(name))
+        return column_sum(kind, rows.non_nulls(name))
 
 
 @answer("mean")
 class Mean:
-    draw = one_of_numbers
-    ours = lambda ds, name: ds[name].mean()
-    twin = lambda rows, name: (
-        mean(rows.kinds[name], rows.present(name)) if rows.kinds[name].is_number else unsupported()
+    draw = draw_number_column
+    run = lambda dataset, name: dataset[name].mean()
+    expect = lambda rows, name: (
+        mean(rows.kinds[name], rows.non_nulls(name)) if rows.kinds[name].is_number else unsupported()
     )
 
 
 @answer("min")
 class Min:
-    draw = one
-    ours = lambda ds, name: ds[name].min()
-    twin = lambda rows, name: extreme_of(rows, name, False)
+    draw = draw_column
+    run = lambda dataset, name: dataset[name].min()
+    expect = lambda rows, name: extreme_of(rows, name, False)
 
 
 @answer("max")
 class Max:
-    draw = one
-    ours = lambda ds, name: ds[name].max()
-    twin = lambda rows, name: extreme_of(rows, name, True)
+    draw = draw_column
+    run = lambda dataset, name: dataset[name].max()
+    expect = lambda rows, name: extreme_of(rows, name, True)
 
 
 def extreme_of(rows, name, descends):
     kind = rows.kinds[name]
     if kind.family == "null":
         return None
-    return extreme(kind, rows.present(name), descends) if kind.has_order else unsupported()
+    return column_extreme(kind, rows.non_nulls(name), descends) if kind.has_order else unsupported()
 
 
 @answer("var")
 class Var:
-    draw = one_of_numbers
-    ours = lambda ds, name: ds[name].var()
-    twin = lambda rows, name: (
-        variance(rows.kinds[name], rows.present(name)) if rows.kinds[name].is_number else unsupported()
+    draw = draw_number_column
+    run = lambda dataset, name: dataset[name].var()
+    expect = lambda rows, name: (
+        variance(rows.kinds[name], rows.non_nulls(name)) if rows.kinds[name].is_number else unsupported()
     )
 
 
 @answer("std")
 class Std:
-    draw = one_of_numbers
-    ours = lambda ds, name: ds[name].std()
-    twin = lambda rows, name: (
-        deviation(rows.kinds[name], rows.present(name)) if rows.kinds[name].is_number else unsupported()
+    draw = draw_number_column
+    run = lambda dataset, name: dataset[name].std()
+    expect = lambda rows, name: (
+        deviation(rows.kinds[name], rows.non_nulls(name)) if rows.kinds[name].is_number else unsupported()
     )
 
 
 @answer("quantile")
 class Quantile:
-    draw = lambda dice, rows: [
-        *one(dice, rows),
-        dice.choice([0.0, 0.25, 0.5, 0.9, 1.0, dice.random()]),
-        dice.random() < 0.2,
+    draw = lambda rng, rows: [
+        *draw_column(rng, rows),
+        rng.choice([0.0, 0.25, 0.5, 0.9, 1.0, rng.random()]),
+        rng.random() < 0.2,
     ]
-    ours = lambda ds, name, share, approximate: (ds[name].approx_quantile if approximate else ds[name].quantile)(share)
 
-    def twin(rows, name, share, _):
+    def run(dataset, name, share, is_approximate):
+        column = dataset[name]
+        return column.approx_quantile(share) if is_approximate else column.quantile(share)
+
+    def expect(rows, name, share, _):
         kind = rows.kinds[name]
-        return quantile(kind, rows.present(name), share) if kind.is_number else unsupported()
+        return quantile(kind, rows.non_nulls(name), share) if kind.is_number else unsupported()
 
 
 @answer("any, all")
 class AnyAll:
-    draw = lambda dice, rows: next(([name] for name, kind in rows.kinds.items() if kind.family == "bool"), None)
-    ours = lambda ds, name: [ds[name].any(), ds[name].all()]
-    twin = lambda rows, name: [any(rows.present(name)), all(rows.present(name))]
+    draw = lambda rng, rows: next(([name] for name, kind in rows.kinds.items() if kind.family == "bool"), None)
+    run = lambda dataset, name: [dataset[name].any(), dataset[name].all()]
+    expect = lambda rows, name: [any(rows.non_nulls(name)), all(rows.non_nulls(name))]
 
 
 @answer("n_unique")
 class NUnique:
-    draw = one
-    ours = lambda ds, name: ds[name].n_unique()
+    draw = draw_column
+    run = lambda dataset, name: dataset[name].n_unique()
 
-    def twin(rows, name):
+    def expect(rows, name):
         kind = rows.kinds[name]
-        return len({distinct(kind, value) for value in rows.columns[name]}) if kind.is_key else unsupported()
+        return len({group_key(kind, value) for value in rows.columns[name]}) if kind.is_key else unsupported()
 
 
 @answer("unique")
 class Unique:
-    draw = one
-    ours = lambda ds, name: ds[name].unique().to_pylist()
+    draw = draw_column
+    run = lambda dataset, name: dataset[name].unique().to_pylist()
 
-    def twin(rows, name):
+    def expect(rows, name):
         kind = rows.kinds[name]
         if not kind.is_key:
             return unsupported()
-        return [loose(shown(kind, rows.columns[name][group[0]])) for group in grouped(rows, [name])]
+        return [any_zero(to_python(kind, rows.columns[name][group[0]])) for group in group_rows(rows, [name])]
 
 
-def loose(value):
-    """A zero of either sign."""
-    return Near(0.0) if isinstance(value, float) and value == 0 else value
+def any_zero(value):
+    """Expects a zero of either sign if the value is a zero."""
+    return Approximate(0.0) if isinstance(value, float) and value == 0 else value
 
 
 @answer("value_counts")
 class ValueCounts:
-    draw = one
-    ours = lambda ds, name: [list(row.values()) for row in ds[name].value_counts()]
+    draw = draw_column
+    run = lambda dataset, name: [list(row.values()) for row in dataset[name].value_counts()]
 
-    def twin(rows, name):
+    def expect(rows, name):
         kind = rows.kinds[name]
         if not kind.is_key:
             return unsupported()
-        groups = sorted(grouped(rows, [name]), key=len, reverse=True)
-        return [[loose(shown(kind, rows.columns[name][group[0]])), len(group)] for group in groups]
+        groups = sorted(group_rows(rows, [name]), key=len, reverse=True)
+        return [[any_zero(to_python(kind, rows.columns[name][group[0]])), len(group)] for group in groups]
 
 
 @answer("sorted column")
 class ColumnSort:
-    draw = lambda dice, rows: [*one(dice, rows), dice.random() < 0.5]
-    ours = lambda ds, name, descends: ds[name].sort(descending=descends).to_pylist()
+    draw = lambda rng, rows: [*draw_column(rng, rows), rng.random() < 0.5]
+    run = lambda dataset, name, descends: dataset[name].sort(descending=descends).to_pylist()
 
-    def twin(rows, name, descends):
+    def expect(rows, name, descends):
         kind = rows.kinds[name]
         if kind.family == "null":
-            return rows.shown(name)
-        return rows.take(sorted_numbers(rows, [[name, descends]])).shown(name) if kind.has_order else unsupported()
+            return rows.python_values(name)
+        return (
+            rows.take(sorted_row_numbers(rows, [[name, descends]])).python_values(name)
+            if kind.has_order
+            else unsupported()
+        )
 
 
 @answer("drop_nulls")
 class DropNulls:
-    draw = one
-    ours = lambda ds, name: ds[name].drop_nulls().to_pylist()
-    twin = lambda rows, name: [shown(rows.kinds[name], value) for value in rows.present(name)]
+    draw = draw_column
+    run = lambda dataset, name: dataset[name].drop_nulls().to_pylist()
+    expect = lambda rows, name: [to_python(rows.kinds[name], value) for value in rows.non_nulls(name)]
 
 
 @answer("map_reduce")
 class MapReduce:
-    draw = one
-    ours = lambda ds, name: ds[name].map_reduce(lambda it: it.tolist(), lambda a, b: a + b)
+    draw = draw_column
+    run = lambda dataset, name: dataset[name].map_reduce(lambda array: array.tolist(), lambda left, right: left + right)
 
-    def twin(rows, name):
+    def expect(rows, name):
         kind = rows.kinds[name]
-        if kind.family not in ("integer", "float") or len(rows.present(name)) < len(rows) or not len(rows):
-            return Any()
+        if kind.family not in ("integer", "float") or len(rows.non_nulls(name)) < len(rows) or not len(rows):
+            return AnyOf()
         return rows.columns[name]
 
 
-# ---- of rows ----
+# ---- rows ----
 
 
 @answer("filter")
 class Filter:
-    def draw(dice, rows):
-        node = conditions.condition(rows, dice)
+    def draw(rng, rows):
+        node = conditions.condition(rows, rng)
         return [names_in(node), node]
 
-    def ours(ds, names, node):
-        return len(ds.filter(conditions.predicate(node)))
+    def run(dataset, names, node):
+        return len(dataset.filter(conditions.predicate(node)))
 
-    def twin(rows, names, node):
-        found = conditions.chosen(rows, node)
-        return found if isinstance(found, Refused | Any) else len(found)
+    def expect(rows, names, node):
+        numbers = conditions.matching_rows(rows, node)
+        return numbers if isinstance(numbers, Refused | AnyOf) else len(numbers)
 
 
 @answer("filter and look")
 class FilterRows:
     draw = Filter.draw
 
-    def ours(ds, names, node):
-        found = ds.filter(conditions.predicate(node))
-        return [found[n] for n in range(min(len(found), 9))] + found.to_pylist()
+    def run(dataset, names, node):
+        filtered = dataset.filter(conditions.predicate(node))
+        return [filtered[number] for number in range(min(len(filtered), 9))] + filtered.to_pylist()
 
-    def twin(rows, names, node):
-        found = conditions.chosen(rows, node)
-        if isinstance(found, Refused | Any):
-            return found
-        dicts = rows.take(found).dicts()
-        return dicts[:9] + dicts
+    def expect(rows, names, node):
+        result = conditions.matching_rows(rows, node)
+        if isinstance(result, Refused | AnyOf):
+            return result
+        to_dicts = rows.take(result).to_dicts()
+        return to_dicts[:9] + to_dicts
 
 
 @answer("filter at a bound")
 class FilterAtBound:
-    """With each comparison, and where it does not hold, at a bound of some rows: there whole blocks are left out."""
+    """Compares with the minimum or maximum of some rows, in all ways: such bounds decide which blocks are skipped."""
 
-    def draw(dice, rows):
-        names = [it for it, kind in rows.kinds.items() if kind.plain.family in conditions.PLAINLY_ORDERED]
-        names = [it for it in names if rows.present(it) and not rows.kinds[it].has_ranks]
+    def draw(rng, rows):
+        names = []
+        for name, kind in rows.kinds.items():
+            is_ordered = kind.value_kind.family in conditions.PYTHON_ORDERED and not kind.has_ranks
+            if is_ordered and rows.non_nulls(name):
+                names.append(name)
         if not names:
             return None
-        name, start = dice.choice(names), dice.randrange(len(rows))
-        some = [value for value in rows.columns[name][start : start + 4] if value is not None]
-        value = conditions.literal_of(rows.kinds[name].plain, dice.choice([min, max])(some), dice) if some else None
-        return [[name], name, value] if value else None
+        name, start = rng.choice(names), rng.randrange(len(rows))
+        values = [value for value in rows.columns[name][start : start + 4] if value is not None]
+        if not values:
+            return None
+        bound = rng.choice([min, max])(values)
+        literal = conditions.literal_of(rows.kinds[name].value_kind, bound, rng)
+        return [[name], name, literal] if literal else None
 
-    def ours(ds, names, name, value):
-        compared = [conditions.predicate(node) for node in comparisons(name, value)]
-        return [[len(ds.filter(it)), len(ds.filter(~it))] for it in compared]
+    def run(dataset, names, name, value):
+        predicates = [conditions.predicate(node) for node in comparisons(name, value)]
+        return [[len(dataset.filter(predicate)), len(dataset.filter(~predicate))] for predicate in predicates]
 
-    def twin(rows, names, name, value):
+    def expect(rows, names, name, value):
         answers = []
         for node in comparisons(name, value):
-            found = [conditions.chosen(rows, it) for it in (node, ["not", node])]
-            if odd := next((it for it in found if isinstance(it, Refused | Any)), None):
-                return odd
-            answers.append([len(it) for it in found])
+            counts = []
+            for condition in (node, ["not", node]):
+                numbers = conditions.matching_rows(rows, condition)
+                if isinstance(numbers, Refused | AnyOf):
+                    return numbers
+                counts.append(len(numbers))
+            answers.append(counts)
         return answers
 
 
@@ -510,23 +522,17 @@ def comparisons(name, value):
 
 
 def names_in(node):
-    """The names of the columns of a condition or an expression, each once."""
-    found = []
-
-    def look(node):
-        if not isinstance(node, list) or not node:
-            return
-        if node[0] in ("compare", "is_in", "between", "null", "not_null", "text", "col", "part"):
-            found.append(node[1])
-        elif node[0] != "value":
-            [look(part) for part in node]
-
-    look(node)
-    return list(dict.fromkeys(found))
+    """Returns the names of the columns of a condition or an expression, each once."""
+    if not isinstance(node, list) or not node or node[0] == "value":
+        return []
+    if node[0] in ("compare", "is_in", "between", "null", "not_null", "text", "col", "part"):
+        return [node[1]]
+    names = [name for part in node for name in names_in(part)]
+    return list(dict.fromkeys(names))
 
 
 def short_form(node):
-    """What a simple condition is, for counting."""
+    """Returns the name under which a simple condition is counted."""
     match node:
         case ["text", _, how, _]:
             return how
@@ -538,44 +544,44 @@ def short_form(node):
 
 @answer("between, sorted")
 class Between:
-    """In a table that is sorted: asked of those only."""
+    """Asks a sorted table. It is never drawn: the case asks it of sorted tables only."""
 
-    draw = lambda dice, rows: None
+    draw = lambda rng, rows: None
 
-    ours = lambda ds, name, low, high: ds.between(conditions.value_of(low), conditions.value_of(high)).to_pylist()
+    def run(dataset, name, low, high):
+        return dataset.between(conditions.value_of(low), conditions.value_of(high)).to_pylist()
 
-    def twin(rows, name, low, high):
-        found = conditions.chosen(rows, ["between", name, low, high])
-        return rows.take(found).dicts()
+    def expect(rows, name, low, high):
+        return rows.take(conditions.matching_rows(rows, ["between", name, low, high])).to_dicts()
 
 
 @answer("describe")
 class Describe:
-    draw = lambda dice, rows: [sorted(rows.kinds)] if dice.random() < 0.3 else None
+    draw = lambda rng, rows: [sorted(rows.kinds)] if rng.random() < 0.3 else None
 
-    def ours(ds, names):
-        return {name: ds.describe()[name].to_pylist()[:2] for name in names}
+    def run(dataset, names):
+        return {name: dataset.describe()[name].to_pylist()[:2] for name in names}
 
-    def twin(rows, names):
-        counts = {name: [len(rows.present(name)), len(rows) - len(rows.present(name))] for name in names}
+    def expect(rows, names):
+        counts = {name: [len(rows.non_nulls(name)), len(rows) - len(rows.non_nulls(name))] for name in names}
         return {name: [float(n) if rows.kinds[name].is_number else str(n) for n in counts[name]] for name in names}
 
 
 @answer("loader")
 class Batching:
-    """Rows in batches of arrays."""
+    """Reads rows in batches of arrays."""
 
-    def draw(dice, rows):
+    def draw(rng, rows):
         names = [name for name, kind in rows.kinds.items() if kind.family in ("integer", "float")]
         names = [name for name in names if None not in rows.columns[name]]
-        return [names, dice.randint(1, 7)] if names else None
+        return [names, rng.randint(1, 7)] if names else None
 
-    def ours(ds, names, size):
-        loader = ds.loader(size, columns=names)
-        found = {name: [] for name in names}
+    def run(dataset, names, size):
+        loader = dataset.loader(size, columns=names)
+        columns = {name: [] for name in names}
         for batch in loader:
             for name in names:
-                found[name].extend(batch[name].tolist())
-        return found
+                columns[name].extend(batch[name].tolist())
+        return columns
 
-    twin = lambda rows, names, size: {name: rows.columns[name] for name in names}
+    expect = lambda rows, names, size: {name: rows.columns[name] for name in names}

@@ -1,7 +1,7 @@
-"""Conditions on rows and computed values as JSON: drawn, made of Arrowwood's expressions, and known by the twin.
+"""Conditions and expressions: drawn at random, converted to Arrowwood's, and evaluated by the reference.
 
-A condition is a list such as `["compare", "c0", "<", ["int8", 7]]` or `["and", …, …]`, an expression one such as
-`["+", ["col", "c0"], ["value", "int64", 3]]`. A literal is the name of a type and a value of it.
+In a case, a condition is a list such as `["compare", "c0", "<", ["int8", 7]]` or `["and", …, …]`, and an expression is
+one such as `["+", ["col", "c0"], ["value", "int64", 3]]`. A literal is the name of a type and a value of that type.
 """
 
 import math
@@ -10,8 +10,8 @@ import re
 from fractions import Fraction
 
 import numpy as np
-from kinds import UNITS, is_null, kind_of, random_value, shown, zone_of
-from twin import Any, Refused, distinct, exact, instant, order
+from kinds import DAY, UNITS, date_units_per_day, is_null, leaf_kind, random_value, to_python, zone_of
+from reference import AnyOf, Refused, exact_number, group_key, seconds_of, sort_key
 
 import arrowwood as aw
 
@@ -23,8 +23,7 @@ OPERATORS = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-# What they find is the same in Python's syntax and in that of Rust's crate.
+# Patterns that mean the same to Python and to the regex crate.
 PATTERNS = [
     "a",
     "A|B",
@@ -43,159 +42,165 @@ PATTERNS = [
     "^$|a",
     "[^a-z]",
 ]
+# Days and microseconds that Python's datetime can represent, with some distance from its limits.
+PYTHON_DATES = (-700_000, 2_900_000)
+PYTHON_MICROS = range(-6 * 10**16 + 1, 2 * 10**17)
 PARTS = ["year", "month", "day", "weekday", "hour", "minute", "second"]
 
-
-# Whose values Python orders likewise.
-PLAINLY_ORDERED = ("integer", "decimal", "text", "binary", "date", "time", "timestamp", "duration")
+# Families whose stored values Python orders as Arrowwood does.
+PYTHON_ORDERED = ("integer", "decimal", "text", "binary", "date", "time", "timestamp", "duration")
 
 
 class Overflow(Exception):
-    """A value that does not fit an integer of 64 bits."""
+    """A computed value does not fit an integer of 64 bits."""
 
 
-# ---- draw ----
+# ---- random conditions ----
 
 
-def literal(kind, values, dice):
-    """A value to compare a column with: one of its own, one near them, or one of another type."""
+def literal(kind, values, rng):
+    """Draws a literal to compare a column with: a value of the column, one near it, or one of another type."""
     if kind.has_ranks:
-        # What is none of the categories is refused.
-        known = [value for value in values if value is not None]
-        return [kind.plain.spec, dice.choice(known)] if known else None
-    kind = kind.plain
-    own = dice.choice(values) if values and dice.random() < 0.7 else random_value(kind, dice)
-    if values and kind.family in PLAINLY_ORDERED and dice.random() < 0.35:
-        # Those at which blocks of rows are left out.
-        own = dice.choice([min, max])(values)
-    if own is None:
-        own = random_value(kind, dice)
-    if kind.family in ("integer", "float", "decimal") and dice.random() < 0.4:
-        return other_number(kind, own, dice)
-    return literal_of(kind, own, dice)
+        # A value that is no category of an ordered dictionary is refused.
+        categories = [value for value in values if value is not None]
+        return [kind.value_kind.spec, rng.choice(categories)] if categories else None
+    kind = kind.value_kind
+    value = rng.choice(values) if values and rng.random() < 0.7 else random_value(kind, rng)
+    if values and kind.family in PYTHON_ORDERED and rng.random() < 0.35:
+        # Comparisons with the minimum or maximum of a block decide whether the block is skipped.
+        value = rng.choice([min, max])(values)
+    if value is None:
+        value = random_value(kind, rng)
+    if kind.family in ("integer", "float", "decimal") and rng.random() < 0.4:
+        return near_number(kind, value, rng)
+    return literal_of(kind, value, rng)
 
 
-def literal_of(kind, own, dice):
-    """A value of a column, or one near it; None if there is none of it."""
-    if kind.family == "decimal" and abs(exact(kind, own)) >= 10**76:
+def literal_of(kind, value, rng):
+    """Returns a literal for a value of a column, or for one near it. Returns None if Python has no object for it."""
+    if kind.family == "decimal" and abs(exact_number(kind, value)) >= 10**76:
         # Python's decimals have more digits than Arrow's.
         return ["int64", 0]
     if kind.family == "timestamp":
-        return time_literal(kind, own, dice)
-    if kind.family == "date" and dice.random() < 0.9:
-        return ["date32", max(min(own // (86_400_000 if kind.spec == "date64" else 1), 2**31 - 1), -(2**31))]
-    is_far = kind.spec == "date64" and abs(own) > 86_400_000 << 31
-    if kind.family in ("date", "time", "duration") and (is_far or dice.random() < 0.15):
-        return ["int64", own]
-    if kind.family == "float" and not math.isfinite(own):
-        return ["float64", own]
-    if kind.family == "time" and not isinstance(shown(kind, own), np.timedelta64 | type(shown(kind, 0))):
+        return time_literal(kind, value, rng)
+    if kind.family == "date" and rng.random() < 0.9:
+        return ["date32", clamp(value // date_units_per_day(kind), -(2**31), 2**31 - 1)]
+    is_far = kind.spec == "date64" and abs(value) > date_units_per_day(kind) << 31
+    if kind.family in ("date", "time", "duration") and (is_far or rng.random() < 0.15):
+        return ["int64", value]
+    if kind.family == "float" and not math.isfinite(value):
+        return ["float64", value]
+    if kind.family == "time" and not isinstance(to_python(kind, value), np.timedelta64 | type(to_python(kind, 0))):
         return None
-    if kind.family == "time" and not 0 <= own < 86_400 * UNITS[kind.unit]:
-        return ["int64", own]
-    return [kind.spec, own]
+    if kind.family == "time" and not 0 <= value < DAY * UNITS[kind.unit]:
+        return ["int64", value]
+    return [kind.spec, value]
 
 
-def other_number(kind, own, dice):
-    number = exact(kind, own)
+def clamp(number, low, high):
+    return max(min(number, high), low)
+
+
+def near_number(kind, value, rng):
+    """Returns a literal of another type of numbers that is near a value."""
+    number = exact_number(kind, value)
     if not isinstance(number, Fraction) or abs(number) > 10**30:
-        number = Fraction(dice.randint(-9, 99))
-    match dice.randrange(4):
+        number = Fraction(rng.randint(-9, 99))
+    match rng.randrange(4):
         case 0:
-            return ["int64", max(min(math.floor(number) + dice.choice([0, 0, 1, -1]), 2**63 - 1), -(2**63))]
+            return ["int64", clamp(math.floor(number) + rng.choice([0, 0, 1, -1]), -(2**63), 2**63 - 1)]
         case 1:
-            return ["float64", float(number) + dice.choice([0.0, 0.0, 0.5, 0.1, -0.25])]
+            return ["float64", float(number) + rng.choice([0.0, 0.0, 0.5, 0.1, -0.25])]
         case 2:
-            return ["decimal128(38, 4)", math.floor(number * 10**4) + dice.choice([0, 0, 1, 5000])]
+            return ["decimal128(38, 4)", math.floor(number * 10**4) + rng.choice([0, 0, 1, 5000])]
         case _:
-            return ["float64", dice.choice([math.nan, math.inf, -math.inf, -0.0, 2.0**63, 1e300, 5e-324])]
+            return ["float64", rng.choice([math.nan, math.inf, -math.inf, -0.0, 2.0**63, 1e300, 5e-324])]
 
 
-def time_literal(kind, own, dice):
-    if dice.random() < 0.1:
-        return ["int64", own]
-    zone = f", {dice.choice(['UTC', kind.zone])}" if kind.zone else ""
-    if not zone and dice.random() < 0.2:
-        return ["date32", max(min(math.floor(instant(kind, own) / 86_400), 2_900_000), -700_000)]
-    micros = math.floor(instant(kind, own) * 10**6)
-    if not -6 * 10**16 < micros < 2 * 10**17:
-        micros = dice.randrange(10**15)
-    if dice.random() < 0.3:
+def time_literal(kind, value, rng):
+    if rng.random() < 0.1:
+        return ["int64", value]
+    zone = f", {rng.choice(['UTC', kind.zone])}" if kind.zone else ""
+    if not zone and rng.random() < 0.2:
+        return ["date32", clamp(math.floor(seconds_of(kind, value) / DAY), *PYTHON_DATES)]
+    micros = math.floor(seconds_of(kind, value) * 10**6)
+    if micros not in PYTHON_MICROS:
+        micros = rng.randrange(10**15)
+    if rng.random() < 0.3:
         return [f"timestamp[s{zone}]", micros // 10**6]
-    return [f"timestamp[us{zone}]", micros + dice.choice([0, 0, 0, 1, -1])]
+    return [f"timestamp[us{zone}]", micros + rng.choice([0, 0, 0, 1, -1])]
 
 
-def simple(rows, dice):
-    """A condition on one column, or on two."""
-    name = dice.choice(list(rows.kinds))
+def simple_condition(rows, rng):
+    """Draws a condition on one column, or a comparison of two."""
+    name = rng.choice(list(rows.kinds))
     kind = rows.kinds[name]
-    if not kind.has_order or dice.random() < 0.08:
-        return [dice.choice(["null", "not_null"]), name]
+    if not kind.has_order or rng.random() < 0.08:
+        return [rng.choice(["null", "not_null"]), name]
     values = [value for value in rows.columns[name] if value is not None]
     if kind.has_ranks and not values:
         return ["not_null", name]
-    drawn = dice.random()
-    if kind.plain.family == "text" and drawn < 0.35:
-        return text_condition(name, values, dice)
+    drawn = rng.random()
+    if kind.value_kind.family == "text" and drawn < 0.35:
+        return text_condition(name, values, rng)
     if drawn < 0.45:
-        value = literal(kind, values, dice)
-        return ["compare", name, dice.choice(list(OPERATORS)), value]
+        value = literal(kind, values, rng)
+        return ["compare", name, rng.choice(list(OPERATORS)), value]
     if drawn < 0.6:
-        count = dice.choice([0, 1, 2, 3, 5, 20])
-        return ["is_in", name, [literal(kind, values, dice) for _ in range(count)]]
+        count = rng.choice([0, 1, 2, 3, 5, 20])
+        return ["is_in", name, [literal(kind, values, rng) for _ in range(count)]]
     if drawn < 0.75:
-        return ["between", name, literal(kind, values, dice), literal(kind, values, dice)]
-    return computed_condition(rows, name, dice)
+        return ["between", name, literal(kind, values, rng), literal(kind, values, rng)]
+    return computed_condition(rows, name, rng)
 
 
-def text_condition(name, values, dice):
-    how = dice.choice(["contains", "matches", "starts_with", "ends_with"])
+def text_condition(name, values, rng):
+    how = rng.choice(["contains", "matches", "starts_with", "ends_with"])
     if how == "matches":
-        return ["text", name, how, dice.choice(PATTERNS)]
-    whole = dice.choice(values) if values else "a"
-    start = dice.randrange(len(whole) + 1)
-    return ["text", name, how, dice.choice([whole, whole[start:], whole[:start], whole[start : start + 3], "a", "."])]
+        return ["text", name, how, rng.choice(PATTERNS)]
+    text = rng.choice(values) if values else "a"
+    start = rng.randrange(len(text) + 1)
+    return ["text", name, how, rng.choice([text, text[start:], text[:start], text[start : start + 3], "a", "."])]
 
 
-def computed_condition(rows, name, dice):
-    numbers = [it for it, kind in rows.kinds.items() if can_compute(kind)]
-    alike = [it for it, kind in rows.kinds.items() if are_alike(kind, rows.kinds[name])]
-    if alike and (not numbers or dice.random() < 0.3):
-        return ["pair", ["col", name], dice.choice(list(OPERATORS)), ["col", dice.choice(alike)]]
-    expression = computed(rows, dice)
+def computed_condition(rows, name, rng):
+    """Draws a comparison of two columns or expressions, or of an expression and a literal."""
+    numbers = [other for other, kind in rows.kinds.items() if can_compute(kind)]
+    comparable_names = [other for other, kind in rows.kinds.items() if can_compare(kind, rows.kinds[name])]
+    if comparable_names and (not numbers or rng.random() < 0.3):
+        return ["pair", ["col", name], rng.choice(list(OPERATORS)), ["col", rng.choice(comparable_names)]]
+    expression = random_expression(rows, rng)
     if expression is None:
         return ["not_null", name]
-    if dice.random() < 0.3:
-        other = computed(rows, dice) or expression
-        return ["pair", expression, dice.choice(list(OPERATORS)), other]
-    value = one_of_its_own(rows, expression, dice) if dice.random() < 0.6 else None
-    if value is None:
-        value = (
-            ["int64", dice.randint(-9, 99)]
-            if dice.random() < 0.6
-            else ["float64", dice.choice([0.5, 2.0, -1.25, math.inf, 1e18])]
-        )
-    return ["computed", expression, dice.choice(list(OPERATORS)), value]
+    if rng.random() < 0.3:
+        other = random_expression(rows, rng) or expression
+        return ["pair", expression, rng.choice(list(OPERATORS)), other]
+    value = value_of_expression(rows, expression, rng) if rng.random() < 0.6 else None
+    if value is None and rng.random() < 0.6:
+        value = ["int64", rng.randint(-9, 99)]
+    elif value is None:
+        value = ["float64", rng.choice([0.5, 2.0, -1.25, math.inf, 1e18])]
+    return ["computed", expression, rng.choice(list(OPERATORS)), value]
 
 
-def one_of_its_own(rows, expression, dice):
-    """A value that an expression has in some row; None if it has none."""
+def value_of_expression(rows, expression, rng):
+    """Returns a literal with a value that an expression has in some row, or None if it has none."""
     try:
         kind, _, values = evaluate(rows, expression)
     except Overflow:
         return None
     values = [value for value in values if value is not None]
-    return ["int64" if kind == "int64" else "float64", dice.choice(values)] if values else None
+    return ["int64" if kind == "int64" else "float64", rng.choice(values)] if values else None
 
 
 def can_compute(kind):
-    return kind.plain.family in ("integer", "float") and kind.family != "runs" and not kind.has_ranks
+    return kind.value_kind.family in ("integer", "float") and kind.family != "runs" and not kind.has_ranks
 
 
-def are_alike(a, b):
-    """Whether two columns can be compared with each other."""
-    one, other = a.plain, b.plain
-    if not (a.has_order and b.has_order) or a.has_ranks or b.has_ranks:
+def can_compare(left, right):
+    """Returns whether columns of these types can be compared with each other."""
+    one, other = left.value_kind, right.value_kind
+    if not (left.has_order and right.has_order) or left.has_ranks or right.has_ranks:
         return False
     if one.family in ("text", "binary"):
         return one.family == other.family
@@ -206,75 +211,75 @@ def are_alike(a, b):
     return one.spec == other.spec
 
 
-def computed(rows, dice, depth=2):
-    """An expression of the columns of numbers and times; None if there are none."""
+def random_expression(rows, rng, depth=2):
+    """Draws an expression of columns of numbers and times. Returns None if there are no such columns."""
     numbers = [name for name, kind in rows.kinds.items() if can_compute(kind)]
-    floats = [name for name in numbers if rows.kinds[name].plain.family == "float"]
-    if floats and dice.random() < 0.5:
+    floats = [name for name in numbers if rows.kinds[name].value_kind.family == "float"]
+    if floats and rng.random() < 0.5:
         numbers = floats
-    times = [name for name, kind in rows.kinds.items() if kind.plain.family in ("date", "timestamp", "time")]
-    times = [name for name in times if "/" not in (rows.kinds[name].plain.zone or "")]
-    others = [name for name, kind in rows.kinds.items() if kind.plain.family in ("decimal", "bool")]
-    drawn = dice.random()
+    times = [name for name, kind in rows.kinds.items() if kind.value_kind.family in ("date", "timestamp", "time")]
+    times = [name for name in times if "/" not in (rows.kinds[name].value_kind.zone or "")]
+    others = [name for name, kind in rows.kinds.items() if kind.value_kind.family in ("decimal", "bool")]
+    drawn = rng.random()
     if times and drawn < 0.2:
-        return time_part(rows, dice.choice(times), dice)
+        return time_part(rows, rng.choice(times), rng)
     if (others or times) and drawn < 0.35:
-        name = dice.choice([*others, *times])
-        exactly = rows.kinds[name].plain.family != "decimal" or is_exact(rows, name)
-        return ["cast", ["col", name], dice.choice(["int64", "float64", "float32"]) if exactly else "int64"]
+        name = rng.choice([*others, *times])
+        can_be_float = rows.kinds[name].value_kind.family != "decimal" or is_exact_quotient(rows, name)
+        return ["cast", ["col", name], rng.choice(["int64", "float64", "float32"]) if can_be_float else "int64"]
     if not numbers:
         return None
     if depth == 0 or drawn < 0.45:
-        return ["col", dice.choice(numbers)]
-    inner = lambda: computed(rows, dice, depth - 1) or ["col", dice.choice(numbers)]
+        return ["col", rng.choice(numbers)]
+    inner = lambda: random_expression(rows, rng, depth - 1) or ["col", rng.choice(numbers)]
     if drawn < 0.52:
         return ["neg", inner()]
     if drawn < 0.62:
-        return ["cast", inner(), dice.choice(["int64", "float64", "float32"])]
-    sign = dice.choice("++--**///%")
-    if dice.random() < 0.45:
-        value = ["value", "int64", dice.choice([0, 1, -1, 2, 3, 7, -7, 100])]
-        if dice.random() < 0.4:
-            value = ["value", "float64", dice.choice([0.5, 0.1, 2.5, -3.0, 0.0, 1e10])]
-        return [sign, inner(), value] if dice.random() < 0.7 else [sign, value, inner()]
+        return ["cast", inner(), rng.choice(["int64", "float64", "float32"])]
+    sign = rng.choice("++--**///%")
+    if rng.random() < 0.45:
+        value = ["value", "int64", rng.choice([0, 1, -1, 2, 3, 7, -7, 100])]
+        if rng.random() < 0.4:
+            value = ["value", "float64", rng.choice([0.5, 0.1, 2.5, -3.0, 0.0, 1e10])]
+        return [sign, inner(), value] if rng.random() < 0.7 else [sign, value, inner()]
     return [sign, inner(), inner()]
 
 
-def is_exact(rows, name):
-    """Whether decimals are the quotients of two floats: others may be rounded twice."""
+def is_exact_quotient(rows, name):
+    """Returns whether decimals are quotients of two exact floats. Other decimals may be rounded twice."""
     values = (value for value in rows.columns[name] if value is not None)
-    return 0 <= rows.kinds[name].plain.scale <= 22 and all(abs(value) <= 2**53 for value in values)
+    return 0 <= rows.kinds[name].value_kind.scale <= 22 and all(abs(value) <= 2**53 for value in values)
 
 
-def time_part(rows, name, dice):
-    kind = rows.kinds[name].plain
+def time_part(rows, name, rng):
+    kind = rows.kinds[name].value_kind
     if kind.family == "date":
-        return ["part", name, dice.choice(PARTS[:4])]
+        return ["part", name, rng.choice(PARTS[:4])]
     if kind.family == "time":
-        return ["part", name, dice.choice(PARTS[4:])]
-    return ["part", name, dice.choice(PARTS)]
+        return ["part", name, rng.choice(PARTS[4:])]
+    return ["part", name, rng.choice(PARTS)]
 
 
-def condition(rows, dice, depth=2):
-    drawn = dice.random()
+def condition(rows, rng, depth=2):
+    """Draws a condition."""
+    drawn = rng.random()
     if depth == 0 or drawn < 0.45:
-        return simple(rows, dice)
+        return simple_condition(rows, rng)
     if drawn < 0.7:
-        return ["not", condition(rows, dice, depth - 1)]
-    return [dice.choice(["and", "or"]), condition(rows, dice, depth - 1), condition(rows, dice, depth - 1)]
+        return ["not", condition(rows, rng, depth - 1)]
+    return [rng.choice(["and", "or"]), condition(rows, rng, depth - 1), condition(rows, rng, depth - 1)]
 
 
-# ---- Arrowwood's ----
+# ---- as Arrowwood's expressions ----
 
 
 def value_of(literal):
     spec, value = literal
-    found = shown(kind_of(spec), value)
-    return found
+    return to_python(leaf_kind(spec), value)
 
 
 def predicate(node, col=aw.col):
-    """The condition, of `col(name)`."""
+    """Returns a condition as a predicate of Arrowwood. `col` returns a column by its name."""
     match node:
         case ["compare", name, sign, literal]:
             return OPERATORS[sign](col(name), value_of(literal))
@@ -292,8 +297,8 @@ def predicate(node, col=aw.col):
             return aw.col(name).str.contains(text, literal=True)
         case ["text", name, how, text]:
             return getattr(aw.col(name).str, how)(text)
-        case ["computed", of, sign, literal]:
-            return OPERATORS[sign](expression(of), value_of(literal))
+        case ["computed", node, sign, literal]:
+            return OPERATORS[sign](expression(node), value_of(literal))
         case ["pair", a, sign, b]:
             return OPERATORS[sign](expression(a), expression(b))
         case ["not", a]:
@@ -325,31 +330,33 @@ def expression(node, col=aw.col):
     raise ValueError(node)
 
 
-# ---- the twin's ----
+# ---- evaluated by the reference ----
 
 
 def comparable(kind, value, literal):
-    """Both sides as what Python compares: exact numbers, seconds, bytes."""
+    """Returns a value and a literal in a form that Python compares: exact numbers, seconds, bytes."""
     spec, other = literal
     if kind.has_ranks:
-        return order(kind, value), order(kind, other)
-    kind, own = kind.plain, kind_of(spec)
+        return sort_key(kind, value), sort_key(kind, other)
+    kind, literal_kind = kind.value_kind, leaf_kind(spec)
     if kind.family in ("integer", "float", "decimal"):
-        if kind.family == "decimal" and own.family == "float" and math.isfinite(other) and other != int(other):
-            # It means what it prints as.
-            return exact(kind, value), Fraction(repr(other))
-        return exact(kind, value), exact(own, other)
+        if kind.family == "decimal" and literal_kind.family == "float" and math.isfinite(other) and other != int(other):
+            # A decimal is compared with the decimal digits that a float prints.
+            return exact_number(kind, value), Fraction(repr(other))
+        return exact_number(kind, value), exact_number(literal_kind, other)
     if kind.family in ("date", "time", "timestamp", "duration"):
-        if own.family == "integer":
+        if literal_kind.family == "integer":
             return value, other
-        return instant(kind, value), instant(own, other)
-    return order(kind, value), order(kind, other)
+        return seconds_of(kind, value), seconds_of(literal_kind, other)
+    return sort_key(kind, value), sort_key(kind, other)
 
 
-def matches_text(how, pattern):
+def text_matcher(how, pattern):
+    """Returns a function that tells whether a text matches."""
     if how == "matches":
-        found = re.compile(pattern.replace("$", r"\Z"))
-        return lambda text: found.search(text) is not None
+        # `$` matches before a final newline in Python, and only at the end in the regex crate.
+        regex = re.compile(pattern.replace("$", r"\Z"))
+        return lambda text: regex.search(text) is not None
     return {
         "contains": lambda text: pattern in text,
         "starts_with": lambda text: text.startswith(pattern),
@@ -357,125 +364,147 @@ def matches_text(how, pattern):
     }[how]
 
 
-def truth(rows, node):
-    """True, False or None for each row; raises Overflow where a value does not fit."""
+def evaluate_condition(rows, node):
+    """Returns True, False or None for each row. Raises Overflow if a computed value does not fit."""
     match node:
         case ["null" | "not_null" as how, name]:
             kind = rows.kinds[name]
             return [is_null(kind, value) == (how == "null") for value in rows.columns[name]]
         case ["compare", name, sign, literal]:
-            return each(rows, name, lambda kind, value: OPERATORS[sign](*comparable(kind, value, literal)))
+            return map_column(rows, name, lambda kind, value: OPERATORS[sign](*comparable(kind, value, literal)))
         case ["is_in", name, literals]:
-            return each(
-                rows, name, lambda kind, value: any(operator.eq(*comparable(kind, value, it)) for it in literals)
-            )
+            is_equal = lambda kind, value, literal: operator.eq(*comparable(kind, value, literal))
+            return map_column(rows, name, lambda kind, value: any(is_equal(kind, value, it) for it in literals))
         case ["between", name, low, high]:
-            return each(
-                rows,
-                name,
-                lambda kind, value: (
-                    operator.ge(*comparable(kind, value, low)) and operator.le(*comparable(kind, value, high))
-                ),
+            return both(
+                evaluate_condition(rows, ["compare", name, ">=", low]),
+                evaluate_condition(rows, ["compare", name, "<=", high]),
             )
         case ["text", name, how, pattern]:
-            holds = matches_text(how, pattern)
-            return each(rows, name, lambda kind, value: holds(value))
+            holds = text_matcher(how, pattern)
+            return map_column(rows, name, lambda kind, value: holds(value))
         case ["computed", ["col", name], sign, literal]:
-            return truth(rows, ["compare", name, sign, literal])
-        case ["computed", of, sign, [spec, other]]:
-            _, _, values = evaluate(rows, of)
-            other = exact(kind_of(spec), other)
-            return [None if it is None else OPERATORS[sign](number(it), other) for it in values]
+            return evaluate_condition(rows, ["compare", name, sign, literal])
+        case ["computed", expression, sign, [spec, other]]:
+            _, _, values = evaluate(rows, expression)
+            return compare_columns(values, sign, [exact_number(leaf_kind(spec), other)] * len(values))
         case ["pair", ["col", a], sign, ["col", b]]:
-            return pair(rows, a, sign, b)
+            return compare_named_columns(rows, a, sign, b)
         case ["pair", a, sign, b]:
-            left, right = evaluate(rows, a)[2], evaluate(rows, b)[2]
-            return [
-                None if a is None or b is None else OPERATORS[sign](number(a), number(b)) for a, b in zip(left, right)
-            ]
+            return compare_columns(evaluate(rows, a)[2], sign, evaluate(rows, b)[2])
         case ["not", a]:
-            return [None if it is None else not it for it in truth(rows, a)]
+            return negate(evaluate_condition(rows, a))
         case ["and", a, b]:
-            return [False if False in (a, b) else None if None in (a, b) else True for a, b in both(rows, a, b)]
+            return both(evaluate_condition(rows, a), evaluate_condition(rows, b))
         case ["or", a, b]:
-            return [True if True in (a, b) else None if None in (a, b) else False for a, b in both(rows, a, b)]
+            return negate(both(negate(evaluate_condition(rows, a)), negate(evaluate_condition(rows, b))))
     raise ValueError(node)
 
 
-def both(rows, a, b):
-    return zip(truth(rows, a), truth(rows, b))
+def negate(column):
+    return [None if is_true is None else not is_true for is_true in column]
 
 
-def number(value):
+def both(left, right):
+    """Combines two columns by the `and` of three-valued logic."""
+    column = []
+    for pair in zip(left, right):
+        if False in pair:
+            column.append(False)
+        else:
+            column.append(None if None in pair else True)
+    return column
+
+
+def as_exact(value):
     return Fraction(value) if isinstance(value, int) or math.isfinite(value) else value
 
 
-def each(rows, name, holds):
+def compare_columns(left, sign, right):
+    """Compares numbers exactly. Nulls make null."""
+    column = []
+    for a, b in zip(left, right):
+        column.append(None if a is None or b is None else OPERATORS[sign](as_exact(a), as_exact(b)))
+    return column
+
+
+def map_column(rows, name, holds):
+    """Applies `holds` to each value of a column, once for equal values. Nulls remain null."""
     kind = rows.kinds[name]
-    known = {}
+    results = {}
+    column = []
+    for value in rows.columns[name]:
+        if value is None:
+            column.append(None)
+            continue
+        key = (type(value), group_key(kind, value))
+        if key not in results:
+            results[key] = holds(kind, value)
+        column.append(results[key])
+    return column
 
-    def once(value):
-        key = (type(value), distinct(kind, value))
-        if key not in known:
-            known[key] = holds(kind, value)
-        return known[key]
 
-    return [None if value is None else once(value) for value in rows.columns[name]]
-
-
-def pair(rows, a, sign, b):
-    one, other = rows.kinds[a].plain, rows.kinds[b].plain
-    if one.spec != other.spec and one.is_number:
-        # Those of other columns are computed in 64 bits with a sign.
+def compare_named_columns(rows, a, sign, b):
+    left_kind, right_kind = rows.kinds[a].value_kind, rows.kinds[b].value_kind
+    if left_kind.spec != right_kind.spec and left_kind.is_number:
+        # Numbers of different types are computed as int64, which raises Overflow for larger ones.
         for name in (a, b):
             evaluate(rows, ["col", name])
-    if one.family in ("text", "binary"):
-        side = lambda kind, value: order(kind, value)
-    elif one.is_number and one.family != "bool":
-        side = exact
-    else:
-        side = lambda kind, value: value
-    return [
-        None if x is None or y is None else OPERATORS[sign](side(one, x), side(other, y))
-        for x, y in zip(rows.columns[a], rows.columns[b])
-    ]
+    column = []
+    for left, right in zip(rows.columns[a], rows.columns[b]):
+        if left is None or right is None:
+            column.append(None)
+        else:
+            column.append(OPERATORS[sign](comparison_key(left_kind, left), comparison_key(right_kind, right)))
+    return column
 
 
-def chosen(rows, node):
-    """The numbers of the rows for which a condition is true, or how it is refused."""
+def comparison_key(kind, value):
+    if kind.family in ("text", "binary"):
+        return sort_key(kind, value)
+    if kind.is_number and kind.family != "bool":
+        return exact_number(kind, value)
+    return value
+
+
+def matching_rows(rows, node):
+    """Returns the numbers of the rows for which a condition is true, or how it is refused."""
     try:
-        return [n for n, it in enumerate(truth(rows, node)) if it]
+        return [number for number, is_true in enumerate(evaluate_condition(rows, node)) if is_true]
     except Overflow:
-        # What another part of the condition decides about may not be computed.
-        return Any() if "and" in str(node) or "or" in str(node) else Refused("InvalidArgument")
+        # The overflowing part is not computed for rows that another part of the condition decides.
+        return AnyOf() if "and" in str(node) or "or" in str(node) else Refused("InvalidArgument")
 
 
-# ---- computed values ----
+# ---- expressions ----
 
-FITS = range(-(2**63), 2**63)
+INT64 = range(-(2**63), 2**63)
 
 
-def fitting(value):
-    if value not in FITS:
+def check_int64(value):
+    if value not in INT64:
         raise Overflow
     return value
 
 
-def short(value):
+def round_to_float32(value):
     with np.errstate(all="ignore"):
         return float(np.float32(value))
 
 
 def evaluate(rows, node):
-    """The kind of numbers that an expression makes, what decides about that of others, and its values."""
+    """Returns the type of an expression's numbers, their width, and its values.
+
+    Beside a float32, an int64 makes a float32 if its width is "narrow" or "value" (a literal), and a float64 if "wide".
+    """
     match node:
         case ["col", name]:
-            kind, values = rows.kinds[name].plain, rows.columns[name]
+            kind, values = rows.kinds[name].value_kind, rows.columns[name]
             if kind.family == "integer":
                 return (
                     "int64",
                     "narrow" if kind.size <= 16 else "wide",
-                    [it if it is None else fitting(it) for it in values],
+                    [it if it is None else check_int64(it) for it in values],
                 )
             return ("float64" if kind.size == 64 else "float32"), "wide", values
         case ["value", spec, value]:
@@ -485,7 +514,7 @@ def evaluate(rows, node):
         case ["cast", a, to]:
             return to, "wide", cast(rows, a, to)
         case ["part", name, part]:
-            kind = rows.kinds[name].plain
+            kind = rows.kinds[name].value_kind
             width = "wide" if part == "year" else "narrow"
             return "int64", width, [it if it is None else time_part_of(kind, it, part) for it in rows.columns[name]]
         case [sign, a, b]:
@@ -494,14 +523,14 @@ def evaluate(rows, node):
 
 
 def cast(rows, node, to):
-    if node[0] == "col" and rows.kinds[node[1]].plain.family not in ("integer", "float"):
-        kind, values = rows.kinds[node[1]].plain, rows.columns[node[1]]
+    if node[0] == "col" and rows.kinds[node[1]].value_kind.family not in ("integer", "float"):
+        kind, values = rows.kinds[node[1]].value_kind, rows.columns[node[1]]
         if kind.family == "decimal":
-            values = [it if it is None else exact(kind, it) for it in values]
+            values = [it if it is None else exact_number(kind, it) for it in values]
         elif kind.family == "bool":
             values = [it if it is None else int(it) for it in values]
     elif node[0] == "col" and to != "int64":
-        # Those of 64 bits without a sign need not fit integers.
+        # Values of uint64 may exceed int64 here.
         values = rows.columns[node[1]]
     else:
         values = evaluate(rows, node)[2]
@@ -512,52 +541,71 @@ def cast_one(value, to):
     if to == "int64":
         if isinstance(value, float) and not math.isfinite(value):
             raise Overflow
-        return fitting(math.trunc(value))
-    # Decimals are rounded to 64 bits first; integers at once.
-    return float(value) if to == "float64" else short(float(value) if isinstance(value, Fraction) else value)
+        return check_int64(math.trunc(value))
+    if to == "float64":
+        return float(value)
+    # Decimals are rounded to float64 first, and integers directly to float32.
+    return round_to_float32(float(value) if isinstance(value, Fraction) else value)
 
 
-def arithmetic(sign, a, b):
-    (one, width, left), (other, own, right) = a, b
-    kinds = {one, other}
+def arithmetic(sign, left, right):
+    """Applies an operator to two results of `evaluate`, and returns a result in the same form."""
+    left_kind, left_width, left_values = left
+    right_kind, right_width, right_values = right
+    kinds = {left_kind, right_kind}
     if kinds == {"int64"}:
         kind = "float64" if sign == "/" else "int64"
-    elif kinds == {"float32"} or one == "float32" and own != "wide" or other == "float32" and width != "wide":
+    elif (
+        kinds == {"float32"}
+        or left_kind == "float32"
+        and right_width != "wide"
+        or right_kind == "float32"
+        and left_width != "wide"
+    ):
         kind = "float32"
     else:
         kind = "float64"
-    if "value" in (width, own):
-        result = own if width == "value" else width
+    compute = compute_integer if kind == "int64" else compute_float
+    values = []
+    for a, b in zip(left_values, right_values):
+        values.append(None if a is None or b is None else compute(sign, a, b, kind))
+    return kind, width_of_result(kind, left_width, right_width), values
+
+
+def width_of_result(kind, left, right):
+    """Returns the width of a computed number, as documented at `evaluate`."""
+    if left == "value":
+        width = right
+    elif right == "value":
+        width = left
     else:
-        result = "narrow" if (width, own) == ("narrow", "narrow") and kind == "int64" else "wide"
-    result = "wide" if kind != "int64" and result == "narrow" else result
-    make = integers if kind == "int64" else floats
-    return kind, result, [None if x is None or y is None else make(sign, x, y, kind) for x, y in zip(left, right)]
+        width = "narrow" if left == right == "narrow" else "wide"
+    return "wide" if kind != "int64" and width == "narrow" else width
 
 
-def integers(sign, a, b, _):
+def compute_integer(sign, a, b, _kind):
     if sign == "%":
         return None if b == 0 else a % b
-    return fitting(ARITHMETIC[sign](a, b))
+    return check_int64(ARITHMETIC[sign](a, b))
 
 
-def floats(sign, a, b, kind):
-    of = np.float32 if kind == "float32" else np.float64
+def compute_float(sign, a, b, kind):
+    float_type = np.float32 if kind == "float32" else np.float64
     with np.errstate(all="ignore"):
-        a, b = of(a), of(b)
-        # As Polars computes it, in floats of this width.
-        found = a - b * np.floor(a / b) if sign == "%" else ARITHMETIC[sign](a, b)
-    return float(found)
+        a, b = float_type(a), float_type(b)
+        # The remainder is computed as Polars does, in floats of this width.
+        result = a - b * np.floor(a / b) if sign == "%" else ARITHMETIC[sign](a, b)
+    return float(result)
 
 
 def time_part_of(kind, value, part):
-    """A part of a time where its zone has a constant offset."""
-    seconds = math.floor(instant(kind, value))
+    """Returns a part of a time whose zone has a constant offset. Returns None if the local time overflows."""
+    seconds = math.floor(seconds_of(kind, value))
     if kind.zone:
         seconds += int(zone_of(kind.zone).utcoffset(None).total_seconds())
-        if seconds not in FITS:
+        if seconds not in INT64:
             return None
-    clock = seconds % 86_400
+    clock = seconds % DAY
     match part:
         case "hour":
             return clock // 3600
@@ -566,16 +614,16 @@ def time_part_of(kind, value, part):
         case "second":
             return clock % 60
         case "weekday":
-            return (seconds // 86_400 + 3) % 7 + 1
+            return (seconds // DAY + 3) % 7 + 1
         case _:
-            return date_part(seconds // 86_400, part)
+            return date_part(seconds // DAY, part)
 
 
 def date_part(days, part):
     days = np.datetime64(days, "D")
     year = int(days.astype("M8[Y]").astype("i8")) + 1970
     if not -262_143 <= year <= 262_142:
-        # Beyond the calendar.
+        # Arrowwood's calendar ends there.
         return None
     if part == "year":
         return year

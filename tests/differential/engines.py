@@ -1,59 +1,61 @@
-"""Datasets as lazy frames, whose conditions reach the data, and as arrays of several columns."""
+"""Questions that other libraries ask of a dataset: a lazy frame of Polars, and arrays of several columns."""
 
 import conditions
 import polars as pl
 from answers import answer, names_in
-from kinds import made
+from kinds import parse_kind
 from others import frame_of, has_nan, polars_expression
-from twin import Any, Refused, Rows
+from reference import AnyOf, Refused, Rows
 
 import arrowwood as aw
 
 
 @answer("scan")
 class Scan:
-    """A lazy frame of Polars: its conditions are done by Arrowwood, as far as it can."""
+    """Filters a lazy frame of Polars, which leaves conditions to Arrowwood where it can."""
 
-    def draw(dice, rows):
-        node = conditions.condition(rows, dice, 1)
+    def draw(rng, rows):
+        node = conditions.condition(rows, rng, 1)
         names = names_in(node)
-        # To Polars NaN is larger than all numbers.
+        # Polars takes NaN for larger than all numbers.
         if not names or any(has_nan(rows.columns[name]) for name in names) or frame_of(rows.take([]), names) is None:
             return None
         specs = [rows.kinds[name].spec for name in names]
         return [names, specs, node] if Scan.expression(names, specs, node) is not None else None
 
     def expression(names, specs, node):
-        """The condition as Polars has it, of columns that may have any values."""
-        kinds = {name: made(spec) for name, spec in zip(names, specs)}
+        """Returns a condition as an expression of Polars, for columns with any values."""
+        kinds = {name: parse_kind(spec) for name, spec in zip(names, specs)}
         return polars_expression(Rows(kinds, {name: [2**60] for name in names}, []), node)
 
-    def ours(ds, names, specs, node):
-        frame = aw.scan(ds.select(names)).filter(Scan.expression(names, specs, node))
+    def run(dataset, names, specs, node):
+        frame = aw.scan(dataset.select(names)).filter(Scan.expression(names, specs, node))
         return frame.select(pl.len()).collect().item()
 
-    def twin(rows, names, specs, node):
-        found = conditions.chosen(rows, node)
-        # What Polars computes itself wraps around.
-        return Any() if isinstance(found, Refused | Any) else len(found)
+    def expect(rows, names, specs, node):
+        numbers = conditions.matching_rows(rows, node)
+        # Where Arrowwood refuses an overflow, Polars may evaluate the condition itself, and wraps around.
+        return AnyOf() if isinstance(numbers, Refused | AnyOf) else len(numbers)
 
 
 @answer("matrix")
 class Matrix:
-    """Columns of one type of numbers, without nulls."""
+    """Converts columns of one type of numbers, without nulls, to a two-dimensional array."""
 
-    def draw(dice, rows):
+    def draw(rng, rows):
         names = [name for name, kind in rows.kinds.items() if kind.family in ("integer", "float")]
         names = [name for name in names if None not in rows.columns[name]]
-        alike = [name for name in names if rows.kinds[name].spec == rows.kinds[names[0]].spec]
-        return [alike] if alike else None
+        if not names:
+            return None
+        spec = rows.kinds[names[0]].spec
+        return [[name for name in names if rows.kinds[name].spec == spec]]
 
-    ours = lambda ds, names: ds.select(names).to_numpy().T.tolist()
-    twin = lambda rows, names: [rows.columns[name] for name in names]
+    run = lambda dataset, names: dataset.select(names).to_numpy().T.tolist()
+    expect = lambda rows, names: [rows.columns[name] for name in names]
 
 
 @answer("chunks")
 class Chunks:
-    draw = lambda dice, rows: [dice.choice(list(rows.kinds))]
-    ours = lambda ds, name: [value for chunk in ds[name].chunks() for value in chunk.to_pylist()]
-    twin = lambda rows, name: rows.shown(name)
+    draw = lambda rng, rows: [rng.choice(list(rows.kinds))]
+    run = lambda dataset, name: [value for chunk in dataset[name].chunks() for value in chunk.to_pylist()]
+    expect = lambda rows, name: rows.python_values(name)

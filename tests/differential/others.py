@@ -10,10 +10,10 @@ import operator
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from arrays import table_of
+from arrays import to_table
 from conditions import ARITHMETIC, OPERATORS
-from kinds import shown
-from twin import Refused, same
+from kinds import to_python
+from reference import Refused, is_same
 
 # Who, of what, and why the answer is another than that of the documentation; the twin alone decides there.
 DIFFERENT = {
@@ -57,7 +57,7 @@ def frame_of(rows, names):
 
 
 def arrow_of(rows, names):
-    return table_of([(name, rows.kinds[name].spec, rows.columns[name]) for name in names], len(rows))
+    return to_table([(name, rows.kinds[name].spec, rows.columns[name]) for name in names], len(rows))
 
 
 def check(rows, answer, expected):
@@ -69,10 +69,10 @@ def check(rows, answer, expected):
         call = table.get(name)
         if call is None:
             continue
-        found = call(rows, *args)
-        if found is None:
+        result = call(rows, *args)
+        if result is None:
             continue
-        yield who, found[0], same(found[0], expected)
+        yield who, result[0], is_same(result[0], expected)
 
 
 # ---- Polars ----
@@ -91,7 +91,7 @@ def polars_column(function):
 
 def objects(series, kind):
     if kind.family in ("date", "duration", "timestamp"):
-        return [shown(kind, value) for value in series.to_physical().to_list()]
+        return [to_python(kind, value) for value in series.to_physical().to_list()]
     return series.to_list()
 
 
@@ -99,8 +99,8 @@ def polars_sum(series, kind):
     if kind.family in ("integer", "bool"):
         # DIFFERENT: it may wrap around.
         low, high = (-(2**63), 2**63) if kind.family == "bool" or kind.spec[0] == "i" else (0, 2**64)
-        exact = sum(value for value in series.to_list() if value is not None)
-        return (series.cast(pl.Int64 if low else pl.UInt64).sum(),) if low <= exact < high else None
+        exact_number = sum(value for value in series.to_list() if value is not None)
+        return (series.cast(pl.Int64 if low else pl.UInt64).sum(),) if low <= exact_number < high else None
     return (series.cast(pl.Float64).sum(),) if kind.family == "float" else None
 
 
@@ -114,8 +114,8 @@ def polars_mean(series, kind):
 
 def polars_extreme(which):
     def call(series, kind):
-        found = (series.arg_min if which == "min" else series.arg_max)()
-        return (None if found is None else objects(series[found : found + 1], kind)[0],)
+        result = (series.arg_min if which == "min" else series.arg_max)()
+        return (None if result is None else objects(series[result : result + 1], kind)[0],)
 
     return call
 
@@ -133,8 +133,8 @@ def polars_condition(rows, names, node):
     frame = frame_of(rows, names)
     if frame is None or not names:
         return None
-    found = polars_expression(rows, node)
-    return None if found is None else (frame.filter(found).height,)
+    result = polars_expression(rows, node)
+    return None if result is None else (frame.filter(result).height,)
 
 
 def polars_expression(rows, node):
@@ -168,11 +168,11 @@ def polars_expression(rows, node):
                 return None
             return OPERATORS[sign](pl.col(a), pl.col(b))
         case ["computed", of, sign, [_, value]]:
-            found = polars_computed(rows, of)
-            return None if found is None else OPERATORS[sign](found, value)
+            result = polars_computed(rows, of)
+            return None if result is None else OPERATORS[sign](result, value)
         case ["not", a]:
-            found = polars_expression(rows, a)
-            return None if found is None else ~found
+            result = polars_expression(rows, a)
+            return None if result is None else ~result
         case ["and" | "or" as how, a, b]:
             a, b = polars_expression(rows, a), polars_expression(rows, b)
             return None if a is None or b is None else a & b if how == "and" else a | b
@@ -188,8 +188,8 @@ def polars_computed(rows, node):
         case ["value", "int64", value]:
             return pl.lit(value, pl.Int64)
         case ["neg", a]:
-            found = polars_computed(rows, a)
-            return None if found is None else -found
+            result = polars_computed(rows, a)
+            return None if result is None else -result
         case ["+" | "-" | "*" | "%" as sign, a, b]:
             a, b = polars_computed(rows, a), polars_computed(rows, b)
             return None if a is None or b is None else ARITHMETIC[sign](a, b)
@@ -211,7 +211,7 @@ def polars_literal(kind, literal):
     if spec != kind.spec or isinstance(value, float) and not math.isfinite(value):
         return None
     if kind.family in ("timestamp", "duration", "date"):
-        series = pl.from_arrow(table_of([("v", spec, [value])], 1))["v"]
+        series = pl.from_arrow(to_table([("v", spec, [value])], 1))["v"]
         return pl.lit(series).first() if len(series) else None
     if kind.family == "float":
         return pl.lit(value, pl.Float32 if kind.size == 32 else pl.Float64)
@@ -223,10 +223,10 @@ def polars_literal(kind, literal):
 def polars_counts(series, kind):
     if kind.family == "float":
         return None
-    found = (
+    result = (
         series.to_frame("v").group_by("v", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
     )
-    return ([list(row) for row in zip(objects(found["v"], kind), found["len"].to_list())],)
+    return ([list(row) for row in zip(objects(result["v"], kind), result["len"].to_list())],)
 
 
 def polars_groups(rows, names, by, functions, where):
@@ -245,23 +245,23 @@ def polars_groups(rows, names, by, functions, where):
         "last": lambda it: it.last(),
         "median": lambda it: it.cast(pl.Float64).median(),
     }
-    if any(function not in makers or own_text(rows, node[1], function) for _, node, function in functions):
+    if any(function not in makers or is_median_unlike_ours(rows, node[1], function) for _, node, function in functions):
         return None
     frame = frame_of(rows, columns)
     # The names of the results may be those of columns.
     keys = {name: f"key_{name}" for name in by}
     values = frame.with_columns(**{new: pl.col(old) for old, new in keys.items()})
-    made = {name: makers[function](pl.col(node[1])) for name, node, function in functions}
-    found = values.group_by(list(keys.values()), maintain_order=True).agg(**made)
+    aggregates = {name: makers[function](pl.col(node[1])) for name, node, function in functions}
+    result = values.group_by(list(keys.values()), maintain_order=True).agg(**aggregates)
     return (
         [
-            {**{old: row[new] for old, new in keys.items()}, **{name: row[name] for name in made}}
-            for row in found.to_dicts()
+            {**{old: row[new] for old, new in keys.items()}, **{name: row[name] for name in aggregates}}
+            for row in result.to_dicts()
         ],
     )
 
 
-def own_text(rows, name, function):
+def is_median_unlike_ours(rows, name, function):
     return function == "median" and (rows.kinds[name].family != "integer" or rows.kinds[name].size > 32)
 
 
@@ -295,9 +295,9 @@ def pyarrow_column(function, families):
 def pyarrow_sum(column, kind, values):
     if kind.family == "float":
         return (pc.sum(column.cast(pa.float64()), min_count=0).as_py(),)
-    exact = sum(value for value in values if value is not None)
+    exact_number = sum(value for value in values if value is not None)
     # DIFFERENT: it may wrap around.
-    return (pc.sum(column, min_count=0).as_py(),) if -(2**63) <= exact < 2**63 else None
+    return (pc.sum(column, min_count=0).as_py(),) if -(2**63) <= exact_number < 2**63 else None
 
 
 def pyarrow_extreme(which):
@@ -320,16 +320,16 @@ def pyarrow_n_unique(column, kind, values):
 def pyarrow_sort(column, kind, values, descends):
     if kind.family == "float" and (has_nan(values) or 0.0 in values):
         return None
-    order = pc.array_sort_indices(column.combine_chunks(), order="descending" if descends else "ascending")
-    return (pc.take(column, order).to_pylist(),)
+    indices = pc.array_sort_indices(column.combine_chunks(), order="descending" if descends else "ascending")
+    return (pc.take(column, indices).to_pylist(),)
 
 
 def pyarrow_var(column, kind, values):
     finite = [value for value in values if value is not None]
     if len(finite) < 2 or any(abs(value) > 1e6 for value in finite) or has_nan(finite):
         return None
-    found = pc.variance(column.cast(pa.float64()), ddof=1).as_py()
-    return (found,)
+    result = pc.variance(column.cast(pa.float64()), ddof=1).as_py()
+    return (result,)
 
 
 BY_PYARROW = {

@@ -1,231 +1,248 @@
-"""Operations that give other rows: each drawn at random, done to a dataset, and to the twin's rows.
+"""Steps: operations that turn a dataset into another one. A step of a case is a list such as `["take", [3, 1, 1]]`.
 
-Steps can be taken one after the other. Each is a list such as `["take", [3, 1, 1]]`.
+Each class below is a namespace of three functions, and never instantiated. `draw` returns random arguments, or None if
+the step is impossible with these rows. `run` applies the step to a dataset, and `expect` to the rows of the reference.
 """
 
 import conditions
+import pyarrow as pa
+from kinds import is_null
+from reference import AnyOf, Refused, group_rows, sorted_row_numbers
 from sources import pickled
-from twin import Any, Refused, grouped, sorted_numbers
 
 import arrowwood as aw
 
 STEPS = {}
 
 
-def step(cls):
-    STEPS[cls.__name__.lower().rstrip("_")] = cls
-    return cls
+def step(name):
+    """Registers a step under the name that cases have for it."""
+
+    def register(cls):
+        STEPS[name] = cls
+        return cls
+
+    return register
 
 
-def bound(dice, count):
-    """A bound of a slice: inside, from the end, or outside."""
-    return dice.choice([None, dice.randint(0, count + 2), -dice.randint(1, count + 2), count // 2])
+def random_bound(rng, count):
+    """Returns a bound of a slice: inside the rows, counted from the end, outside, or none."""
+    return rng.choice([None, rng.randint(0, count + 2), -rng.randint(1, count + 2), count // 2])
 
 
-@step
+@step("slice")
 class Slice:
-    draw = lambda dice, rows: [bound(dice, len(rows)), bound(dice, len(rows))]
-    ours = lambda ds, start, stop: ds[start:stop]
-    twin = lambda rows, start, stop: rows.take(range(len(rows))[start:stop])
+    draw = lambda rng, rows: [random_bound(rng, len(rows)), random_bound(rng, len(rows))]
+    run = lambda dataset, start, stop: dataset[start:stop]
+    expect = lambda rows, start, stop: rows.take(range(len(rows))[start:stop])
 
 
-@step
+@step("steps")
 class Steps:
-    draw = lambda dice, rows: [bound(dice, len(rows)), bound(dice, len(rows)), dice.choice([-1, -2, -3, -7, 2, 3, 7])]
-    ours = lambda ds, start, stop, each: ds[start:stop:each]
-    twin = lambda rows, start, stop, each: rows.take(range(len(rows))[start:stop:each])
+    draw = lambda rng, rows: [
+        random_bound(rng, len(rows)),
+        random_bound(rng, len(rows)),
+        rng.choice([-1, -2, -3, -7, 2, 3, 7]),
+    ]
+    run = lambda dataset, start, stop, each: dataset[start:stop:each]
+    expect = lambda rows, start, stop, each: rows.take(range(len(rows))[start:stop:each])
 
 
-@step
+@step("reverse")
 class Reverse:
-    draw = lambda dice, rows: []
-    ours = lambda ds: ds[::-1]
-    twin = lambda rows: rows.take(range(len(rows))[::-1])
+    draw = lambda rng, rows: []
+    run = lambda dataset: dataset[::-1]
+    expect = lambda rows: rows.take(range(len(rows))[::-1])
 
 
-@step
+@step("head")
 class Head:
-    draw = lambda dice, rows: [dice.choice([0, 1, 5, len(rows), len(rows) + 3])]
-    ours = lambda ds, n: ds.head(n)
-    twin = lambda rows, n: rows.take(range(len(rows))[:n])
+    draw = lambda rng, rows: [rng.choice([0, 1, 5, len(rows), len(rows) + 3])]
+    run = lambda dataset, n: dataset.head(n)
+    expect = lambda rows, n: rows.take(range(len(rows))[:n])
 
 
-@step
+@step("tail")
 class Tail:
-    draw = lambda dice, rows: [dice.choice([0, 1, 5, len(rows), len(rows) + 3])]
-    ours = lambda ds, n: ds.tail(n)
-    twin = lambda rows, n: rows.take(range(len(rows))[max(len(rows) - n, 0) :])
+    draw = lambda rng, rows: [rng.choice([0, 1, 5, len(rows), len(rows) + 3])]
+    run = lambda dataset, n: dataset.tail(n)
+    expect = lambda rows, n: rows.take(range(len(rows))[max(len(rows) - n, 0) :])
 
 
-@step
+@step("take")
 class Take:
-    def draw(dice, rows):
+    def draw(rng, rows):
         count = len(rows)
         if not count:
             return [[]]
-        if dice.random() < 0.2:
-            return [sorted(dice.sample(range(count), dice.randint(0, count)))]
-        return [
-            [dice.randint(-count, count - 1) for _ in range(dice.choice([0, 1, 3, min(count, 50), min(2 * count, 99)]))]
-        ]
+        if rng.random() < 0.2:
+            return [sorted(rng.sample(range(count), rng.randint(0, count)))]
+        length = rng.choice([0, 1, 3, min(count, 50), min(2 * count, 99)])
+        return [[rng.randint(-count, count - 1) for _ in range(length)]]
 
-    ours = lambda ds, numbers: ds.take(numbers)
-    twin = lambda rows, numbers: rows.take(numbers)
+    run = lambda dataset, numbers: dataset.take(numbers)
+    expect = lambda rows, numbers: rows.take(numbers)
 
 
-@step
+@step("mask")
 class Mask:
-    draw = lambda dice, rows: [[dice.random() < 0.5 for _ in range(len(rows))]]
-    ours = lambda ds, mask: ds[mask] if mask else ds
-    twin = lambda rows, mask: rows.take([n for n, it in enumerate(mask) if it])
+    draw = lambda rng, rows: [[rng.random() < 0.5 for _ in range(len(rows))]]
+    run = lambda dataset, mask: dataset[mask] if mask else dataset
+    expect = lambda rows, mask: rows.take([number for number, is_set in enumerate(mask) if is_set])
 
 
-@step
+@step("filter")
 class Filter:
-    draw = lambda dice, rows: [conditions.condition(rows, dice), dice.random() < 0.3]
+    draw = lambda rng, rows: [conditions.condition(rows, rng), rng.random() < 0.3]
 
-    def ours(ds, node, by_column):
-        return ds.filter(conditions.predicate(node, (lambda name: ds[name]) if by_column else aw.col))
+    def run(dataset, node, by_column):
+        return dataset.filter(conditions.predicate(node, (lambda name: dataset[name]) if by_column else aw.col))
 
-    def twin(rows, node, _):
-        found = conditions.chosen(rows, node)
-        return found if isinstance(found, Refused | Any) else rows.take(found)
+    def expect(rows, node, _):
+        numbers = conditions.matching_rows(rows, node)
+        return numbers if isinstance(numbers, Refused | AnyOf) else rows.take(numbers)
 
 
-@step
+@step("sort")
 class Sort:
-    def draw(dice, rows):
+    def draw(rng, rows):
         names = [name for name, kind in rows.kinds.items() if kind.has_order]
         if not names:
             return None
-        return [[[name, dice.random() < 0.5] for name in dice.sample(names, dice.randint(1, min(3, len(names))))]]
+        return [[[name, rng.random() < 0.5] for name in rng.sample(names, rng.randint(1, min(3, len(names))))]]
 
-    ours = lambda ds, by: ds.sort([name for name, _ in by], descending=[descends for _, descends in by])
-    twin = lambda rows, by: rows.take(sorted_numbers(rows, by))
+    run = lambda dataset, by: dataset.sort([name for name, _ in by], descending=[descends for _, descends in by])
+    expect = lambda rows, by: rows.take(sorted_row_numbers(rows, by))
 
 
-@step
+@step("select")
 class Select:
-    draw = lambda dice, rows: [dice.sample(list(rows.kinds), dice.randint(1, len(rows.kinds)))]
-    ours = lambda ds, names: ds.select(names)
-    twin = lambda rows, names: rows.select(names)
+    draw = lambda rng, rows: [rng.sample(list(rows.kinds), rng.randint(1, len(rows.kinds)))]
+    run = lambda dataset, names: dataset.select(names)
+    expect = lambda rows, names: rows.select(names)
 
 
-@step
+@step("rename")
 class Rename:
-    def draw(dice, rows):
-        name = dice.choice(list(rows.kinds))
+    def draw(rng, rows):
+        name = rng.choice(list(rows.kinds))
         return [name, name + "_"]
 
-    ours = lambda ds, old, new: ds.rename({old: new})
-    twin = lambda rows, old, new: rows.named({old: new})
+    run = lambda dataset, old, new: dataset.rename({old: new})
+    expect = lambda rows, old, new: rows.rename({old: new})
 
 
-@step
+@step("collect")
 class Collect:
-    draw = lambda dice, rows: []
-    ours = lambda ds: ds.collect()
-    twin = lambda rows: rows
+    draw = lambda rng, rows: []
+    run = lambda dataset: dataset.collect()
+    expect = lambda rows: rows
 
 
-@step
+@step("concat")
 class Concat:
-    draw = lambda dice, rows: [bound(dice, len(rows)), dice.random() < 0.5] if len(rows) < 1000 else None
-    ours = lambda ds, at, turned: aw.concat([ds[:at], ds[at:]][:: -1 if turned else 1])
+    draw = lambda rng, rows: [random_bound(rng, len(rows)), rng.random() < 0.5] if len(rows) < 1000 else None
 
-    def twin(rows, at, turned):
+    def run(dataset, cut, is_swapped):
+        head, tail = dataset[:cut], dataset[cut:]
+        return aw.concat([tail, head] if is_swapped else [head, tail])
+
+    def expect(rows, cut, is_swapped):
         numbers = list(range(len(rows)))
-        return rows.take(numbers[at:] + numbers[:at] if turned else numbers[:at] + numbers[at:])
+        head, tail = numbers[:cut], numbers[cut:]
+        return rows.take(tail + head if is_swapped else head + tail)
 
 
-@step
+@step("pickle")
 class Pickle:
-    draw = lambda dice, rows: []
-    ours = pickled
-    twin = lambda rows: rows
+    draw = lambda rng, rows: []
+    run = pickled
+    expect = lambda rows: rows
 
 
-@step
+@step("rewrite")
 class Rewrite:
-    def draw(dice, rows):
-        most = dice.choice([None, 1, 4]) if len(rows) < 1000 else None
-        return [dice.choice(["file", "stream"]), dice.choice([None, "lz4"]), most]
+    def draw(rng, rows):
+        max_rows = rng.choice([None, 1, 4]) if len(rows) < 1000 else None
+        return [rng.choice(["file", "stream"]), rng.choice([None, "lz4"]), max_rows]
 
-    def ours(ds, format, compression, max_rows):
+    def run(dataset, format, compression, max_rows):
         buffer = aw.Buffer()
-        aw.write(ds, buffer, format=format, compression=compression, max_rows=max_rows)
+        aw.write(dataset, buffer, format=format, compression=compression, max_rows=max_rows)
         return aw.open(buffer)
 
-    twin = lambda rows, format, compression, max_rows: rows
+    expect = lambda rows, format, compression, max_rows: rows
 
 
-@step
+@step("exchange")
 class Exchange:
-    """Through pyarrow, and back."""
+    """Converts the rows to pyarrow and back."""
 
-    draw = lambda dice, rows: []
-    ours = lambda ds: aw.from_arrow(ds.to_arrow())
-    twin = lambda rows: rows
-
-
-@step
-class Drop_nulls:
-    draw = lambda dice, rows: [dice.sample(list(rows.kinds), dice.randint(1, len(rows.kinds)))]
-    ours = lambda ds, names: ds.drop_nulls(names)
-
-    def twin(rows, names):
-        from kinds import is_null
-
-        present = lambda n: not any(is_null(rows.kinds[name], rows.columns[name][n]) for name in names)
-        return rows.take([n for n in range(len(rows)) if present(n)])
+    draw = lambda rng, rows: []
+    run = lambda dataset: aw.from_arrow(dataset.to_arrow())
+    expect = lambda rows: rows
 
 
-@step
+@step("drop_nulls")
+class DropNulls:
+    draw = lambda rng, rows: [rng.sample(list(rows.kinds), rng.randint(1, len(rows.kinds)))]
+    run = lambda dataset, names: dataset.drop_nulls(names)
+
+    def expect(rows, names):
+        return rows.take([number for number in range(len(rows)) if not has_null(rows, number, names)])
+
+
+def has_null(rows, number, names):
+    return any(is_null(rows.kinds[name], rows.columns[name][number]) for name in names)
+
+
+@step("unique")
 class Unique:
-    def draw(dice, rows):
+    def draw(rng, rows):
         names = [name for name, kind in rows.kinds.items() if kind.is_key]
-        return [dice.sample(names, dice.randint(1, len(names)))] if names else None
+        return [rng.sample(names, rng.randint(1, len(names)))] if names else None
 
-    ours = lambda ds, names: ds.unique(names)
-    twin = lambda rows, names: rows.take([group[0] for group in grouped(rows, names)])
-
-
-# ---- those that are random themselves ----
+    run = lambda dataset, names: dataset.unique(names)
+    expect = lambda rows, names: rows.take([group[0] for group in group_rows(rows, names)])
 
 
-@step
+# ---- steps with a random result ----
+
+
+@step("shuffle")
 class Shuffle:
-    draw = lambda dice, rows: [dice.randrange(2**40)]
-    ours = lambda ds, seed: ds.shuffle(seed)
+    draw = lambda rng, rows: [rng.randrange(2**40)]
+    run = lambda dataset, seed: dataset.shuffle(seed)
 
 
-@step
+@step("sample")
 class Sample:
-    draw = lambda dice, rows: [dice.randint(0, len(rows)), dice.randrange(2**40)]
-    ours = lambda ds, n, seed: ds.sample(n, seed)
+    draw = lambda rng, rows: [rng.randint(0, len(rows)), rng.randrange(2**40)]
+    run = lambda dataset, n, seed: dataset.sample(n, seed)
 
 
-@step
+@step("split")
 class Split:
-    draw = lambda dice, rows: [dice.randint(1, len(rows) - 1), dice.randrange(99)] if len(rows) > 2 else None
-    ours = lambda ds, n, seed: ds.train_test_split(n, seed)[0]
+    draw = lambda rng, rows: [rng.randint(1, len(rows) - 1), rng.randrange(99)] if len(rows) > 2 else None
+    run = lambda dataset, n, seed: dataset.train_test_split(n, seed)[0]
 
 
-# How many rows each has of `count`, where chance decides which.
-COUNTS = {
+# How many of `count` rows the result of a random step has.
+RANDOM_STEP_COUNTS = {
     "shuffle": lambda count, seed: count,
     "sample": lambda count, n, seed: n,
     "split": lambda count, n, seed: count - n,
 }
 
 
-def random_order(dataset, rows, name, args):
-    """The twin's rows in the order that chance has chosen, by the places that the same call finds of numbers alone."""
-    import pyarrow as pa
+def random_step_rows(rows, name, args):
+    """Returns the rows that a random step chooses, or None if it repeats some or has too few.
 
-    places = aw.from_arrow(pa.table({"place": pa.array(range(len(rows)), pa.int64())}))
-    numbers = STEPS[name].ours(places, *args)["place"].to_pylist()
-    wanted = COUNTS[name](len(rows), *args)
-    if len(numbers) != wanted or len(set(numbers)) != wanted:
+    The choice depends on the seed and the number of rows only, so the same step is applied to a column of row numbers.
+    """
+    numbered = aw.from_arrow(pa.table({"number": pa.array(range(len(rows)), pa.int64())}))
+    numbers = STEPS[name].run(numbered, *args)["number"].to_pylist()
+    expected_count = RANDOM_STEP_COUNTS[name](len(rows), *args)
+    if len(numbers) != expected_count or len(set(numbers)) != expected_count:
         return None
     return rows.take(numbers)
