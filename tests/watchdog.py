@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Runs a command, and ends it when it hangs, after showing where.
+"""Runs a command. If it hangs, prints the stacks of its processes and ends them.
 
     tests/watchdog.py [--silent SECONDS] [--all SECONDS] -- COMMAND…
 
-Output, errors and exit status of the command are passed on, and so are signals to it. When nothing was printed for
-`--silent` seconds, or `--all` seconds are over, every process below is named with the stacks of its threads: by gdb or
-elfutils' eu-stack, where they are installed and allowed to, else what /proc tells; by jcmd for Java; by faulthandler
-for Python. Then all of them are ended, and the exit status is 124. `kill -USR1` does the same at once.
+The output, errors and exit status of the command are passed on, and so are signals to it. A command hangs if it prints
+nothing for `--silent` seconds, or runs for `--all` seconds. Then each of its processes is listed with the stacks of its
+threads, and all processes are ended; the exit status is 124. `kill -USR1` does the same at once. Stacks come from gdb
+or elfutils' eu-stack where they are installed and allowed, and otherwise from /proc; for Java also from jcmd, and for
+Python from faulthandler.
 
-Processes that the command leaves behind, also those that have made themselves daemons, are named and ended.
+Processes that outlive the command, including daemons, are listed and ended.
 """
 
 import argparse
@@ -30,55 +31,59 @@ import time
 import tty
 from pathlib import Path
 
-# The status of a command that was ended, as timeout(1) has it.
+# The exit status for a command that was ended, as of timeout(1).
 ENDED = 124
-# The seconds for a program that shows the stacks of one process, and for a killed process to be over.
+# How long a debugger may take for one process, and a killed process to end, in seconds.
 PATIENCE = 60
 PR_SET_CHILD_SUBREAPER = 36
 PROC = Path("/proc")
+READ_SIZE = 1 << 16
+MAX_COMMAND_LENGTH = 500
 
 
 class Limits:
-    """The time since the last output, and since the start, each against its limit."""
+    """Limits of the time since the last output, and of the time since the start."""
 
     def __init__(self, silent, all, now):
-        self.silent, self.all, self.start, self.last = silent, all, now, now
+        self.silent, self.all = silent, all
+        self.start = self.last_output = now
 
     def output(self, now):
-        self.last = now
+        self.last_output = now
 
     def left(self, now):
-        """The seconds until the first limit is reached."""
-        return max(0.0, min(self.last + self.silent, self.start + self.all) - now)
+        """Returns the seconds until the first limit is exceeded."""
+        return max(0.0, min(self.last_output + self.silent, self.start + self.all) - now)
 
     def reached(self, now):
-        """What is to be said about the limit that is reached, or None."""
+        """Returns a description of the limit that is exceeded, or None."""
         if now >= self.start + self.all:
             return f"it ran for {self.all:g} s"
-        if now >= self.last + self.silent:
+        if now >= self.last_output + self.silent:
             return f"it printed nothing for {self.silent:g} s"
         return None
 
 
-def one_line(words):
-    """A command as a shell takes it, as far as it fits into a line."""
+def format_command(words):
+    """Quotes a command for a shell, shortened to a line."""
     line = shlex.join(words).replace("\n", "\\n")
-    return line if len(line) <= 500 else line[:500] + "…"
+    return line if len(line) <= MAX_COMMAND_LENGTH else line[:MAX_COMMAND_LENGTH] + "…"
 
 
 class Process:
-    """One process, as /proc had it when it was read."""
+    """A process as /proc described it when this object was made."""
 
     def __init__(self, pid):
         self.pid = pid
-        # The name in parentheses may hold anything, also parentheses and spaces.
-        self.state, self.parent = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
-        self.parent = int(self.parent)
+        # The program's name in parentheses may itself contain parentheses and spaces.
+        stat = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2]
+        self.state, parent, *_ = stat.split()
+        self.parent = int(parent)
         words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[:-1]
-        self.command = one_line(map(os.fsdecode, words)) or self.read("comm").strip()
+        self.command = format_command(map(os.fsdecode, words)) or self.read("comm").strip()
 
     def read(self, name):
-        """The text of one file, or why it can't be read."""
+        """Returns the text of a file in /proc, or why it can't be read."""
         try:
             return (PROC / str(self.pid) / name).read_text(errors="replace")
         except OSError as error:
@@ -93,19 +98,19 @@ class Process:
     def program(self):
         return os.path.basename(self.link("exe").removesuffix(" (deleted)"))
 
-    def is_over(self):
-        """Whether it had ended when it was read."""
+    def has_ended(self):
+        """Returns whether the process had ended when this object was made."""
         return self.state in "ZX"
 
-    def is_there(self):
-        """Whether it has not ended until now."""
+    def is_running(self):
+        """Returns whether the process is running now."""
         try:
-            return not Process(self.pid).is_over()
+            return not Process(self.pid).has_ended()
         except OSError:
             return False
 
     def send(self, number):
-        # It may be over, or belong to somebody else.
+        # The process may have ended, or belong to another user.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, number)
 
@@ -114,27 +119,27 @@ class Process:
 
 
 def processes_below(top):
-    """The processes that descend from `top`, parents before children; those that are over are left out."""
+    """Returns the running descendants of process `top`, parents before their children."""
     children = {}
     for name in os.listdir(PROC):
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError):
                 process = Process(int(name))
                 children.setdefault(process.parent, []).append(process)
-    found, parents = [], [top]
+    descendants, parents = [], [top]
     while parents:
-        below = children.get(parents.pop(0), [])
-        found += below
-        parents += [process.pid for process in below]
-    return [process for process in found if not process.is_over()]
+        next_children = children.get(parents.pop(0), [])
+        descendants += next_children
+        parents += [process.pid for process in next_children]
+    return [process for process in descendants if not process.has_ended()]
 
 
-def printed(*command):
-    """What a program prints that looks at a process, or None if it isn't there or fails."""
+def run_debugger(*command):
+    """Returns the output of a debugger, or None if it isn't installed or fails."""
     if not shutil.which(command[0]):
         return None
     try:
-        done = subprocess.run(
+        debugger = subprocess.run(
             command,
             check=False,
             stdin=subprocess.DEVNULL,
@@ -144,50 +149,52 @@ def printed(*command):
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+    return debugger.stdout.decode(errors="replace") if debugger.returncode == 0 else None
 
 
 GDB = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set pagination off", "-ex"]
 
 
-def stacks(process):
-    """The native stacks of the threads of a process, as far as it may be looked at."""
-    shown = printed(*GDB, "thread apply all backtrace", "-p", str(process.pid))
-    # gdb's status is 0 also where it may not attach.
-    if shown and "#0" in shown:
-        # Before the first thread stands which libraries were read.
-        return shown[max(0, shown.find("\nThread ")) :]
-    shown = printed("eu-stack", "-p", str(process.pid))
-    if shown and "#0" in shown:
-        return shown
+def native_stacks(process):
+    """Returns the native stacks of a process's threads, or what /proc says about them if no debugger may attach."""
+    output = run_debugger(*GDB, "thread apply all backtrace", "-p", str(process.pid))
+    # gdb's status is 0 even if it may not attach.
+    if output and "#0" in output:
+        # Skips the list of loaded libraries.
+        return output[max(0, output.find("\nThread ")) :]
+    output = run_debugger("eu-stack", "-p", str(process.pid))
+    if output and "#0" in output:
+        return output
     lines, threads = [], []
     with contextlib.suppress(OSError):
         threads = sorted(os.listdir(PROC / str(process.pid) / "task"), key=int)
     for thread in threads:
-        name, waits, call, kernel = (
-            process.read(f"task/{thread}/{file}").strip() for file in ("comm", "wchan", "syscall", "stack")
-        )
-        lines += [f"thread {thread} {name}: waits in {waits}, system call {call}", kernel]
+        name = process.read(f"task/{thread}/comm").strip()
+        function = process.read(f"task/{thread}/wchan").strip()
+        call = process.read(f"task/{thread}/syscall").strip()
+        lines.append(f"thread {thread} {name}: waits in {function}, system call {call}")
+        lines.append(process.read(f"task/{thread}/stack").strip())
     return "\n".join(lines)
 
 
 def java_stacks(process):
-    """The stacks of all threads of a JVM, also of virtual ones, or None: by the program of its JDK that shows them."""
+    """Returns the stacks of all threads of a JVM, including virtual ones, or None if its JDK's jcmd fails."""
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "threads")
         jcmd = os.path.join(os.path.dirname(process.link("exe")), "jcmd")
-        if printed(jcmd, str(process.pid), "Thread.dump_to_file", file) is None:
+        if run_debugger(jcmd, str(process.pid), "Thread.dump_to_file", file) is None:
             return None
         return Path(file).read_text(errors="replace") if os.path.exists(file) else None
 
 
-class Errors:
-    """What a process writes to its standard error from now on, if that is something else than ours."""
+class StderrTail:
+    """Reads what a process writes to its standard error from now on, if the watchdog does not read it anyway."""
 
-    def __init__(self, process, ours):
-        self.file, name = None, process.link("fd/2")
-        # Both ends of a pipe have one name, so those that we read ourselves are known by it.
-        if name in [os.readlink(f"/proc/self/fd/{file}") for file in (1, 2, *ours)]:
+    def __init__(self, process, streams):
+        self.file = None
+        # Both ends of a pipe have the same link in /proc, so a pipe that the watchdog reads has one of these.
+        own_links = [os.readlink(f"/proc/self/fd/{file}") for file in (1, 2, *streams)]
+        if process.link("fd/2") in own_links:
             return
         with contextlib.suppress(OSError):
             self.file = os.open(PROC / str(process.pid) / "fd/2", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -197,153 +204,161 @@ class Errors:
         data = b""
         if self.file is not None:
             with contextlib.suppress(OSError):
-                while more := os.read(self.file, 1 << 16):
-                    data += more
+                while chunk := os.read(self.file, READ_SIZE):
+                    data += chunk
             os.close(self.file)
         return data.decode(errors="replace")
 
 
-class Watched:
-    """The command, its output on the way to ours, and everything below it."""
+class WatchedCommand:
+    """A running command, the forwarding of its output, and all of its descendants."""
 
     def __init__(self, command, grace):
-        self.command, self.grace = one_line(command), grace
-        self.status, self.streams, self.selector = None, {}, selectors.DefaultSelector()
-        self.woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.command = format_command(command)
+        # How many seconds processes have to end by themselves.
+        self.grace = grace
+        self.status = None
+        # The file that the output of each stream is written to.
+        self.streams = {}
+        self.selector = selectors.DefaultSelector()
+        self.wakeup_reader, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(waker)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self.selector.register(self.woken, selectors.EVENT_READ)
-        # What leaves the command's group, or survives its parent, becomes a child of this process.
+        self.selector.register(self.wakeup_reader, selectors.EVENT_READ)
+        # Orphans become children of this process, also those that left the command's group.
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-            say(f"orphans can't be found: {os.strerror(ctypes.get_errno())}")
+            print_line(f"orphans can't be found: {os.strerror(ctypes.get_errno())}")
         self.pid = self.start(command)
 
     def start(self, command):
-        out, errors = self.stream(1), None
-        # Both into one stream where ours are, as the order between them would be lost.
+        out, errors = self.open_stream(1), None
+        # If both are the same file here, the command gets one stream too, which preserves the order of its output.
         if not os.path.sameopenfile(1, 2):
-            errors = self.stream(2)
+            errors = self.open_stream(2)
         process = subprocess.Popen(
             command,
-            # A session of its own can't read from our terminal.
+            # A process in another session can't read from the terminal.
             stdin=subprocess.DEVNULL if os.isatty(0) else None,
             stdout=out,
             stderr=out if errors is None else errors,
-            # faulthandler then shows the stacks of any Python that is aborted.
+            # Python then prints its stacks when it is aborted.
             env={"PYTHONFAULTHANDLER": "1", **os.environ},
             start_new_session=True,
-            # A shell ignores SIGINT in what it starts in the background. Tests that interrupt a process need it.
+            # Shells make background commands ignore SIGINT, but tests interrupt processes with it.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         for end in {out, errors} - {None}:
             os.close(end)
-        # It is waited for with all others, in `reap`.
+        # Keeps Popen from waiting for the process: `reap` waits for all children.
         process.returncode = 0
         return process.pid
 
-    def stream(self, ours):
-        """What the command writes to, to be passed on to `ours`: a terminal if that is one, else a pipe."""
-        if os.isatty(ours):
-            here, there = pty.openpty()
-            tty.setraw(there)
+    def open_stream(self, target):
+        """Returns a file for the command to write to, which is forwarded to `target`: a terminal if that is one."""
+        if os.isatty(target):
+            reader, writer = pty.openpty()
+            tty.setraw(writer)
             with contextlib.suppress(OSError):
-                fcntl.ioctl(there, termios.TIOCSWINSZ, fcntl.ioctl(ours, termios.TIOCGWINSZ, bytes(8)))
+                fcntl.ioctl(writer, termios.TIOCSWINSZ, fcntl.ioctl(target, termios.TIOCGWINSZ, bytes(8)))
         else:
-            here, there = os.pipe()
-        self.streams[here] = ours
-        self.selector.register(here, selectors.EVENT_READ)
-        return there
+            reader, writer = os.pipe()
+        self.streams[reader] = target
+        self.selector.register(reader, selectors.EVENT_READ)
+        return writer
 
-    def pass_on(self, seconds):
-        """Wait for output, or for another event, and pass the output on; whether there was some."""
-        some = False
+    def forward_output(self, seconds):
+        """Waits for output or a signal, and forwards output. Returns whether there was some."""
+        has_output = False
         for key, _ in self.selector.select(seconds):
-            if key.fd == self.woken:
+            if key.fd == self.wakeup_reader:
                 with contextlib.suppress(BlockingIOError):
-                    os.read(self.woken, 4096)
+                    os.read(self.wakeup_reader, 4096)
                 continue
             try:
-                data = os.read(key.fd, 1 << 16)
+                data = os.read(key.fd, READ_SIZE)
                 write(self.streams[key.fd], data)
             except OSError:
-                # So ends a terminal, and whoever reads us: the command finds out by its own next write.
+                # The terminal was closed, or our reader is gone. The command's next write will fail too.
                 data = b""
             if data:
-                some = True
+                has_output = True
             else:
                 self.selector.unregister(key.fd)
                 os.close(key.fd)
                 del self.streams[key.fd]
         self.reap()
-        return some
+        return has_output
 
     def reap(self):
         with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] == self.pid:
-                    self.status = os.waitstatus_to_exitcode(ended[1])
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                if pid == self.pid:
+                    self.status = os.waitstatus_to_exitcode(status)
 
     def send(self, number):
-        """Send a signal to the command, and to what it has started in its group."""
+        """Sends a signal to the process group of the command."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 
-    def until_over(self, seconds):
-        """Wait until no process is left; those that are, after some seconds."""
+    def wait_for_all(self, seconds):
+        """Waits until no process is left. Returns the processes that are left after `seconds`."""
         end = time.monotonic() + seconds
-        while left := processes_below(os.getpid()):
+        while remaining := processes_below(os.getpid()):
             if time.monotonic() >= end:
                 break
-            self.pass_on(0.02)
-        return left
+            self.forward_output(0.02)
+        return remaining
 
-    def end_all(self):
-        """Ask all processes to end, and after a while make them."""
+    def end_processes(self):
+        """Ends all processes with SIGTERM, and with SIGKILL if they don't end within the grace period."""
         for number, seconds in ((signal.SIGTERM, self.grace), (signal.SIGKILL, PATIENCE)):
-            end, asked = time.monotonic() + seconds, set()
-            while left := processes_below(os.getpid()):
-                # Also those that were started meanwhile.
-                for process in left:
-                    if process.pid not in asked:
-                        asked.add(process.pid)
+            deadline, signalled = time.monotonic() + seconds, set()
+            while remaining := processes_below(os.getpid()):
+                # New processes may have started meanwhile.
+                for process in remaining:
+                    if process.pid not in signalled:
+                        signalled.add(process.pid)
                         process.send(number)
-                if time.monotonic() >= end:
+                if time.monotonic() >= deadline:
                     break
-                self.pass_on(0.02)
-        if left:
-            say(f"could not be ended: {'; '.join(map(str, left))}")
+                self.forward_output(0.02)
+        if remaining:
+            print_line(f"could not be ended: {'; '.join(map(str, remaining))}")
 
-    def rest(self):
-        """Pass on what is still in the pipes."""
-        while self.streams and self.pass_on(0):
+    def drain(self):
+        """Forwards the output that is still in the pipes."""
+        while self.streams and self.forward_output(0):
             pass
 
-    def show(self):
-        """Say what hangs: each process, and the stacks of its threads."""
+    def print_stacks(self):
+        """Prints each process, and the stacks of its threads."""
         hanging, pythons = processes_below(os.getpid()), []
         for process in hanging:
-            say(f"process {process.pid}, child of {process.parent}, state {process.state}: {process.command}")
+            print_line(f"process {process.pid}, child of {process.parent}, state {process.state}: {process.command}")
             if process.program() == "java":
-                if shown := java_stacks(process):
-                    say_all(shown)
+                if java_threads := java_stacks(process):
+                    print_text(java_threads)
                 else:
                     process.send(signal.SIGQUIT)
-            say_all(stacks(process))
+            print_text(native_stacks(process))
             if process.program().startswith("python"):
                 pythons.append(process)
-        # A child says it to its parent, who is to be over then.
-        errors = {process.pid: Errors(process, self.streams) for process in pythons}
+        # Python writes its stacks to standard error when it is aborted, which may be a pipe to a parent that reads it.
+        errors = {process.pid: StderrTail(process, self.streams) for process in pythons}
         for process in pythons:
             with contextlib.suppress(OSError):
                 resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
             process.send(signal.SIGABRT)
             end = time.monotonic() + self.grace
-            while process.is_there() and time.monotonic() < end:
-                self.pass_on(0.02)
-            self.rest()
-            if shown := errors[process.pid].read():
-                say(f"process {process.pid}:")
-                say_all(shown)
+            while process.is_running() and time.monotonic() < end:
+                self.forward_output(0.02)
+            self.drain()
+            if python_stacks := errors[process.pid].read():
+                print_line(f"process {process.pid}:")
+                print_text(python_stacks)
 
 
 def write(file, data):
@@ -351,43 +366,44 @@ def write(file, data):
         data = data[os.write(file, data) :]
 
 
-def say(text):
-    say_all(f"watchdog: {text}")
+def print_line(text):
+    print_text(f"watchdog: {text}")
 
 
-def say_all(text):
+def print_text(text):
     with contextlib.suppress(OSError):
         write(2, text.strip("\n").encode(errors="surrogateescape") + b"\n")
 
 
 def watch(options):
-    """Run the command; returns the exit status."""
-    limits, asked = Limits(options.silent, options.all, time.monotonic()), []
+    """Runs the command until it ends or hangs. Returns the exit status."""
+    limits = Limits(options.silent, options.all, time.monotonic())
+    requests = []
     try:
-        watched = Watched(options.command, options.grace)
+        watched = WatchedCommand(options.command, options.grace)
     except OSError as error:
-        say(error)
+        print_line(error)
         return 127 if isinstance(error, FileNotFoundError) else 126
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # What nohup and `&` have this process ignore is not passed on.
+        # Signals that nohup or `&` made this process ignore are not forwarded.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: watched.send(number))
-    signal.signal(signal.SIGUSR1, lambda *_: asked.append("it was to be ended by SIGUSR1"))
+    signal.signal(signal.SIGUSR1, lambda *_: requests.append("it was to be ended by SIGUSR1"))
     while watched.status is None:
-        if watched.pass_on(limits.left(time.monotonic())):
+        if watched.forward_output(limits.left(time.monotonic())):
             limits.output(time.monotonic())
-        if watched.status is None and (why := limits.reached(time.monotonic()) or "".join(asked[:1])):
-            say(f"{why}; it is ended after its stacks")
-            watched.show()
-            watched.end_all()
-            watched.rest()
-            say(f"{watched.command}: ended, as {why}")
+        if watched.status is None and (why := limits.reached(time.monotonic()) or "".join(requests[:1])):
+            print_line(f"{why}; it is ended after its stacks")
+            watched.print_stacks()
+            watched.end_processes()
+            watched.drain()
+            print_line(f"{watched.command}: ended, as {why}")
             return ENDED
-    if left := watched.until_over(options.grace):
-        watched.end_all()
-        watched.rest()
-        say(f"{watched.command}: left processes behind, which were ended: {'; '.join(map(str, left))}")
-    watched.rest()
+    if remaining := watched.wait_for_all(options.grace):
+        watched.end_processes()
+        watched.drain()
+        print_line(f"{watched.command}: left processes behind, which were ended: {'; '.join(map(str, remaining))}")
+    watched.drain()
     return watched.status if watched.status >= 0 else 128 - watched.status
 
 

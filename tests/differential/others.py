@@ -1,6 +1,7 @@
-"""What Polars and pyarrow say to the same questions, of the twin's rows: the twin is right only where they agree.
+"""Asks Polars and pyarrow the same questions about the rows of the reference, which checks the reference itself.
 
-DIFFERENT lists where they don't, by design, and why.
+DIFFERENT lists where the libraries differ by design, and why. Functions return None for questions that a library is
+not asked, and otherwise the answer in a tuple, as an answer may be None.
 """
 
 import functools
@@ -15,23 +16,17 @@ from conditions import ARITHMETIC, OPERATORS
 from kinds import to_python
 from reference import Refused, is_same
 
-# Who, of what, and why the answer is another than that of the documentation; the twin alone decides there.
+# Library, operation, and how its answer differs from what Arrowwood documents. The library is not asked there.
 DIFFERENT = {
-    (
-        "Polars",
-        "NaN",
-    ): "it is larger than all numbers and equal to itself there; here it is neither, as to IEEE 754 and pyarrow",
-    (
-        "Polars",
-        "sum",
-    ): "of integers wraps around at 64 bits, and of those of 8 and 16 bits is one of 64; here it is exact",
-    ("Polars", "decimals"): "have 38 digits, and a mean or variance of them is that of floats, rounded more often",
-    ("pyarrow", "sum"): "of integers wraps around at 64 bits, and of decimals keeps their digits",
-    ("pyarrow", "n_unique"): "tells 0.0 from -0.0; here they are one value, as they are equal",
-    ("pyarrow", "min"): "of 0.0 and -0.0 is either, and of numbers and a signaling NaN it is NaN",
-    ("Polars", "is_in"): "takes values of the column's own type",
-    ("pyarrow", "comparisons"): "of integers with floats round to floats; here they are exact",
-    ("Polars", "float32"): "a mean of them is one of them; here it is a float64",
+    ("Polars", "NaN"): "NaN is the largest number and equals itself. Arrowwood follows IEEE 754 and pyarrow.",
+    ("Polars", "sum"): "Sums of integers wrap around at 64 bits. Arrowwood's are exact.",
+    ("Polars", "decimals"): "Decimals have 38 digits, and their mean and variance are computed in floats.",
+    ("Polars", "float32"): "The mean of float32 is a float32. Arrowwood's is a float64.",
+    ("Polars", "is_in"): "The values must have the type of the column.",
+    ("pyarrow", "sum"): "Sums of integers wrap around at 64 bits, and sums of decimals keep their digits.",
+    ("pyarrow", "n_unique"): "0.0 and -0.0 count as two values. Arrowwood counts equal values once.",
+    ("pyarrow", "min"): "The minimum of 0.0 and -0.0 is either of them, and a signaling NaN is the minimum of numbers.",
+    ("pyarrow", "comparisons"): "Integers are rounded to floats when compared with them. Arrowwood compares exactly.",
 }
 
 POLARS = ("integer", "float", "bool", "text", "date", "duration", "timestamp")
@@ -42,16 +37,12 @@ def has_nan(values):
 
 
 def frame_of(rows, names):
-    """A data frame of these columns, or None if Polars has not all of them as they are."""
+    """Returns a data frame of these columns, or None if Polars would convert one of them to another type."""
     for name in names:
         kind = rows.kinds[name]
-        # Seconds, halves and offsets become something else.
-        if (
-            kind.family not in POLARS
-            or kind.unit == "s"
-            or kind.spec in ("float16", "date64")
-            or (kind.zone or "/")[0] in "+-"
-        ):
+        # Polars has no seconds, half floats, dates in milliseconds, and zones that are offsets.
+        has_offset = kind.zone is not None and kind.zone[0] in "+-"
+        if kind.family not in POLARS or kind.unit == "s" or kind.spec in ("float16", "date64") or has_offset:
             return None
     return pl.DataFrame(pl.from_arrow(arrow_of(rows, names)))
 
@@ -61,24 +52,23 @@ def arrow_of(rows, names):
 
 
 def check(rows, answer, expected):
-    """Yields who, and what else they say, if that is not what is expected."""
+    """Yields the name of each library that can be asked, its answer, and whether that is the expected one."""
     if isinstance(expected, Refused):
         return
     name, *args = answer
-    for who, table in (("Polars", BY_POLARS), ("pyarrow", BY_PYARROW)):
-        call = table.get(name)
-        if call is None:
-            continue
-        result = call(rows, *args)
-        if result is None:
-            continue
-        yield who, result[0], is_same(result[0], expected)
+    for library, functions in (("Polars", POLARS_FUNCTIONS), ("pyarrow", PYARROW_FUNCTIONS)):
+        function = functions.get(name)
+        result = None if function is None else function(rows, *args)
+        if result is not None:
+            yield library, result[0], is_same(result[0], expected)
 
 
 # ---- Polars ----
 
 
 def polars_column(function):
+    """Wraps a function of a Polars series as one that takes the arguments of a question."""
+
     def call(rows, name, *args):
         kind = rows.kinds[name]
         frame = frame_of(rows, [name])
@@ -89,7 +79,7 @@ def polars_column(function):
     return call
 
 
-def objects(series, kind):
+def series_to_python(series, kind):
     if kind.family in ("date", "duration", "timestamp"):
         return [to_python(kind, value) for value in series.to_physical().to_list()]
     return series.to_list()
@@ -97,34 +87,33 @@ def objects(series, kind):
 
 def polars_sum(series, kind):
     if kind.family in ("integer", "bool"):
-        # DIFFERENT: it may wrap around.
-        low, high = (-(2**63), 2**63) if kind.family == "bool" or kind.spec[0] == "i" else (0, 2**64)
-        exact_number = sum(value for value in series.to_list() if value is not None)
-        return (series.cast(pl.Int64 if low else pl.UInt64).sum(),) if low <= exact_number < high else None
+        # DIFFERENT: sums that don't fit 64 bits wrap around.
+        is_signed = kind.family == "bool" or kind.spec[0] == "i"
+        low, high = (-(2**63), 2**63) if is_signed else (0, 2**64)
+        exact_sum = sum(value for value in series.to_list() if value is not None)
+        return (series.cast(pl.Int64 if is_signed else pl.UInt64).sum(),) if low <= exact_sum < high else None
     return (series.cast(pl.Float64).sum(),) if kind.family == "float" else None
 
 
 def polars_mean(series, kind):
-    return (
-        (series.cast(pl.Float64).mean(),)
-        if kind.family == "float" or kind.family == "integer" and kind.size <= 32
-        else None
-    )
+    if kind.family == "float" or kind.family == "integer" and kind.size <= 32:
+        return (series.cast(pl.Float64).mean(),)
+    return None
 
 
 def polars_extreme(which):
     def call(series, kind):
-        result = (series.arg_min if which == "min" else series.arg_max)()
-        return (None if result is None else objects(series[result : result + 1], kind)[0],)
+        row = series.arg_min() if which == "min" else series.arg_max()
+        return (None if row is None else series_to_python(series[row : row + 1], kind)[0],)
 
     return call
 
 
 def polars_sort(series, kind, descends):
     if kind.family == "float":
-        # Zeros of both signs are equal, and stay in their order.
+        # Equal zeros of both signs stay in their order in Arrowwood.
         return None
-    return (objects(series.sort(descending=descends, nulls_last=True), kind),)
+    return (series_to_python(series.sort(descending=descends, nulls_last=True), kind),)
 
 
 def polars_condition(rows, names, node):
@@ -133,12 +122,12 @@ def polars_condition(rows, names, node):
     frame = frame_of(rows, names)
     if frame is None or not names:
         return None
-    result = polars_expression(rows, node)
-    return None if result is None else (frame.filter(result).height,)
+    expression = polars_expression(rows, node)
+    return None if expression is None else (frame.filter(expression).height,)
 
 
 def polars_expression(rows, node):
-    """The condition as Polars has it; None for those that it has not, or has otherwise."""
+    """Returns a condition as an expression of Polars, or None if Polars lacks it or evaluates it differently."""
     match node:
         case ["not_null", name]:
             return pl.col(name).is_not_null()
@@ -154,9 +143,9 @@ def polars_expression(rows, node):
             values = [polars_literal(rows.kinds[name], it) for it in literals]
             if any(value is None for value in values):
                 return None
-            # Of nothing, too, it is unknown whether a null is one of them.
-            one_of = functools.reduce(operator.or_, [pl.col(name) == value for value in values], pl.lit(False))
-            return pl.when(pl.col(name).is_not_null()).then(one_of)
+            # In Arrowwood a null makes null, even if there are no values.
+            is_any = functools.reduce(operator.or_, [pl.col(name) == value for value in values], pl.lit(False))
+            return pl.when(pl.col(name).is_not_null()).then(is_any)
         case ["text", name, "matches", pattern]:
             return pl.col(name).str.contains(pattern)
         case ["text", name, "contains", text]:
@@ -167,20 +156,22 @@ def polars_expression(rows, node):
             if rows.kinds[a].spec != rows.kinds[b].spec:
                 return None
             return OPERATORS[sign](pl.col(a), pl.col(b))
-        case ["computed", of, sign, [_, value]]:
-            result = polars_computed(rows, of)
-            return None if result is None else OPERATORS[sign](result, value)
+        case ["computed", expression, sign, [_, value]]:
+            computed = polars_computed(rows, expression)
+            return None if computed is None else OPERATORS[sign](computed, value)
         case ["not", a]:
-            result = polars_expression(rows, a)
-            return None if result is None else ~result
+            negated = polars_expression(rows, a)
+            return None if negated is None else ~negated
         case ["and" | "or" as how, a, b]:
             a, b = polars_expression(rows, a), polars_expression(rows, b)
-            return None if a is None or b is None else a & b if how == "and" else a | b
+            if a is None or b is None:
+                return None
+            return a & b if how == "and" else a | b
     return None
 
 
 def polars_computed(rows, node):
-    """Integers of 64 bits; narrower ones would wrap around, and make other floats."""
+    """Returns an expression of int64. Narrower integers would wrap around, and make other floats."""
     match node:
         case ["col", name]:
             kind = rows.kinds[name]
@@ -188,25 +179,23 @@ def polars_computed(rows, node):
         case ["value", "int64", value]:
             return pl.lit(value, pl.Int64)
         case ["neg", a]:
-            result = polars_computed(rows, a)
-            return None if result is None else -result
+            operand = polars_computed(rows, a)
+            return None if operand is None else -operand
         case ["+" | "-" | "*" | "%" as sign, a, b]:
             a, b = polars_computed(rows, a), polars_computed(rows, b)
             return None if a is None or b is None else ARITHMETIC[sign](a, b)
         case ["part", name, part]:
             kind = rows.kinds[name]
-            # Polars has no times after the year 262,000, and other times of ours overflow there.
+            # Polars has no times after the year 262,000, and some of Arrowwood's times overflow there.
             is_far = any(value is not None and abs(value) > 2**55 for value in rows.columns[name])
-            return (
-                None
-                if is_far or kind.family not in ("date", "timestamp")
-                else getattr(pl.col(name).dt, part)().cast(pl.Int64)
-            )
+            if is_far or kind.family not in ("date", "timestamp"):
+                return None
+            return getattr(pl.col(name).dt, part)().cast(pl.Int64)
     return None
 
 
 def polars_literal(kind, literal):
-    """A value of the column's own type: others are rounded to it, or the column to them."""
+    """Returns a literal of the column's own type, or None for another: Polars would round it, or the column."""
     spec, value = literal
     if spec != kind.spec or isinstance(value, float) and not math.isfinite(value):
         return None
@@ -226,46 +215,48 @@ def polars_counts(series, kind):
     result = (
         series.to_frame("v").group_by("v", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
     )
-    return ([list(row) for row in zip(objects(result["v"], kind), result["len"].to_list())],)
+    return ([list(row) for row in zip(series_to_python(result["v"], kind), result["len"].to_list())],)
 
 
 def polars_groups(rows, names, by, functions, where):
-    """Without conditions and expressions, which are asked elsewhere."""
+    """Aggregates groups without conditions and expressions, which other questions cover."""
     if where is not None or not by or any(node[0] != "col" for _, node, _ in functions):
         return None
     columns = list(dict.fromkeys([*by, *(node[1] for _, node, _ in functions)]))
     if any(rows.kinds[name].family not in ("integer", "text", "bool") for name in columns):
         return None
-    makers = {
-        "min": lambda it: it.min(),
-        "max": lambda it: it.max(),
-        "count": lambda it: it.count(),
-        "n_unique": lambda it: it.n_unique(),
-        "first": lambda it: it.first(),
-        "last": lambda it: it.last(),
-        "median": lambda it: it.cast(pl.Float64).median(),
+    expressions = {
+        "min": lambda column: column.min(),
+        "max": lambda column: column.max(),
+        "count": lambda column: column.count(),
+        "n_unique": lambda column: column.n_unique(),
+        "first": lambda column: column.first(),
+        "last": lambda column: column.last(),
+        "median": lambda column: column.cast(pl.Float64).median(),
     }
-    if any(function not in makers or is_median_unlike_ours(rows, node[1], function) for _, node, function in functions):
+    if any(
+        function not in expressions or is_median_unlike_ours(rows, node[1], function) for _, node, function in functions
+    ):
         return None
     frame = frame_of(rows, columns)
-    # The names of the results may be those of columns.
+    # Keys are renamed, as a result may have the name of a column.
     keys = {name: f"key_{name}" for name in by}
     values = frame.with_columns(**{new: pl.col(old) for old, new in keys.items()})
-    aggregates = {name: makers[function](pl.col(node[1])) for name, node, function in functions}
+    aggregates = {name: expressions[function](pl.col(node[1])) for name, node, function in functions}
     result = values.group_by(list(keys.values()), maintain_order=True).agg(**aggregates)
-    return (
-        [
-            {**{old: row[new] for old, new in keys.items()}, **{name: row[name] for name in aggregates}}
-            for row in result.to_dicts()
-        ],
-    )
+    groups = []
+    for row in result.to_dicts():
+        group = {old: row[new] for old, new in keys.items()}
+        groups.append(group | {name: row[name] for name in aggregates})
+    return (groups,)
 
 
 def is_median_unlike_ours(rows, name, function):
+    """Returns whether a function is the median of values that Polars rounds to floats before it interpolates."""
     return function == "median" and (rows.kinds[name].family != "integer" or rows.kinds[name].size > 32)
 
 
-BY_POLARS = {
+POLARS_FUNCTIONS = {
     "sum": polars_column(polars_sum),
     "mean": polars_column(polars_mean),
     "min": polars_column(polars_extreme("min")),
@@ -273,7 +264,7 @@ BY_POLARS = {
     "n_unique": polars_column(lambda series, kind: (series.n_unique(),) if kind.family != "float" else None),
     "value_counts": polars_column(polars_counts),
     "sorted column": polars_column(polars_sort),
-    "drop_nulls": polars_column(lambda series, kind: (objects(series.drop_nulls(), kind),)),
+    "drop_nulls": polars_column(lambda series, kind: (series_to_python(series.drop_nulls(), kind),)),
     "filter": polars_condition,
     "aggregate": polars_groups,
 }
@@ -283,6 +274,8 @@ BY_POLARS = {
 
 
 def pyarrow_column(function, families):
+    """Wraps a function of a pyarrow array as one that takes the arguments of a question."""
+
     def call(rows, name, *args):
         kind = rows.kinds[name]
         if kind.family not in families or kind.spec in ("float16", "utf8_view", "binary_view"):
@@ -295,15 +288,15 @@ def pyarrow_column(function, families):
 def pyarrow_sum(column, kind, values):
     if kind.family == "float":
         return (pc.sum(column.cast(pa.float64()), min_count=0).as_py(),)
-    exact_number = sum(value for value in values if value is not None)
-    # DIFFERENT: it may wrap around.
-    return (pc.sum(column, min_count=0).as_py(),) if -(2**63) <= exact_number < 2**63 else None
+    exact_sum = sum(value for value in values if value is not None)
+    # DIFFERENT: sums that don't fit 64 bits wrap around.
+    return (pc.sum(column, min_count=0).as_py(),) if -(2**63) <= exact_sum < 2**63 else None
 
 
 def pyarrow_extreme(which):
     def call(column, kind, values):
         if has_nan(values):
-            # DIFFERENT: signaling ones are the extremes.
+            # DIFFERENT: a signaling NaN is the minimum and the maximum.
             return None
         return (pc.min_max(column)[which].as_py(),)
 
@@ -312,7 +305,7 @@ def pyarrow_extreme(which):
 
 def pyarrow_n_unique(column, kind, values):
     if kind.family == "float" and (0.0 in values or has_nan(values)):
-        # DIFFERENT: it tells zeros apart.
+        # DIFFERENT: zeros of both signs count as two values.
         return None
     return (pc.count_distinct(column, mode="all").as_py(),)
 
@@ -325,14 +318,14 @@ def pyarrow_sort(column, kind, values, descends):
 
 
 def pyarrow_var(column, kind, values):
-    finite = [value for value in values if value is not None]
-    if len(finite) < 2 or any(abs(value) > 1e6 for value in finite) or has_nan(finite):
+    numbers = [value for value in values if value is not None]
+    # pyarrow rounds squares of larger numbers.
+    if len(numbers) < 2 or any(abs(number) > 1e6 for number in numbers):
         return None
-    result = pc.variance(column.cast(pa.float64()), ddof=1).as_py()
-    return (result,)
+    return (pc.variance(column.cast(pa.float64()), ddof=1).as_py(),)
 
 
-BY_PYARROW = {
+PYARROW_FUNCTIONS = {
     "sum": pyarrow_column(pyarrow_sum, ("integer", "float", "bool")),
     "min": pyarrow_column(pyarrow_extreme("min"), ("integer", "float", "text", "binary", "bool")),
     "max": pyarrow_column(pyarrow_extreme("max"), ("integer", "float", "text", "binary", "bool")),
