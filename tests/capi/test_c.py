@@ -1,5 +1,8 @@
-"""The C library from outside: programs in C and C++ under sanitizers, Go, Python's ctypes, R; the header against what
-the library exports; the page of the docs. `make test-c` builds what is needed and says where it is."""
+"""Tests the C library with programs in C and C++ under sanitizers, Go, Python's ctypes and R: `make test-c`.
+
+Also compares the header with the symbols that the library exports, and runs the programs of docs/c.md. The environment
+variables below name what `make test-c` has built.
+"""
 
 import ctypes
 import gzip
@@ -19,7 +22,7 @@ ROOT = HERE.parents[1]
 sys.path.append(str(ROOT / "tests/python"))
 from waits import PATIENCE, join, wait_until  # noqa: E402
 
-# An installed library, programs that cargo has built, and Arrow's files where a copy of them is.
+# An installed library, a folder of programs that cargo has built, and a copy of Arrow's test files if there is one.
 PREFIX = Path(os.environ["ARROWWOOD_C_PREFIX"])
 PROGRAMS = Path(os.environ["ARROWWOOD_C_PROGRAMS"])
 GOLDEN = Path(os.environ.get("ARROW_TESTING") or ROOT / "../shared/arrow-testing")
@@ -34,19 +37,18 @@ ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1",
     "RUST_BACKTRACE": "0",
 }
-# Where the programs of this run are.
-BUILT = tempfile.TemporaryDirectory()
+# Compiled test programs.
+BUILD_FOLDER = tempfile.TemporaryDirectory()
 
 
 def run(*command, cwd=None, errors="strict"):
-    """What a command prints; it has to end well."""
+    """Runs a command that must succeed, and returns its output."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
-    if done.returncode:
-        shown = " ".join(str(word) for word in command)[:300]
-        said = done.stdout.decode()[-2000:] + done.stderr.decode()[-4000:]
-        raise AssertionError(f"{shown}: {done.returncode}\n{said}")
-    return done.stdout.decode(errors=errors)
+    process = subprocess.run(words, cwd=cwd, capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
+    if process.returncode:
+        output = process.stdout.decode()[-2000:] + process.stderr.decode()[-4000:]
+        raise AssertionError(f"{' '.join(words)[:300]}: {process.returncode}\n{output}")
+    return process.stdout.decode(errors=errors)
 
 
 HAS_PKG_CONFIG = shutil.which("pkg-config") is not None
@@ -54,60 +56,62 @@ needs_pkg_config = unittest.skipUnless(HAS_PKG_CONFIG, "there is no pkg-config h
 needs_cpp = unittest.skipUnless(shutil.which("c++"), "there is no C++ compiler here")
 
 
-def flags(*options):
-    """What compiling against the installed library takes."""
+def compiler_flags(*options):
+    """Returns the compiler flags to build against the installed library."""
     if not HAS_PKG_CONFIG:
         return [f"-I{PREFIX}/include", f"-L{PREFIX}/lib", "-larrowwood"]
     return run("pkg-config", *options, "--cflags", "--libs", "arrowwood").split()
 
 
 def compile_c(*sources, standard="c99", sanitizers=SANITIZERS, name=None, compiler="cc"):
-    """The program that C or C++ sources make, under sanitizers unless asked otherwise; made once."""
-    program = Path(BUILT.name) / (name or Path(sources[0]).stem)
+    """Compiles C or C++ sources once, under sanitizers unless asked otherwise. Returns the program."""
+    program = Path(BUILD_FOLDER.name) / (name or Path(sources[0]).stem)
     if not program.exists():
-        libraries = [*flags(), "-lm", "-lpthread"]
+        libraries = [*compiler_flags(), "-lm", "-lpthread"]
         run(compiler, f"-std={standard}", *WARNINGS, *sanitizers, *sources, "-o", program, *libraries)
     return program
 
 
-def own(name):
+def c_source(name):
     return HERE / "c" / name
 
 
 def dump(way, flags, files):
-    """The rows of files as the C program prints them, by the names of the files."""
-    program = compile_c(own("dump.c"), own("decode.c"))
+    """Reads files with the C program `dump`, through the function `way`. Returns its answers by the names of files."""
+    program = compile_c(c_source("dump.c"), c_source("decode.c"))
     lines = run(program, way, flags, *files).splitlines()
     return {line["file"]: line for line in map(json.loads, lines)}
 
 
-class Folder(unittest.TestCase):
+class FolderTest(unittest.TestCase):
+    """A test with a temporary folder."""
+
     def setUp(self):
-        kept = tempfile.TemporaryDirectory()
-        self.addCleanup(kept.cleanup)
-        self.folder = Path(kept.name)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
 
 
-class Header(unittest.TestCase):
-    def declared(self):
-        """Functions that the header declares and doesn't define itself."""
+class HeaderTest(unittest.TestCase):
+    def declared_functions(self):
+        """Returns the functions that the header declares and doesn't define inline."""
         text = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
         inline = set(re.findall(r"static inline [\w ]+?(arrowwood_\w+)\(", text))
         return set(re.findall(r"\b(arrowwood_\w+)\(", text)) - inline
 
-    def test_what_is_declared_is_exported_and_nothing_else(self):
+    def test_exports_are_the_declared_functions(self):
         lines = run("nm", "-D", "--defined-only", PREFIX / "lib/libarrowwood.so").splitlines()
-        self.assertEqual({line.split()[-1] for line in lines}, self.declared())
+        self.assertEqual({line.split()[-1] for line in lines}, self.declared_functions())
 
-    def test_each_function_is_documented_and_in_the_order_of_c(self):
-        for name in self.declared():
-            place = re.search(rf"^[\w ]+[ *]{name}\(", HEADER, re.M)
-            self.assertIsNotNone(place, name)
-            above = HEADER[: place.start()].rstrip()
+    def test_each_function_has_a_comment(self):
+        for name in self.declared_functions():
+            declaration = re.search(rf"^[\w ]+[ *]{name}\(", HEADER, re.M)
+            self.assertIsNotNone(declaration, name)
+            above = HEADER[: declaration.start()].rstrip()
             # A function may share the comment of the one before it.
             self.assertTrue(above.endswith(("*/", ";")), name)
 
-    def test_the_versions_agree(self):
+    def test_versions_of_library_and_header_agree(self):
         version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
         abi = re.search(r"ARROWWOOD_ABI_VERSION (\d+)", HEADER)[1]
         self.assertIn(f"\nVersion: {version}\n", (PREFIX / "lib/pkgconfig/arrowwood.pc").read_text())
@@ -115,34 +119,34 @@ class Header(unittest.TestCase):
         library = ctypes.CDLL(str(PREFIX / f"lib/libarrowwood.so.{abi}"))
         self.assertEqual(library.arrowwood_abi_version(), int(abi))
 
-    def test_structs_are_laid_out_as_both_sides_say(self):
-        run(compile_c(own("layout.c"), standard="c11"))
+    def test_struct_layouts_are_those_of_rust(self):
+        run(compile_c(c_source("layout.c"), standard="c11"))
 
     @needs_cpp
-    def test_the_header_is_cpp_as_well(self):
-        run(compile_c(own("layout.c"), standard="c++17", compiler="c++", name="layout++"))
+    def test_header_compiles_as_cpp(self):
+        run(compile_c(c_source("layout.c"), standard="c++17", compiler="c++", name="layout++"))
 
 
-class Programs(Folder):
+class ProgramsTest(FolderTest):
     def test_datasets(self):
-        run(compile_c(own("dataset.c")), self.folder)
+        run(compile_c(c_source("dataset.c")), self.folder)
 
     def test_tables(self):
-        run(compile_c(own("tables.c")), self.folder)
+        run(compile_c(c_source("tables.c")), self.folder)
 
     def test_columns(self):
-        run(compile_c(own("columns.c")), self.folder)
+        run(compile_c(c_source("columns.c")), self.folder)
 
     def test_threads(self):
-        run(compile_c(own("threads.c")), self.folder)
+        run(compile_c(c_source("threads.c")), self.folder)
 
     def test_callbacks(self):
-        run(compile_c(own("callbacks.c"), standard="gnu11"), cwd=self.folder)
+        run(compile_c(c_source("callbacks.c"), standard="gnu11"), cwd=self.folder)
 
-    def test_values_of_a_truncated_file_are_errors_wherever_they_are_passed(self):
-        program = compile_c(own("truncated.c"), standard="gnu11")
+    def test_every_function_reports_values_of_a_truncated_file(self):
+        program = compile_c(c_source("truncated.c"), standard="gnu11")
         names = run(program, "list").split()
-        # What points to memory that may be that of a file; three of these functions fill a struct.
+        # Functions with a pointer to memory that may be a mapped file, except three that only fill a struct.
         memory = r"const (arrowwood_value|arrowwood_column|void|u?int64_t|size_t) \*|struct ArrowArray(Stream)? \*"
         filled = {"arrowwood_dataset_batch", "arrowwood_dataset_stream", "arrowwood_dataset_column_stream"}
         text = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
@@ -154,48 +158,48 @@ class Programs(Folder):
             folder.mkdir()
             self.assertEqual(run(program, name, cwd=folder), f"{name} is safe\n")
 
-    def test_what_is_not_freed_is_noticed(self):
-        """Without this the other programs would prove nothing by ending well."""
-        program = compile_c(own("leak.c"))
+    def test_leaks_are_detected(self):
+        """Checks the leak checker that the other programs rely on."""
+        program = compile_c(c_source("leak.c"))
         run(program)
         for kind in ("schema", "array", "chunks", "text", "dataset", "error"):
-            done = subprocess.run([program, kind], capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
-            self.assertTrue(done.returncode != 0 and b"LeakSanitizer" in done.stderr, kind)
+            process = subprocess.run([program, kind], capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
+            self.assertTrue(process.returncode != 0 and b"LeakSanitizer" in process.stderr, kind)
 
     @needs_pkg_config
-    def test_the_static_library(self):
-        program = Path(BUILT.name) / "static"
-        static = [word.replace("-larrowwood", "-l:libarrowwood.a") for word in flags("--static")]
-        # The compiler adds it, and it is nothing that could be linked into a program that is static as a whole.
+    def test_static_library(self):
+        program = Path(BUILD_FOLDER.name) / "static"
+        static = [word.replace("-larrowwood", "-l:libarrowwood.a") for word in compiler_flags("--static")]
+        # The compiler adds libgcc_s itself, and a fully static program can't link it.
         self.assertNotIn("-lgcc_s", static)
-        run("cc", "-std=c99", *WARNINGS, own("dataset.c"), "-o", program, *static)
+        run("cc", "-std=c99", *WARNINGS, c_source("dataset.c"), "-o", program, *static)
         self.assertNotIn("libarrowwood", run("ldd", program))
         run(program, self.folder)
 
-    def test_a_handle_that_is_freed_twice_is_refused_or_reported(self):
-        """Not allowed, so all that is asked for is that it is not taken for a living one in silence."""
-        program = compile_c(own("twice.c"))
-        done = subprocess.run([program, self.folder], capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
-        said = (done.stdout + done.stderr).decode()
-        self.assertTrue(done.returncode == 0 and "refused" in said or "AddressSanitizer" in said, said)
+    def test_freeing_a_handle_twice_is_detected(self):
+        """Freeing twice is not allowed, so it is enough that the library or the sanitizer notices it."""
+        program = compile_c(c_source("twice.c"))
+        process = subprocess.run([program, self.folder], capture_output=True, env=ENVIRONMENT, timeout=PATIENCE)
+        output = (process.stdout + process.stderr).decode()
+        self.assertTrue(process.returncode == 0 and "refused" in output or "AddressSanitizer" in output, output)
 
 
-class Rows(Folder):
-    """The rows of files by every way that the library has, against what Rust reads."""
+class RowsTest(FolderTest):
+    """Reads files with every function that returns rows, and compares the rows with what Rust reads."""
 
-    # The second is the flags: 1 for structure only, 2 for aligned.
+    # Functions, with the flags: 1 is ARROWWOOD_STRUCTURE_ONLY, 2 is ARROWWOOD_ALIGNED.
     WAYS = [(way, 0) for way in ("cells", "value", "stream", "array", "chunks")]
     WAYS += [("stream", 3), ("chunks", 1), ("chunks", 2)]
 
-    def check(self, files, expected):
-        for way, given in self.WAYS:
-            found = dump(way, given, files)
+    def check_rows(self, files, expected):
+        for way, flags in self.WAYS:
+            found = dump(way, flags, files)
             self.assertEqual(len(found), len(files))
             for name, rows in expected.items():
-                # Without columns there are no chunks.
+                # A dataset without columns has no chunks.
                 if way == "chunks" and rows and rows[0] == []:
                     continue
-                with self.subTest(file=name, way=way, flags=given):
+                with self.subTest(file=name, way=way, flags=flags):
                     self.assertNotIn("error", found[name])
                     self.assertEqual(found[name]["rows"], rows)
 
@@ -203,7 +207,7 @@ class Rows(Folder):
         run(PROGRAMS / "samples", "write", self.folder)
         files = sorted(path for path in self.folder.iterdir() if path.suffix != ".json")
         expected = json.loads((self.folder / "expected.json").read_text())
-        self.check(files, {name: file["rows"] for name, file in expected.items()})
+        self.check_rows(files, {name: file["rows"] for name, file in expected.items()})
 
     @unittest.skipUnless((GOLDEN / "golden").is_dir(), "Arrow's golden files are not here")
     def test_golden_files(self):
@@ -214,11 +218,11 @@ class Rows(Folder):
             (self.folder / f"{path.parent.name}-{path.stem}.{ending}").symlink_to(path)
         files = sorted(self.folder.iterdir())
         lines = map(json.loads, run(PROGRAMS / "samples", "read", self.folder).splitlines())
-        self.check(files, {line["file"]: line["rows"] for line in lines})
+        self.check_rows(files, {line["file"]: line["rows"] for line in lines})
 
     @unittest.skipUnless((GOLDEN / "golden").is_dir(), "Arrow's golden files are not here")
-    def test_golden_integers_are_those_of_their_json(self):
-        """Rust aside: some columns against the JSON that comes with the files."""
+    def test_golden_columns_match_their_json(self):
+        """Compares some columns with the JSON beside the files, independently of Rust."""
         path = GOLDEN / "golden/1.0.0-littleendian/generated_primitive"
         described = json.loads(gzip.open(path.with_suffix(".json.gz")).read())
         names = [field["name"] for field in described["schema"]["fields"]]
@@ -235,14 +239,14 @@ class Rows(Folder):
     def test_fuzzed_files_give_rows_or_errors(self):
         files = sorted([*(GOLDEN / "fuzz-file").iterdir(), *(GOLDEN / "fuzz-stream").iterdir()])
         self.assertGreater(len(files), 60)
-        for way, given in [("cells", 0), ("stream", 0), ("chunks", 0), ("chunks", 1), ("chunks", 3)]:
-            # What is structure only may be text that is no UTF-8, so its lines need not be JSON.
-            said = run(compile_c(own("dump.c"), own("decode.c")), way, given, *files, errors="replace")
-            self.assertEqual(said.count('{"file":'), len(files))
+        for way, flags in [("cells", 0), ("stream", 0), ("chunks", 0), ("chunks", 1), ("chunks", 3)]:
+            # With ARROWWOOD_STRUCTURE_ONLY text may be invalid UTF-8, so lines need not be JSON.
+            output = run(compile_c(c_source("dump.c"), c_source("decode.c")), way, flags, *files, errors="replace")
+            self.assertEqual(output.count('{"file":'), len(files))
 
 
-class Types(Folder):
-    """Types × what works with them, as docs/c.md has it: read by every way, in place, written, appended."""
+class TypesTest(FolderTest):
+    """Tests the table of docs/c.md: which types can be read in place, written, and appended."""
 
     FAMILIES = [
         (r"null", "`null`"),
@@ -266,7 +270,7 @@ class Types(Folder):
             found = dump("cells", 0, [path])[path.name]
             self.assertEqual(found.get("rows"), expected, path.name)
 
-    def test_the_matrix(self):
+    def test_table_of_types_in_the_docs(self):
         run(PROGRAMS / "samples", "write", self.folder)
         samples = json.loads((self.folder / "expected.json").read_text())
         types = {name: sample for name, sample in samples.items() if self.family(sample["sample"])}
@@ -274,7 +278,7 @@ class Types(Folder):
         self.assertGreater(len(plain), 50)
         out = self.folder / "out"
         out.mkdir()
-        program = compile_c(own("matrix.c"), standard="gnu11")
+        program = compile_c(c_source("matrix.c"), standard="gnu11")
         marks = {}
         for line in map(json.loads, run(program, out, *(self.folder / name for name in plain)).splitlines()):
             name, sample = line["file"], plain[line["file"]]
@@ -291,130 +295,136 @@ class Types(Folder):
         self.assertIn("\n".join(lines), (ROOT / "docs/c.md").read_text())
 
 
-class Refusals(unittest.TestCase):
-    """By ctypes, in a process of its own: what is no argument is refused, by each function that there is."""
+class RefusalsTest(unittest.TestCase):
+    """Calls every function with invalid arguments, in a process of its own."""
 
     def test_bad_arguments(self):
-        said = run(sys.executable, HERE / "refuse.py", PREFIX / "lib/libarrowwood.so", PREFIX / "include/arrowwood.h")
-        self.assertIn("all refused", said)
+        output = run(sys.executable, HERE / "refuse.py", PREFIX / "lib/libarrowwood.so", PREFIX / "include/arrowwood.h")
+        self.assertIn("all refused", output)
 
 
-class Examples(Folder):
-    def numbers(self):
-        """A file with a column of numbers."""
+class ExamplesTest(FolderTest):
+    def write_numbers(self):
+        """Writes a file with a column of numbers."""
         text = self.folder / "numbers.csv"
         text.write_text("n,x\n" + "".join(f"{n},{n}.5\n" for n in range(1000)))
         run(PROGRAMS / "../arrowwood", "import", text, self.folder / "numbers.arrow")
         return self.folder / "numbers.arrow"
 
-    def test_sum(self):
+    def test_sum_example(self):
         program = compile_c(ROOT / "examples/c/sum.c")
-        said = run(program, self.numbers(), "x").splitlines()
-        self.assertEqual(said, ["500000 is the sum of 1000 values", "500000 by hand, in 1 batches"])
-        failed = subprocess.run([program, self.numbers(), "y"], env=ENVIRONMENT, capture_output=True)
+        output = run(program, self.write_numbers(), "x").splitlines()
+        self.assertEqual(output, ["500000 is the sum of 1000 values", "500000 by hand, in 1 batches"])
+        failed = subprocess.run([program, self.write_numbers(), "y"], env=ENVIRONMENT, capture_output=True)
         self.assertEqual((failed.returncode, failed.stderr), (1, b"no column 'y'; there are 'n', 'x'\n"))
 
-    def test_append_and_follow(self):
+    def test_ticks_example(self):
         program, table = compile_c(ROOT / "examples/c/ticks.c"), self.folder / "ticks"
         writer = subprocess.Popen([program, "append", table, "50000"], env=ENVIRONMENT)
         wait_until(lambda: any(table.glob("*.arrow")) or writer.poll() is not None, "there is a table")
         self.assertEqual(run(program, "follow", table, 50000), "50000 rows, mean 124.500\n")
         self.assertEqual(writer.wait(PATIENCE), 0)
-        # The times of a second run begin anew, which a sorted table refuses.
+        # A second run starts with the first times again, which a sorted table refuses.
         failed = subprocess.run([program, "append", table, "10"], env=ENVIRONMENT, capture_output=True)
         self.assertEqual(failed.returncode, 1)
         self.assertIn(b"column 'ts'", failed.stderr)
 
     @needs_cpp
-    def test_cpp(self):
+    def test_cpp_example(self):
         program = compile_c(ROOT / "examples/cpp/prices.cpp", standard="c++17", compiler="c++")
-        said = run(program, self.folder / "prices").splitlines()
-        self.assertEqual(said, ["1001 rows, sum 499500 by hand, 499500 by the library", "IBM 1", "column not found"])
+        output = run(program, self.folder / "prices").splitlines()
+        self.assertEqual(output, ["1001 rows, sum 499500 by hand, 499500 by the library", "IBM 1", "column not found"])
         lines = (ROOT / "examples/cpp/arrowwood.hpp").read_text().splitlines()
-        self.assertLess(len(lines), 130, "an example that is longer is no longer one")
+        self.assertLess(len(lines), 130, "the example is too long to be read as one")
 
     @needs_cpp
-    def test_cpp_never_commits_half_a_batch(self):
+    def test_cpp_example_discards_incomplete_batches(self):
         with tempfile.TemporaryDirectory() as headers:
             shutil.copy(ROOT / "examples/cpp/arrowwood.hpp", headers)
-            program = compile_c(f"-I{headers}", own("half.cpp"), standard="c++17", name="half", compiler="c++")
-        done = subprocess.run([program, self.folder / "half"], env=ENVIRONMENT, capture_output=True, text=True)
-        self.assertEqual(done.stdout, "a message that can't be parsed\n2 discarded, 1 there\n")
-        self.assertEqual(done.stderr, "1 rows discarded: they were not committed\n")
+            program = compile_c(f"-I{headers}", c_source("half.cpp"), standard="c++17", name="half", compiler="c++")
+        process = subprocess.run([program, self.folder / "half"], env=ENVIRONMENT, capture_output=True, text=True)
+        self.assertEqual(process.stdout, "a message that can't be parsed\n2 discarded, 1 there\n")
+        self.assertEqual(process.stderr, "1 rows discarded: they were not committed\n")
 
     @needs_pkg_config
-    def test_r(self):
-        said = run(ROOT / "examples/r/run.sh", self.numbers(), "x")
-        if said.startswith("left out"):
-            self.skipTest(said.strip())
-        self.assertEqual(said.strip(), "500000")
-        failed = subprocess.run([ROOT / "examples/r/run.sh", self.numbers(), "y"], env=ENVIRONMENT, capture_output=True)
+    def test_r_example(self):
+        output = run(ROOT / "examples/r/run.sh", self.write_numbers(), "x")
+        if output.startswith("left out"):
+            self.skipTest(output.strip())
+        self.assertEqual(output.strip(), "500000")
+        failed = subprocess.run(
+            [ROOT / "examples/r/run.sh", self.write_numbers(), "y"], env=ENVIRONMENT, capture_output=True
+        )
         self.assertIn("no column 'y'", failed.stderr.decode())
 
 
 @needs_pkg_config
 @unittest.skipUnless(shutil.which("go"), "there is no Go here")
-class Go(Folder):
+class GoTest(FolderTest):
     @classmethod
     def setUpClass(cls):
-        cls.program = Path(BUILT.name) / "capi-go"
+        cls.program = Path(BUILD_FOLDER.name) / "capi-go"
         run("go", "build", "-o", cls.program, ".", cwd=HERE / "go")
 
-    def test_thousands_of_goroutines(self):
+    def test_goroutines_share_a_dataset(self):
         text = self.folder / "numbers.csv"
         text.write_text("n\n" + "".join(f"{n}\n" for n in range(10000)))
         run(PROGRAMS / "../arrowwood", "import", text, self.folder / "numbers.arrow")
         self.assertIn("all as it should be", run(self.program, "goroutines", self.folder / "numbers.arrow", 5000))
 
-    def test_a_table_that_rust_writes_is_followed_by_c_and_go(self):
+    def test_c_and_go_follow_a_table_that_rust_writes(self):
         rows, table = 20000, self.folder / "live"
         run(PROGRAMS / "../arrowwood", "create", table, "--schema", "n: int64 not null", "--segment-rows", "3000")
-        in_c = compile_c(own("follow.c"))
-
-        def follow(*command):
-            return subprocess.Popen([*command, table, str(rows)], stdout=subprocess.PIPE, env=ENVIRONMENT)
-
-        followers, readers, seen = {}, [], {}
-
-        def read(name, *command):
-            """Keeps what a follower prints, as it comes."""
-            follower = followers[name] = follow(*command)
-            numbers = seen[name] = []
-
-            def lines():
-                with follower.stdout:
-                    numbers.extend(line.strip() for line in follower.stdout)
-
-            readers.append(threading.Thread(target=lines))
-            readers[-1].start()
-
-        def feed(*steps):
-            for start in range(*steps, 100):
-                writer.stdin.write("".join(f'{{"n": {n}}}\n' for n in range(start, start + 100)).encode())
-                writer.stdin.flush()
-
-        quiet = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        writer = subprocess.Popen([PROGRAMS / "../arrowwood", "append", table], env=ENVIRONMENT, **quiet)
-        read("C", in_c)
-        read("Go", self.program, "follow")
-        feed(0, 7000)
-        # Nobody begins behind the end of a table.
-        wait_until(lambda: len(seen["C"]) == len(seen["Go"]) == 7000, "C and Go have seen 7,000 rows")
-        read("C from the middle on", in_c, "7000")
-        feed(7000, 8000)
-        wait_until(lambda: all(numbers[-1:] == [b"7999"] for numbers in seen.values()), "all have seen 8,000 rows")
-        feed(8000, rows)
+        c_program = compile_c(c_source("follow.c"))
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        writer = subprocess.Popen([PROGRAMS / "../arrowwood", "append", table], env=ENVIRONMENT, **pipes)
+        in_c = Follower(c_program, table, str(rows))
+        in_go = Follower(self.program, "follow", table, str(rows))
+        write_json_rows(writer, 0, 7000)
+        # A follower can't start at a row that isn't committed yet.
+        wait_until(lambda: len(in_c.lines) == len(in_go.lines) == 7000, "C and Go have seen 7,000 rows")
+        from_the_middle = Follower(c_program, "7000", table, str(rows))
+        followers = [in_c, in_go, from_the_middle]
+        write_json_rows(writer, 7000, 8000)
+        wait_until(lambda: all(it.lines[-1:] == [b"7999"] for it in followers), "all have seen 8,000 rows")
+        write_json_rows(writer, 8000, rows)
         writer.stdin.close()
-        for reader in readers:
-            join(reader)
+        self.assertEqual([follower.wait() for follower in followers], [0, 0, 0])
         self.assertEqual(writer.wait(PATIENCE), 0)
-        every = [str(n).encode() for n in range(rows)]
-        self.assertEqual([follower.wait(PATIENCE) for follower in followers.values()], [0, 0, 0])
-        self.assertEqual(seen, {"C": every, "C from the middle on": every[7000:], "Go": every})
+        expected = [str(n).encode() for n in range(rows)]
+        self.assertEqual(in_c.lines, expected)
+        self.assertEqual(in_go.lines, expected)
+        self.assertEqual(from_the_middle.lines, expected[7000:])
 
 
-class Page(Folder):
-    """docs/c.md: its programs are compiled and run, and what they print is compared."""
+class Follower:
+    """A process that follows a table, and a thread that collects the lines that it prints."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT)
+        self.lines = []
+        self.thread = threading.Thread(target=self.read_lines)
+        self.thread.start()
+
+    def read_lines(self):
+        with self.process.stdout:
+            self.lines.extend(line.strip() for line in self.process.stdout)
+
+    def wait(self):
+        """Waits for the end of the process, and returns its exit status."""
+        join(self.thread)
+        return self.process.wait(PATIENCE)
+
+
+def write_json_rows(writer, start, stop):
+    """Writes rows to the standard input of a process, in batches of 100."""
+    for first in range(start, stop, 100):
+        writer.stdin.write("".join(f'{{"n": {n}}}\n' for n in range(first, first + 100)).encode())
+        writer.stdin.flush()
+
+
+class PageTest(FolderTest):
+    """Compiles and runs the programs of docs/c.md, and compares their output with the page."""
 
     FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
@@ -426,7 +436,7 @@ class Page(Folder):
                 count += 1
                 source = self.folder / f"page{count}.c"
                 source.write_text(text)
-                # Programs of today: C11, with declarations where they are needed.
+                # The page declares variables where they are first used, which is C11.
                 program = compile_c(source, standard="c11")
                 printed = run(program, cwd=self.folder)
             elif language == "text" and printed is not None:
