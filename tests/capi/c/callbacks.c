@@ -1,16 +1,16 @@
-/* Tests callbacks that call the library: the writer, builder or follower whose call they run in is busy, all else
- * works. */
+/* Tests callbacks that call the library. The writer, builder or follower whose function runs the callback is busy; other
+ * handles work. */
 #define _GNU_SOURCE
 #include "check.h"
 
-#define LOST_TURN(call) FAILS(ARROWWOOD_ERROR_BUSY, "callback", call)
+#define FAILS_AS_BUSY(call) FAILS(ARROWWOOD_ERROR_BUSY, "callback", call)
 
 static struct ArrowSchema schema;
 static arrowwood_writer *writer;
 static arrowwood_builder *builder;
 static int calls;
 
-static uint64_t rows_at(const char *path) {
+static uint64_t count_rows(const char *path) {
   arrowwood_dataset *rows;
   uint64_t count;
   OK(arrowwood_open(path, NULL, &rows, &error));
@@ -19,39 +19,39 @@ static uint64_t rows_at(const char *path) {
   return count;
 }
 
-static void ask_writer(void *context, uint64_t done, uint64_t total) {
+static void use_busy_writer(void *context, uint64_t done, uint64_t total) {
   arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
   const arrowwood_value value = arrowwood_int64(1);
   struct ArrowSchema exported;
   arrowwood_dataset *positions;
   CHECK(context == &calls && done <= total);
   calls++;
-  LOST_TURN(arrowwood_writer_progress(writer, &state, &error));
-  LOST_TURN(arrowwood_writer_append_row(writer, &value, 1, &error));
-  LOST_TURN(arrowwood_writer_commit(writer, 0, &error));
-  LOST_TURN(arrowwood_writer_commit_with(writer, NULL, &error));
-  LOST_TURN(arrowwood_writer_sync(writer, &error));
-  LOST_TURN(arrowwood_writer_wait_durable(writer, &error));
-  LOST_TURN(arrowwood_writer_rollback(writer, &error));
-  LOST_TURN(arrowwood_writer_positions(writer, &positions, &error));
-  LOST_TURN(arrowwood_writer_schema(writer, &exported, &error));
-  LOST_TURN(arrowwood_writer_drop_before(writer, 0, NULL, &error));
-  LOST_TURN(arrowwood_writer_compact(writer, ask_writer, context, NULL, &error));
-  LOST_TURN(arrowwood_writer_close(writer, &error));
+  FAILS_AS_BUSY(arrowwood_writer_progress(writer, &state, &error));
+  FAILS_AS_BUSY(arrowwood_writer_append_row(writer, &value, 1, &error));
+  FAILS_AS_BUSY(arrowwood_writer_commit(writer, 0, &error));
+  FAILS_AS_BUSY(arrowwood_writer_commit_with(writer, NULL, &error));
+  FAILS_AS_BUSY(arrowwood_writer_sync(writer, &error));
+  FAILS_AS_BUSY(arrowwood_writer_wait_durable(writer, &error));
+  FAILS_AS_BUSY(arrowwood_writer_rollback(writer, &error));
+  FAILS_AS_BUSY(arrowwood_writer_positions(writer, &positions, &error));
+  FAILS_AS_BUSY(arrowwood_writer_schema(writer, &exported, &error));
+  FAILS_AS_BUSY(arrowwood_writer_drop_before(writer, 0, NULL, &error));
+  FAILS_AS_BUSY(arrowwood_writer_compact(writer, use_busy_writer, context, NULL, &error));
+  FAILS_AS_BUSY(arrowwood_writer_close(writer, &error));
   arrowwood_writer_free(writer);
-  CHECK(rows_at("table") == 5000);
+  CHECK(count_rows("table") == 5000);
 }
 
-static void open_writer(void *context, uint64_t done, uint64_t total) {
+static void open_second_writer(void *context, uint64_t done, uint64_t total) {
   arrowwood_writer *other;
   (void)done, (void)total;
   ++*(int *)context;
   FAILS(ARROWWOOD_ERROR_BUSY, "table", arrowwood_writer_open("table", NULL, NULL, &other, &error));
-  CHECK(rows_at("table") == 5000);
+  CHECK(count_rows("table") == 5000);
 }
 
 /* Opens a writer during a check, which takes no lock. */
-static void write_table(void *context, uint64_t done, uint64_t total) {
+static void write_during_check(void *context, uint64_t done, uint64_t total) {
   arrowwood_writer *other;
   arrowwood_report report = ARROWWOOD_REPORT_INIT;
   (void)done, (void)total;
@@ -61,8 +61,8 @@ static void write_table(void *context, uint64_t done, uint64_t total) {
   OK(arrowwood_check("table", NULL, NULL, &report, NULL, &error));
 }
 
-/* A stream whose producer calls its reader. */
-static int schema_of_stream(struct ArrowArrayStream *stream, struct ArrowSchema *out) {
+/* A stream whose callbacks use the library. */
+static int stream_get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {
   uint64_t count;
   (void)stream;
   OK(arrowwood_builder_rows(builder, &count, &error));
@@ -70,7 +70,7 @@ static int schema_of_stream(struct ArrowArrayStream *stream, struct ArrowSchema 
   return 0;
 }
 
-static int next_of_stream(struct ArrowArrayStream *stream, struct ArrowArray *out) {
+static int stream_get_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
   const arrowwood_value value = arrowwood_int64(7);
   (void)stream;
   OK(arrowwood_writer_append_row(writer, &value, 1, &error));
@@ -79,26 +79,26 @@ static int next_of_stream(struct ArrowArrayStream *stream, struct ArrowArray *ou
   return 0;
 }
 
-static const char *error_of_stream(struct ArrowArrayStream *stream) {
+static const char *stream_get_last_error(struct ArrowArrayStream *stream) {
   (void)stream;
   return NULL;
 }
 
-static void release_stream(struct ArrowArrayStream *stream) {
+static void stream_release(struct ArrowArrayStream *stream) {
   const arrowwood_value value = arrowwood_int64(8);
   OK(arrowwood_writer_append_row(writer, &value, 1, &error));
   stream->release = NULL;
   calls++;
 }
 
-/* Memory whose owner calls the builder that copied it. */
+/* Releases memory, and uses the builder that copied it. */
 static void release_memory(void *context) {
   uint64_t count;
   OK(arrowwood_builder_rows(builder, &count, &error));
   ++*(int *)context;
 }
 
-static void all_rows_are_written(void) {
+static void write_rows(void) {
   arrowwood_writer_options options = ARROWWOOD_WRITER_OPTIONS_INIT;
   options.segment_rows = 1024;
   OK(arrowwood_writer_open("table", &schema, &options, &writer, &error));
@@ -109,30 +109,30 @@ static void all_rows_are_written(void) {
   OK(arrowwood_writer_commit(writer, 0, &error));
 }
 
-static void progress_callbacks(void) {
+static void test_progress_callbacks(void) {
   arrowwood_report report = ARROWWOOD_REPORT_INIT;
   arrowwood_dataset *rows;
-  OK(arrowwood_writer_compact(writer, ask_writer, &calls, NULL, &error));
+  OK(arrowwood_writer_compact(writer, use_busy_writer, &calls, NULL, &error));
   CHECK(calls > 0);
   OK(arrowwood_writer_close(writer, &error));
   calls = 0;
-  OK(arrowwood_check("table", write_table, &calls, &report, NULL, &error));
+  OK(arrowwood_check("table", write_during_check, &calls, &report, NULL, &error));
   CHECK(calls > 0);
   calls = 0;
-  OK(arrowwood_compact("table", open_writer, &calls, NULL, &error));
+  OK(arrowwood_compact("table", open_second_writer, &calls, NULL, &error));
   CHECK(calls > 0);
   calls = 0;
-  OK(arrowwood_repair("table", open_writer, &calls, &report, NULL, NULL, &error));
+  OK(arrowwood_repair("table", open_second_writer, &calls, &report, NULL, NULL, &error));
   CHECK(calls > 0);
   calls = 0;
   OK(arrowwood_open("table", NULL, &rows, &error));
-  OK(arrowwood_dataset_validate(rows, write_table, &calls, &error));
+  OK(arrowwood_dataset_validate(rows, write_during_check, &calls, &error));
   CHECK(calls > 0);
   arrowwood_dataset_free(rows);
 }
 
-static void callbacks_of_the_data_interface(void) {
-  struct ArrowArrayStream stream = {schema_of_stream, next_of_stream, error_of_stream, release_stream, NULL};
+static void test_stream_and_release_callbacks(void) {
+  struct ArrowArrayStream stream = {stream_get_schema, stream_get_next, stream_get_last_error, stream_release, NULL};
   arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
   arrowwood_dataset *rows;
   uint64_t count;
@@ -163,9 +163,9 @@ static void callbacks_of_the_data_interface(void) {
 
 int main(void) {
   OK(arrowwood_schema_parse("n: int64 not null", &schema, &error));
-  all_rows_are_written();
-  progress_callbacks();
-  callbacks_of_the_data_interface();
+  write_rows();
+  test_progress_callbacks();
+  test_stream_and_release_callbacks();
   schema.release(&schema);
   return 0;
 }

@@ -12,7 +12,7 @@
 #define CHECK(condition)                                                             \
   do {                                                                               \
     if (!(condition)) {                                                              \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);        \
+      fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition);        \
       exit(1);                                                                       \
     }                                                                                \
   } while (0)
@@ -34,7 +34,7 @@
 #define FAILS(expected, part, call)                                                  \
   do {                                                                               \
     arrowwood_error error;                                                           \
-    memset(&error, 0x55, sizeof error); /* what stands there is not looked at */     \
+    memset(&error, 0x55, sizeof error); /* functions must not read it */     \
     int32_t code = (call);                                                           \
     if (code != (expected)) {                                                        \
       fprintf(stderr, "%s:%d: %s: %d instead of %d%s%s\n", __FILE__, __LINE__, #call, \

@@ -6,13 +6,13 @@
 static char path[4096];
 
 /* Returns a path in the test's folder. */
-static const char *in(const char *folder, const char *name) {
+static const char *path_in(const char *folder, const char *name) {
   snprintf(path, sizeof path, "%s/%s", folder, name);
   return path;
 }
 
 /* Builds five rows: text, price, time, flag, and a key that repeats. */
-static arrowwood_dataset *sample(void) {
+static arrowwood_dataset *build_sample(void) {
   static const char *const symbols[] = {"IBM", "AAPL", NULL, "IBM", "MSFT"};
   static const double prices[] = {125.5, 223.0, 1.25, 126.5, 28.75};
   struct ArrowSchema schema;
@@ -40,7 +40,7 @@ static arrowwood_dataset *sample(void) {
   return dataset;
 }
 
-static uint64_t rows_of(const arrowwood_dataset *dataset) {
+static uint64_t count_rows(const arrowwood_dataset *dataset) {
   uint64_t rows;
   OK(arrowwood_dataset_num_rows(dataset, &rows, &error));
   return rows;
@@ -79,18 +79,18 @@ static void check_cells(const arrowwood_dataset *dataset) {
   OK(arrowwood_value_text(&cells[2], &text, &error));
   CHECK(strncmp(text, "1970-01-01 00:00:03", 19) == 0);
   arrowwood_string_free(text);
-  arrowwood_value at = arrowwood_timestamp(3, ARROWWOOD_UNIT_SECOND);
-  OK(arrowwood_value_text(&at, &text, &error));
+  arrowwood_value time = arrowwood_timestamp(3, ARROWWOOD_UNIT_SECOND);
+  OK(arrowwood_value_text(&time, &text, &error));
   CHECK(strcmp(text, "1970-01-01 00:00:03") == 0);
   arrowwood_string_free(text);
-  at.as.timestamp.zone = "+02:00";
-  at.length = 6;
-  OK(arrowwood_value_text(&at, &text, &error));
+  time.as.timestamp.zone = "+02:00";
+  time.length = 6;
+  OK(arrowwood_value_text(&time, &text, &error));
   CHECK(strcmp(text, "1970-01-01 02:00:03+02:00") == 0);
   arrowwood_string_free(text);
-  at.as.timestamp.zone = "Europe/Paris";
-  at.length = 12;
-  OK(arrowwood_value_text(&at, &text, &error));
+  time.as.timestamp.zone = "Europe/Paris";
+  time.length = 12;
+  OK(arrowwood_value_text(&time, &text, &error));
   CHECK(strcmp(text, "1970-01-01 00:00:03Z") == 0);
   arrowwood_string_free(text);
   CHECK(cell(dataset, 2, 0).kind == ARROWWOOD_KIND_NULL);
@@ -130,22 +130,22 @@ static void check_parts(arrowwood_dataset *dataset) {
   uint64_t first, bytes, mapped, copied, resident;
   int64_t sorted;
   OK(arrowwood_dataset_slice(dataset, 1, 3, &slice, &error));
-  CHECK(rows_of(slice) == 3 && cell(slice, 0, 1).as.float64 == 223.0);
+  CHECK(count_rows(slice) == 3 && cell(slice, 0, 1).as.float64 == 223.0);
   OK(arrowwood_dataset_select_names(slice, names, 2, &selected, &error));
   arrowwood_dataset_free(slice);
-  CHECK(rows_of(selected) == 3 && is_text(cell(selected, 0, 1), "AAPL")); /* it does not need the slice */
+  CHECK(count_rows(selected) == 3 && is_text(cell(selected, 0, 1), "AAPL")); /* the selection outlives the slice */
   both[0] = selected;
   OK(arrowwood_dataset_select(dataset, numbers, 2, &both[1], &error));
   OK(arrowwood_dataset_concat((const arrowwood_dataset *const *)both, 2, &all, &error));
-  CHECK(rows_of(all) == 8 && cell(all, 3, 0).as.int64 == -2);
+  CHECK(count_rows(all) == 8 && cell(all, 3, 0).as.int64 == -2);
   OK(arrowwood_dataset_num_batches(all, &columns, &error));
   CHECK(columns == 2);
   OK(arrowwood_dataset_clone(all, &same, &error));
   arrowwood_dataset_free(all);
   arrowwood_dataset_free(both[1]);
-  CHECK(rows_of(same) == 8);
+  CHECK(count_rows(same) == 8);
   OK(arrowwood_dataset_refresh(same, &newer, &error));
-  CHECK(rows_of(newer) == 8);
+  CHECK(count_rows(newer) == 8);
   arrowwood_dataset_free(newer);
   FAILS(ARROWWOOD_ERROR_SCHEMA_MISMATCH, "differ",
         (both[1] = dataset, arrowwood_dataset_concat((const arrowwood_dataset *const *)both, 2, &all, &error)));
@@ -163,17 +163,17 @@ static void check_parts(arrowwood_dataset *dataset) {
 }
 
 static void check_values_inside(const char *folder) {
-  /* A list of structs, from text. */
-  arrowwood_dataset *messages, *dataset = sample();
+  /* The messages of a file have a column of lists of structs. */
+  arrowwood_dataset *messages, *dataset = build_sample();
   arrowwood_value value;
   uint64_t path_to[5] = {13, 0, 0, 0, 0};
   char *text;
   FAILS(ARROWWOOD_ERROR_UNSUPPORTED, "memory", arrowwood_dataset_messages(dataset, &messages, &error));
-  OK(arrowwood_write(dataset, in(folder, "made.arrow"), NULL, &error));
+  OK(arrowwood_write(dataset, path_in(folder, "made.arrow"), NULL, &error));
   arrowwood_dataset_free(dataset);
-  OK(arrowwood_open(in(folder, "made.arrow"), NULL, &dataset, &error));
+  OK(arrowwood_open(path_in(folder, "made.arrow"), NULL, &dataset, &error));
   OK(arrowwood_dataset_messages(dataset, &messages, &error));
-  CHECK(rows_of(messages) == 2); /* the schema and a batch */
+  CHECK(count_rows(messages) == 2); /* the schema and a batch */
   CHECK(is_text(cell(messages, 0, 0), "Schema") && is_text(cell(messages, 1, 0), "RecordBatch"));
   value = cell(messages, 1, 13); /* the buffers of the batch */
   CHECK(value.kind == ARROWWOOD_KIND_LIST && value.length == 11);
@@ -248,11 +248,11 @@ static arrowwood_predicate *compare(const char *column, int32_t operator_code, a
   return predicate;
 }
 
-static uint64_t found(const arrowwood_dataset *dataset, arrowwood_predicate *predicate) {
+static uint64_t count_matches(const arrowwood_dataset *dataset, arrowwood_predicate *predicate) {
   arrowwood_dataset *rows;
   uint64_t count;
   OK(arrowwood_dataset_filter(dataset, predicate, &rows, &error));
-  count = rows_of(rows);
+  count = count_rows(rows);
   arrowwood_dataset_free(rows);
   arrowwood_predicate_free(predicate);
   return count;
@@ -263,14 +263,14 @@ static void check_predicates(const arrowwood_dataset *dataset) {
   arrowwood_value values[3];
   arrowwood_dataset *rows;
   char *text;
-  CHECK(found(dataset, compare("price", ARROWWOOD_EQ, arrowwood_float64(223))) == 1);
-  CHECK(found(dataset, compare("price", ARROWWOOD_NE, arrowwood_int64(223))) == 4);
-  CHECK(found(dataset, compare("price", ARROWWOOD_LT, arrowwood_float64(28.75))) == 1);
-  CHECK(found(dataset, compare("price", ARROWWOOD_LE, arrowwood_float64(28.75))) == 2);
-  CHECK(found(dataset, compare("n", ARROWWOOD_GT, arrowwood_uint64(0))) == 2);
-  CHECK(found(dataset, compare("n", ARROWWOOD_GE, arrowwood_float64(-0.5))) == 3);
-  CHECK(found(dataset, compare("up", ARROWWOOD_EQ, arrowwood_bool(7))) == 2);
-  CHECK(found(dataset, compare("ts", ARROWWOOD_GE, arrowwood_timestamp(3, ARROWWOOD_UNIT_SECOND))) == 2);
+  CHECK(count_matches(dataset, compare("price", ARROWWOOD_EQ, arrowwood_float64(223))) == 1);
+  CHECK(count_matches(dataset, compare("price", ARROWWOOD_NE, arrowwood_int64(223))) == 4);
+  CHECK(count_matches(dataset, compare("price", ARROWWOOD_LT, arrowwood_float64(28.75))) == 1);
+  CHECK(count_matches(dataset, compare("price", ARROWWOOD_LE, arrowwood_float64(28.75))) == 2);
+  CHECK(count_matches(dataset, compare("n", ARROWWOOD_GT, arrowwood_uint64(0))) == 2);
+  CHECK(count_matches(dataset, compare("n", ARROWWOOD_GE, arrowwood_float64(-0.5))) == 3);
+  CHECK(count_matches(dataset, compare("up", ARROWWOOD_EQ, arrowwood_bool(7))) == 2);
+  CHECK(count_matches(dataset, compare("ts", ARROWWOOD_GE, arrowwood_timestamp(3, ARROWWOOD_UNIT_SECOND))) == 2);
   a = compare("symbol", ARROWWOOD_EQ, arrowwood_text("IBM"));
   b = compare("price", ARROWWOOD_GT, arrowwood_int64(126));
   OK(arrowwood_predicate_and(a, b, &both, &error));
@@ -281,17 +281,17 @@ static void check_predicates(const arrowwood_dataset *dataset) {
   OK(arrowwood_predicate_text(both, &text, &error));
   CHECK(strcmp(text, "(symbol == \"IBM\") & (price > 126)") == 0);
   arrowwood_string_free(text);
-  CHECK(found(dataset, both) == 1 && found(dataset, either) == 3);
-  CHECK(found(dataset, not_both) == 1); /* a null is neither */
+  CHECK(count_matches(dataset, both) == 1 && count_matches(dataset, either) == 3);
+  CHECK(count_matches(dataset, not_both) == 1); /* a null is neither */
   values[0] = arrowwood_text_of("IBMER", 3);
   values[1] = arrowwood_text("MSFT");
   values[2] = arrowwood_null();
   OK(arrowwood_predicate_in("symbol", values, 3, &a, &error));
-  CHECK(found(dataset, a) == 3);
+  CHECK(count_matches(dataset, a) == 3);
   OK(arrowwood_predicate_in("symbol", NULL, 0, &a, &error));
-  CHECK(found(dataset, a) == 0);
+  CHECK(count_matches(dataset, a) == 0);
   OK(arrowwood_predicate_null("symbol", &a, &error));
-  CHECK(found(dataset, a) == 1);
+  CHECK(count_matches(dataset, a) == 1);
   a = compare("cost", ARROWWOOD_EQ, arrowwood_int64(1));
   FAILS(ARROWWOOD_ERROR_COLUMN_NOT_FOUND, "'cost'", arrowwood_dataset_filter(dataset, a, &rows, &error));
   arrowwood_predicate_free(a);
@@ -311,7 +311,7 @@ static void check_deep_predicates(const arrowwood_dataset *dataset) {
   }
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "more than 500 deep", arrowwood_predicate_not(predicate, &outer, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "more than 500 deep", arrowwood_predicate_and(predicate, predicate, &outer, &error));
-  CHECK(found(dataset, predicate) == 3);
+  CHECK(count_matches(dataset, predicate) == 3);
 }
 
 static void check_groups(const arrowwood_dataset *dataset) {
@@ -321,11 +321,11 @@ static void check_groups(const arrowwood_dataset *dataset) {
   arrowwood_predicate *high = compare("price", ARROWWOOD_GT, arrowwood_int64(2));
   arrowwood_dataset *groups;
   OK(arrowwood_dataset_aggregate(dataset, by, 1, high, columns, 3, &groups, &error));
-  CHECK(rows_of(groups) == 3 && is_text(cell(groups, 0, 0), "IBM"));
+  CHECK(count_rows(groups) == 3 && is_text(cell(groups, 0, 0), "IBM"));
   CHECK(cell(groups, 0, 1).as.float64 == 126.0 && cell(groups, 0, 2).as.int64 == 2 && cell(groups, 0, 3).as.float64 == 126.5);
   arrowwood_dataset_free(groups);
   OK(arrowwood_dataset_aggregate(dataset, NULL, 0, NULL, columns, 2, &groups, &error));
-  CHECK(rows_of(groups) == 1 && cell(groups, 0, 0).as.float64 == 101.0);
+  CHECK(count_rows(groups) == 1 && cell(groups, 0, 0).as.float64 == 101.0);
   arrowwood_dataset_free(groups);
   columns[1].function = ARROWWOOD_SUM;
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'n' of the result is of no column",
@@ -346,35 +346,35 @@ static void check_groups(const arrowwood_dataset *dataset) {
         arrowwood_dataset_aggregate(dataset, by, 1, high, columns, 2, &groups, &error));
   arrowwood_predicate_free(high);
   OK(arrowwood_dataset_value_counts(dataset, 0, &groups, &error));
-  CHECK(rows_of(groups) == 4 && is_text(cell(groups, 0, 0), "IBM") && cell(groups, 0, 1).as.int64 == 2);
+  CHECK(count_rows(groups) == 4 && is_text(cell(groups, 0, 0), "IBM") && cell(groups, 0, 1).as.int64 == 2);
   arrowwood_dataset_free(groups);
   OK(arrowwood_dataset_describe(dataset, &groups, &error));
-  CHECK(rows_of(groups) == 9 && is_text(cell(groups, 2, 0), "mean") && cell(groups, 2, 2).as.float64 == 101.0);
+  CHECK(count_rows(groups) == 9 && is_text(cell(groups, 2, 0), "mean") && cell(groups, 2, 2).as.float64 == 101.0);
   arrowwood_dataset_free(groups);
 }
 
-static void check_picks(const arrowwood_dataset *dataset) {
+static void check_row_selection(const arrowwood_dataset *dataset) {
   const int64_t rows[] = {4, -5, 4};
   const int64_t wrong[] = {0, 5};
   arrowwood_dataset *picked, *again, *one;
   size_t batches;
   OK(arrowwood_dataset_take(dataset, rows, 3, &picked, &error));
-  CHECK(rows_of(picked) == 3 && is_text(cell(picked, 0, 0), "MSFT") && is_text(cell(picked, 1, 0), "IBM"));
+  CHECK(count_rows(picked) == 3 && is_text(cell(picked, 0, 0), "MSFT") && is_text(cell(picked, 1, 0), "IBM"));
   FAILS(ARROWWOOD_ERROR_ROW_OUT_OF_RANGE, "5", arrowwood_dataset_take(dataset, wrong, 2, &again, &error));
   arrowwood_dataset_free(picked);
   OK(arrowwood_dataset_sample(dataset, 2, 1, &picked, &error));
   OK(arrowwood_dataset_sample(dataset, 2, 1, &again, &error));
-  CHECK(rows_of(picked) == 2 && cell(picked, 0, 4).as.int64 == cell(again, 0, 4).as.int64);
+  CHECK(count_rows(picked) == 2 && cell(picked, 0, 4).as.int64 == cell(again, 0, 4).as.int64);
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "", arrowwood_dataset_sample(dataset, 6, 1, &one, &error));
   arrowwood_dataset_free(picked);
   OK(arrowwood_dataset_shuffle(dataset, 1, &picked, &error));
-  CHECK(rows_of(picked) == 5);
+  CHECK(count_rows(picked) == 5);
   arrowwood_dataset_free(again);
   OK(arrowwood_dataset_concat((const arrowwood_dataset *const *)&picked, 1, &again, &error));
   arrowwood_dataset_free(picked);
   OK(arrowwood_dataset_collect(again, &one, &error));
   OK(arrowwood_dataset_num_batches(one, &batches, &error));
-  CHECK(batches == 1 && rows_of(one) == 5);
+  CHECK(batches == 1 && count_rows(one) == 5);
   arrowwood_dataset_free(again);
   arrowwood_dataset_free(one);
 }
@@ -391,7 +391,7 @@ static void check_memory(const char *folder) {
   arrowwood_open_options options = ARROWWOOD_OPEN_OPTIONS_INIT;
   struct ArrowArray array;
   arrowwood_dataset *dataset, *slice;
-  FILE *file = fopen(in(folder, "made.arrow"), "rb");
+  FILE *file = fopen(path_in(folder, "made.arrow"), "rb");
   char *bytes, *copy;
   long length;
   CHECK(file != NULL && fseek(file, 0, SEEK_END) == 0);
@@ -439,16 +439,16 @@ static void check_files(const char *folder) {
   uint64_t mapped;
   FILE *file;
   int i;
-  OK(arrowwood_open(in(folder, "made.arrow"), &options, &dataset, &error));
+  OK(arrowwood_open(path_in(folder, "made.arrow"), &options, &dataset, &error));
   write.format = ARROWWOOD_FORMAT_STREAM;
   write.compression = ARROWWOOD_COMPRESSION_ZSTD;
   write.max_rows = 2;
-  OK(arrowwood_write(dataset, in(folder, "packed.stream"), &write, &error));
+  OK(arrowwood_write(dataset, path_in(folder, "packed.stream"), &write, &error));
   arrowwood_dataset_free(dataset);
   options.validate = ARROWWOOD_VALIDATE_FULL;
-  OK(arrowwood_open(in(folder, "packed.stream"), &options, &dataset, &error));
+  OK(arrowwood_open(path_in(folder, "packed.stream"), &options, &dataset, &error));
   OK(arrowwood_dataset_footprint(dataset, &mapped, NULL, NULL, &error));
-  CHECK(rows_of(dataset) == 5 && mapped > 0);
+  CHECK(count_rows(dataset) == 5 && mapped > 0);
   arrowwood_dataset_free(dataset);
   OK(arrowwood_schema_parse("n: int64", &schema, &error));
   OK(arrowwood_builder_new(&schema, &builder, &error));
@@ -457,44 +457,44 @@ static void check_files(const char *folder) {
   OK(arrowwood_builder_finish(builder, &dataset, &error));
   write.compression = ARROWWOOD_COMPRESSION_LZ4;
   write.max_rows = 0;
-  OK(arrowwood_write(dataset, in(folder, "ones.stream"), &write, &error));
+  OK(arrowwood_write(dataset, path_in(folder, "ones.stream"), &write, &error));
   arrowwood_dataset_free(dataset);
   options.strict = 1;
   options.validate = ARROWWOOD_VALIDATE_LAZY;
-  OK(arrowwood_open(in(folder, "ones.stream"), &options, &dataset, &error));
+  OK(arrowwood_open(path_in(folder, "ones.stream"), &options, &dataset, &error));
   FAILS(ARROWWOOD_ERROR_COPY_NEEDED, "ones.stream", arrowwood_dataset_reduce(dataset, 0, ARROWWOOD_SUM, &value, &error));
   arrowwood_dataset_free(dataset);
-  strcpy(first, in(folder, "made.arrow"));
-  strcpy(second, in(folder, "packed.stream"));
+  strcpy(first, path_in(folder, "made.arrow"));
+  strcpy(second, path_in(folder, "packed.stream"));
   paths[0] = first;
   paths[1] = second;
   OK(arrowwood_open_paths(paths, 2, NULL, &dataset, &error));
-  CHECK(rows_of(dataset) == 10);
+  CHECK(count_rows(dataset) == 10);
   OK(arrowwood_dataset_validate(dataset, NULL, NULL, &error));
   arrowwood_dataset_free(dataset);
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "", arrowwood_open_paths(NULL, 0, NULL, &dataset, &error));
-  OK(arrowwood_open(in(folder, "*.arrow"), NULL, &dataset, &error));
-  CHECK(rows_of(dataset) == 5);
+  OK(arrowwood_open(path_in(folder, "*.arrow"), NULL, &dataset, &error));
+  CHECK(count_rows(dataset) == 5);
   arrowwood_dataset_free(dataset);
-  FAILS(ARROWWOOD_ERROR_NOT_FOUND, "none.arrow", arrowwood_open(in(folder, "none.arrow"), NULL, &dataset, &error));
+  FAILS(ARROWWOOD_ERROR_NOT_FOUND, "none.arrow", arrowwood_open(path_in(folder, "none.arrow"), NULL, &dataset, &error));
 
-  file = fopen(in(folder, "rows.csv"), "w");
+  file = fopen(path_in(folder, "rows.csv"), "w");
   fputs("symbol;n\nIBM;1\nAAPL;2\nIBM;3\n", file);
   fclose(file);
   csv.delimiter = ';';
   csv.dictionary = dictionary;
   csv.dictionary_count = 1;
-  OK(arrowwood_read_csv(in(folder, "rows.csv"), &csv, &dataset, &error));
-  CHECK(rows_of(dataset) == 3 && is_text(cell(dataset, 2, 0), "IBM"));
+  OK(arrowwood_read_csv(path_in(folder, "rows.csv"), &csv, &dataset, &error));
+  CHECK(count_rows(dataset) == 3 && is_text(cell(dataset, 2, 0), "IBM"));
   arrowwood_dataset_free(dataset);
   OK(arrowwood_schema_parse("n: int8", &schema, &error));
   csv.schema = &schema;
   csv.dictionary_count = 0;
-  OK(arrowwood_read_csv(in(folder, "rows.csv"), &csv, &again, &error));
-  CHECK(rows_of(again) == 3 && cell(again, 1, 0).as.int64 == 2);
+  OK(arrowwood_read_csv(path_in(folder, "rows.csv"), &csv, &again, &error));
+  CHECK(count_rows(again) == 3 && cell(again, 1, 0).as.int64 == 2);
   arrowwood_dataset_free(again);
   schema.release(&schema);
-  FAILS(ARROWWOOD_ERROR_NOT_FOUND, "none.csv", arrowwood_read_csv(in(folder, "none.csv"), NULL, &again, &error));
+  FAILS(ARROWWOOD_ERROR_NOT_FOUND, "none.csv", arrowwood_read_csv(path_in(folder, "none.csv"), NULL, &again, &error));
 }
 
 /* ---- Arrow data ---- */
@@ -517,21 +517,21 @@ static void check_exchange(const arrowwood_dataset *dataset) {
   struct ArrowArrayStream stream, failing;
   struct ArrowSchema schema, field;
   struct ArrowArray array;
-  arrowwood_dataset *taken;
+  arrowwood_dataset *imported;
   int before = released;
   OK(arrowwood_dataset_stream(dataset, 0, &stream, &error));
-  OK(arrowwood_import_stream(&stream, &taken, &error));
-  CHECK(stream.release == NULL && rows_of(taken) == 5 && is_text(cell(taken, 0, 0), "IBM"));
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'stream' was released", arrowwood_import_stream(&stream, &taken, &error));
-  arrowwood_dataset_free(taken);
+  OK(arrowwood_import_stream(&stream, &imported, &error));
+  CHECK(stream.release == NULL && count_rows(imported) == 5 && is_text(cell(imported, 0, 0), "IBM"));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'stream' was released", arrowwood_import_stream(&stream, &imported, &error));
+  arrowwood_dataset_free(imported);
   OK(arrowwood_dataset_schema(dataset, &schema, &error));
   OK(arrowwood_dataset_batch(dataset, 0, ARROWWOOD_ALIGNED, &array, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'dataset' is NULL", arrowwood_import_array(&array, &schema, NULL, &error));
   CHECK(array.release != NULL); /* the argument was wrong, so the array is still the caller's */
-  OK(arrowwood_import_array(&array, &schema, &taken, &error));
-  CHECK(array.release == NULL && rows_of(taken) == 5);
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'array' was released", arrowwood_import_array(&array, &schema, &taken, &error));
-  arrowwood_dataset_free(taken);
+  OK(arrowwood_import_array(&array, &schema, &imported, &error));
+  CHECK(array.release == NULL && count_rows(imported) == 5);
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'array' was released", arrowwood_import_array(&array, &schema, &imported, &error));
+  arrowwood_dataset_free(imported);
   FAILS(ARROWWOOD_ERROR_ROW_OUT_OF_RANGE, "batch 1 of a dataset of 1 batches",
         arrowwood_dataset_batch(dataset, 1, 0, &array, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "0x8", arrowwood_dataset_stream(dataset, 8, &stream, &error));
@@ -539,9 +539,9 @@ static void check_exchange(const arrowwood_dataset *dataset) {
   OK(arrowwood_dataset_column_stream(dataset, 4, 0, &stream, &error));
   CHECK(stream.get_schema(&stream, &field) == 0 && strcmp(field.format, "i") == 0 && strcmp(field.name, "n") == 0);
   CHECK(stream.get_next(&stream, &array) == 0 && array.length == 5 && ((const int32_t *)array.buffers[1])[4] == 2);
-  OK(arrowwood_import_array(&array, &field, &taken, &error)); /* no struct: one column called values */
-  CHECK(cell(taken, 4, 0).as.int64 == 2);
-  arrowwood_dataset_free(taken);
+  OK(arrowwood_import_array(&array, &field, &imported, &error)); /* no struct: one column called values */
+  CHECK(cell(imported, 4, 0).as.int64 == 2);
+  arrowwood_dataset_free(imported);
   field.release(&field);
   stream.release(&stream);
   FAILS(ARROWWOOD_ERROR_COLUMN_NOT_FOUND, "number 9", arrowwood_dataset_column_stream(dataset, 9, 0, &stream, &error));
@@ -549,7 +549,7 @@ static void check_exchange(const arrowwood_dataset *dataset) {
   failing.get_schema = failing_get_schema;
   failing.get_last_error = failing_text;
   failing.release = failing_release;
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "importing an Arrow C stream", arrowwood_import_stream(&failing, &taken, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "importing an Arrow C stream", arrowwood_import_stream(&failing, &imported, &error));
   CHECK(failing.release == NULL && released == before + 1);
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "colour", arrowwood_schema_parse("c: colour", &schema, &error));
 }
@@ -585,7 +585,7 @@ static void check_chunks(const arrowwood_dataset *dataset) {
   FAILS(ARROWWOOD_ERROR_COLUMN_NOT_FOUND, "5", arrowwood_dataset_chunks(dataset, 5, 0, &chunks, &count, &owner, &error));
 }
 
-/* Every kind of value goes in and comes back. */
+/* Appends a value of every kind, and compares what is read. */
 static void check_every_kind(void) {
   static const char *const types =
       "a: bool, b: int8, c: uint64, d: float32, e: float64, f: decimal128(20, 2), g: utf8, h: binary, "
@@ -658,7 +658,7 @@ static void check_every_kind(void) {
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "value.as.bytes",
         (row[6] = arrowwood_text_of(NULL, 5), arrowwood_builder_append_row(builder, row, 16, &error)));
   OK(arrowwood_builder_finish(builder, &dataset, &error));
-  CHECK(rows_of(dataset) == 2);
+  CHECK(count_rows(dataset) == 2);
   OK(arrowwood_dataset_cells(dataset, 0, back, 16, &error));
   CHECK(back[0].kind == ARROWWOOD_KIND_BOOL && back[0].as.int64 == 1 && back[1].as.int64 == -128);
   CHECK(back[2].kind == ARROWWOOD_KIND_UINT64 && back[2].as.uint64 == UINT64_MAX);
@@ -693,7 +693,7 @@ static void check_builders(const arrowwood_dataset *dataset) {
   OK(arrowwood_builder_append_dataset(builder, dataset, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'dataset' is NULL", arrowwood_builder_finish(builder, NULL, &error));
   OK(arrowwood_builder_finish(builder, &built, &error));
-  CHECK(rows_of(built) == 10 && is_text(cell(built, 9, 0), "MSFT"));
+  CHECK(count_rows(built) == 10 && is_text(cell(built, 9, 0), "MSFT"));
   arrowwood_dataset_free(built);
   OK(arrowwood_builder_new(&schema, &builder, &error));
   arrowwood_builder_free(builder);
@@ -701,7 +701,7 @@ static void check_builders(const arrowwood_dataset *dataset) {
 }
 
 int main(int count, char **arguments) {
-  arrowwood_dataset *dataset = sample();
+  arrowwood_dataset *dataset = build_sample();
   CHECK(count == 2);
   CHECK(arrowwood_abi_version() == ARROWWOOD_ABI_VERSION && strchr(arrowwood_version(), '.') != NULL);
   CHECK(strcmp(arrowwood_error_name(ARROWWOOD_ERROR_FILE_CHANGED), "file changed") == 0);
@@ -714,7 +714,7 @@ int main(int count, char **arguments) {
   check_predicates(dataset);
   check_deep_predicates(dataset);
   check_groups(dataset);
-  check_picks(dataset);
+  check_row_selection(dataset);
   check_memory(arguments[1]);
   check_files(arguments[1]);
   check_exchange(dataset);

@@ -74,7 +74,7 @@ void write_decimal(FILE *out, const uint64_t words[4], int scale) {
 
 /* ---- types ---- */
 
-static int begins(const struct ArrowSchema *type, const char *with) {
+static int format_starts_with(const struct ArrowSchema *type, const char *with) {
   return strncmp(type->format, with, strlen(with)) == 0;
 }
 
@@ -83,7 +83,7 @@ static int is(const struct ArrowSchema *type, const char *format) { return strcm
 static int decimal_scale(const struct ArrowSchema *type) { return atoi(strchr(type->format, ',') + 1); }
 
 /* Returns the size of a value in bytes; 0 if the type has no fixed width. */
-static uint64_t width_of(const struct ArrowSchema *type) {
+static uint64_t value_width(const struct ArrowSchema *type) {
   const char *bits;
   switch (type->format[0]) {
     case 'c': case 'C': return 1;
@@ -96,7 +96,7 @@ static uint64_t width_of(const struct ArrowSchema *type) {
       bits = strchr(strchr(type->format, ',') + 1, ',');
       return bits == NULL ? 16 : (uint64_t)atoi(bits + 1) / 8;
     case 't':
-      if (begins(type, "tdD") || is(type, "tts") || is(type, "ttm") || is(type, "tiM")) return 4;
+      if (format_starts_with(type, "tdD") || is(type, "tts") || is(type, "ttm") || is(type, "tiM")) return 4;
       return is(type, "tin") ? 16 : 8;
     default: return 0;
   }
@@ -107,7 +107,7 @@ static int has_large_offsets(const struct ArrowSchema *type) {
 }
 
 static int has_validity(const struct ArrowSchema *type) {
-  return !is(type, "n") && !begins(type, "+u") && !is(type, "+r");
+  return !is(type, "n") && !format_starts_with(type, "+u") && !is(type, "+r");
 }
 
 /* ---- bounded loads ---- */
@@ -156,7 +156,7 @@ static int load_unsigned(arrowwood_buffer buffer, uint64_t at, uint64_t width, u
 static const char *const BAD = "damaged";
 
 /* The placeholder for a value that can't be read. */
-static const char *bad(FILE *out) {
+static const char *write_unreadable(FILE *out) {
   fputs("null", out);
   return BAD;
 }
@@ -201,11 +201,11 @@ static const char *decode_time(FILE *out, const struct ArrowSchema *type, const 
   int64_t count, months = 0, days = 0, nanoseconds = 0;
   int32_t parts[2];
   if (is(type, "tin")) {
-    if (!load(chunk->values, 2 * row, 8, parts) || !load(chunk->values, 2 * row + 1, 8, &nanoseconds)) return bad(out);
+    if (!load(chunk->values, 2 * row, 8, parts) || !load(chunk->values, 2 * row + 1, 8, &nanoseconds)) return write_unreadable(out);
     fprintf(out, "\"interval %d %d %lld\"", parts[0], parts[1], (long long)nanoseconds);
     return NULL;
   }
-  if (!load_signed(chunk->values, row, width_of(type), &count)) return bad(out);
+  if (!load_signed(chunk->values, row, value_width(type), &count)) return write_unreadable(out);
   switch (type->format[1]) {
     case 'd':
       if (type->format[2] == 'm') count = (count - (count % 86400000 + 86400000) % 86400000) / 86400000;
@@ -236,19 +236,19 @@ static const char *decode_list(FILE *out, const struct ArrowSchema *type, const 
   const char *failed = NULL;
   uint64_t from, to, i;
   int is_large = has_large_offsets(type);
-  if (chunk->child_count < 1) return bad(out);
-  if (begins(type, "+w:")) {
+  if (chunk->child_count < 1) return write_unreadable(out);
+  if (format_starts_with(type, "+w:")) {
     uint64_t size = (uint64_t)atoll(type->format + 3);
     from = row * size;
     to = from + size;
-  } else if (begins(type, "+v")) {
+  } else if (format_starts_with(type, "+v")) {
     if (!load_offset(chunk->offsets, row, is_large, &from) || !load_offset(chunk->sizes, row, is_large, &to))
-      return bad(out);
+      return write_unreadable(out);
     to += from;
   } else if (!load_offset(chunk->offsets, row, is_large, &from) || !load_offset(chunk->offsets, row + 1, is_large, &to)) {
-    return bad(out);
+    return write_unreadable(out);
   }
-  if (from > to || to > chunk->children[0].rows) return bad(out);
+  if (from > to || to > chunk->children[0].rows) return write_unreadable(out);
   fputc('[', out);
   for (i = from; i < to && failed == NULL; i++) {
     const char *before = i > from ? "," : "";
@@ -285,8 +285,8 @@ static const char *decode_union(FILE *out, const struct ArrowSchema *type, const
   const char *failed, *ids = type->format + 4;
   uint64_t member, at = row;
   int8_t id;
-  if (!load(chunk->values, row, 1, &id)) return bad(out);
-  if (type->format[2] == 'd' && !load_offset(chunk->offsets, row, 0, &at)) return bad(out);
+  if (!load(chunk->values, row, 1, &id)) return write_unreadable(out);
+  if (type->format[2] == 'd' && !load_offset(chunk->offsets, row, 0, &at)) return write_unreadable(out);
   for (member = 0; member < chunk->child_count; member++, ids = strchr(ids, ',') ? strchr(ids, ',') + 1 : "-1") {
     if (atoi(ids) == id) {
       fputc('{', out);
@@ -297,16 +297,16 @@ static const char *decode_union(FILE *out, const struct ArrowSchema *type, const
       return failed;
     }
   }
-  return bad(out);
+  return write_unreadable(out);
 }
 
 static const char *decode_run(FILE *out, const struct ArrowSchema *type, const arrowwood_chunk *chunk, uint64_t row) {
   uint64_t low = 0, high, middle, wanted = row + chunk->run_offset;
   int64_t end;
-  if (chunk->child_count < 2) return bad(out);
+  if (chunk->child_count < 2) return write_unreadable(out);
   for (high = chunk->children[0].rows; low < high;) {
     middle = low + (high - low) / 2;
-    if (!load_signed(chunk->children[0].values, middle, width_of(type->children[0]), &end) || end < 0) return bad(out);
+    if (!load_signed(chunk->children[0].values, middle, value_width(type->children[0]), &end) || end < 0) return write_unreadable(out);
     if ((uint64_t)end <= wanted)
       low = middle + 1;
     else
@@ -318,18 +318,18 @@ static const char *decode_run(FILE *out, const struct ArrowSchema *type, const a
 static const char *decode_key(FILE *out, const struct ArrowSchema *type, const arrowwood_chunk *chunk, uint64_t row) {
   uint64_t key;
   int64_t small;
-  if (chunk->dictionary == NULL) return bad(out);
+  if (chunk->dictionary == NULL) return write_unreadable(out);
   if (strchr("csil", type->format[0]) != NULL) {
-    if (!load_signed(chunk->values, row, width_of(type), &small) || small < 0) return bad(out);
+    if (!load_signed(chunk->values, row, value_width(type), &small) || small < 0) return write_unreadable(out);
     key = (uint64_t)small;
-  } else if (!load_unsigned(chunk->values, row, width_of(type), &key)) {
-    return bad(out);
+  } else if (!load_unsigned(chunk->values, row, value_width(type), &key)) {
+    return write_unreadable(out);
   }
   return decode(out, type->dictionary, chunk->dictionary, key);
 }
 
 static const char *decode_plain(FILE *out, const struct ArrowSchema *type, const arrowwood_chunk *chunk, uint64_t row) {
-  uint64_t words[4] = {0, 0, 0, 0}, width = width_of(type), length = 0;
+  uint64_t words[4] = {0, 0, 0, 0}, width = value_width(type), length = 0;
   const uint8_t *bytes = NULL;
   int64_t number;
   uint16_t half;
@@ -338,40 +338,40 @@ static const char *decode_plain(FILE *out, const struct ArrowSchema *type, const
   int bit, i;
   switch (type->format[0]) {
     case 'b':
-      if (!load_bit(chunk->values, row + chunk->values_bit, &bit)) return bad(out);
+      if (!load_bit(chunk->values, row + chunk->values_bit, &bit)) return write_unreadable(out);
       fputs(bit ? "true" : "false", out);
       return NULL;
     case 'c': case 's': case 'i': case 'l':
-      if (!load_signed(chunk->values, row, width, &number)) return bad(out);
+      if (!load_signed(chunk->values, row, width, &number)) return write_unreadable(out);
       fprintf(out, "\"%lld\"", (long long)number);
       return NULL;
     case 'C': case 'S': case 'I': case 'L':
-      if (!load_unsigned(chunk->values, row, width, words)) return bad(out);
+      if (!load_unsigned(chunk->values, row, width, words)) return write_unreadable(out);
       fprintf(out, "\"%llu\"", (unsigned long long)words[0]);
       return NULL;
-    case 'e': return load(chunk->values, row, 2, &half) ? decode_half(out, half) : bad(out);
+    case 'e': return load(chunk->values, row, 2, &half) ? decode_half(out, half) : write_unreadable(out);
     case 'f':
-      if (!load(chunk->values, row, 4, &single)) return bad(out);
+      if (!load(chunk->values, row, 4, &single)) return write_unreadable(out);
       write_double(out, single);
       return NULL;
     case 'g':
-      if (!load(chunk->values, row, 8, &twice)) return bad(out);
+      if (!load(chunk->values, row, 8, &twice)) return write_unreadable(out);
       write_double(out, twice);
       return NULL;
     case 'd':
-      if (!load(chunk->values, row, width, words)) return bad(out);
+      if (!load(chunk->values, row, width, words)) return write_unreadable(out);
       if (width == 4) words[0] = (uint64_t)(int64_t)(int32_t)words[0];
       for (i = (int)((width + 7) / 8); i < 4; i++) words[i] = words[i - 1] >> 63 ? UINT64_MAX : 0;
       write_decimal(out, words, decimal_scale(type));
       return NULL;
     case 'w':
-      if (width > 0 && (row + 1) * width > chunk->values.size) return bad(out);
+      if (width > 0 && (row + 1) * width > chunk->values.size) return write_unreadable(out);
       write_hex(out, (const uint8_t *)chunk->values.data + row * width, width);
       return NULL;
     case 't': return decode_time(out, type, chunk, row);
     default: break;
   }
-  if (bytes_at(chunk, type, row, &bytes, &length) != NULL) return bad(out);
+  if (bytes_at(chunk, type, row, &bytes, &length) != NULL) return write_unreadable(out);
   if (strchr("uU", type->format[0]) != NULL || is(type, "vu"))
     write_text(out, (const char *)bytes, length);
   else
@@ -381,9 +381,9 @@ static const char *decode_plain(FILE *out, const struct ArrowSchema *type, const
 
 const char *decode(FILE *out, const struct ArrowSchema *type, const arrowwood_chunk *chunk, uint64_t row) {
   int valid;
-  if (row >= chunk->rows) return bad(out);
+  if (row >= chunk->rows) return write_unreadable(out);
   if (chunk->validity.data != NULL) {
-    if (!load_bit(chunk->validity, row + chunk->validity_bit, &valid)) return bad(out);
+    if (!load_bit(chunk->validity, row + chunk->validity_bit, &valid)) return write_unreadable(out);
     if (!valid) {
       fputs("null", out);
       return NULL;
@@ -395,7 +395,7 @@ const char *decode(FILE *out, const struct ArrowSchema *type, const arrowwood_ch
   }
   if (type->dictionary != NULL) return decode_key(out, type, chunk, row);
   if (is(type, "+s")) return decode_struct(out, type, chunk, row);
-  if (begins(type, "+u")) return decode_union(out, type, chunk, row);
+  if (format_starts_with(type, "+u")) return decode_union(out, type, chunk, row);
   if (is(type, "+r")) return decode_run(out, type, chunk, row);
   if (type->format[0] == '+') return decode_list(out, type, chunk, row);
   return decode_plain(out, type, chunk, row);
@@ -403,16 +403,16 @@ const char *decode(FILE *out, const struct ArrowSchema *type, const arrowwood_ch
 
 /* ---- arrays ---- */
 
-static arrowwood_buffer buffer_of(const struct ArrowArray *array, int64_t number, uint64_t skip) {
+static arrowwood_buffer make_buffer(const struct ArrowArray *array, int64_t number, uint64_t skip) {
   arrowwood_buffer buffer = {NULL, 0};
   if (number < array->n_buffers && array->buffers[number] != NULL) {
     buffer.data = (const uint8_t *)array->buffers[number] + skip;
-    buffer.size = UINT64_MAX; /* the interface doesn't say */
+    buffer.size = UINT64_MAX; /* unknown in the C data interface */
   }
   return buffer;
 }
 
-arrowwood_chunk chunk_of(const struct ArrowSchema *type, const struct ArrowArray *array) {
+arrowwood_chunk make_chunk(const struct ArrowSchema *type, const struct ArrowArray *array) {
   uint64_t offset = (uint64_t)array->offset, size = has_large_offsets(type) ? 8 : 4, cut = 1, i;
   int64_t next = has_validity(type) ? 1 : 0;
   arrowwood_chunk chunk, *children;
@@ -420,15 +420,15 @@ arrowwood_chunk chunk_of(const struct ArrowSchema *type, const struct ArrowArray
   chunk.rows = (uint64_t)array->length;
   chunk.null_count = (uint64_t)array->null_count;
   if (has_validity(type)) {
-    chunk.validity = buffer_of(array, 0, offset / 8);
+    chunk.validity = make_buffer(array, 0, offset / 8);
     chunk.validity_bit = (uint32_t)(offset % 8);
   }
   if (is(type, "b")) {
-    chunk.values = buffer_of(array, next, offset / 8);
+    chunk.values = make_buffer(array, next, offset / 8);
     chunk.values_bit = (uint32_t)(offset % 8);
-  } else if (width_of(type) > 0 || begins(type, "+u")) {
-    chunk.values = buffer_of(array, next, offset * (begins(type, "+u") ? 1 : width_of(type)));
-    if (begins(type, "+ud")) chunk.offsets = buffer_of(array, next + 1, offset * 4);
+  } else if (value_width(type) > 0 || format_starts_with(type, "+u")) {
+    chunk.values = make_buffer(array, next, offset * (format_starts_with(type, "+u") ? 1 : value_width(type)));
+    if (format_starts_with(type, "+ud")) chunk.offsets = make_buffer(array, next + 1, offset * 4);
     if (type->format[0] == 'v' && array->n_buffers > 3) {
       arrowwood_buffer *variadic;
       const int64_t *sizes = (const int64_t *)array->buffers[array->n_buffers - 1];
@@ -440,29 +440,29 @@ arrowwood_chunk chunk_of(const struct ArrowSchema *type, const struct ArrowArray
       }
     }
   } else if (strchr("zZuU", type->format[0]) != NULL || is(type, "+l") || is(type, "+L") || is(type, "+m") ||
-             begins(type, "+v")) {
-    chunk.offsets = buffer_of(array, next, offset * size);
-    if (begins(type, "+v")) chunk.sizes = buffer_of(array, next + 1, offset * size);
-    if (type->format[0] != '+') chunk.data = buffer_of(array, next + 1, 0);
+             format_starts_with(type, "+v")) {
+    chunk.offsets = make_buffer(array, next, offset * size);
+    if (format_starts_with(type, "+v")) chunk.sizes = make_buffer(array, next + 1, offset * size);
+    if (type->format[0] != '+') chunk.data = make_buffer(array, next + 1, 0);
   }
   if (is(type, "+r")) chunk.run_offset = offset;
-  if (begins(type, "+w:")) cut = (uint64_t)atoll(type->format + 3);
+  if (format_starts_with(type, "+w:")) cut = (uint64_t)atoll(type->format + 3);
   if (array->n_children > 0) {
     chunk.child_count = (uint64_t)array->n_children;
     chunk.children = children = (arrowwood_chunk *)calloc(chunk.child_count, sizeof *children);
     for (i = 0; i < chunk.child_count; i++) {
       struct ArrowArray child = *array->children[i];
-      /* These types have no rows but their children's, from the parent's offset on. */
-      if (is(type, "+s") || begins(type, "+us") || begins(type, "+w:")) {
+      /* The children of these types hold their rows, from the parent's offset on. */
+      if (is(type, "+s") || format_starts_with(type, "+us") || format_starts_with(type, "+w:")) {
         child.offset += array->offset * (int64_t)cut;
         child.length = array->length * (int64_t)cut;
       }
-      children[i] = chunk_of(type->children[i], &child);
+      children[i] = make_chunk(type->children[i], &child);
     }
   }
   if (array->dictionary != NULL) {
     arrowwood_chunk *dictionary = (arrowwood_chunk *)calloc(1, sizeof *dictionary);
-    *dictionary = chunk_of(type->dictionary, array->dictionary);
+    *dictionary = make_chunk(type->dictionary, array->dictionary);
     chunk.dictionary = dictionary;
   }
   return chunk;

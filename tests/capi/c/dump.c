@@ -4,7 +4,7 @@
 #include "check.h"
 #include "decode.h"
 
-static void failed(FILE *out, arrowwood_error *error) {
+static void write_error(FILE *out, arrowwood_error *error) {
   fputs(",\"error\":", out);
   write_text(out, error->message, strlen(error->message));
   arrowwood_error_clear(error);
@@ -102,7 +102,7 @@ static int write_value(FILE *out, const arrowwood_dataset *dataset, uint64_t row
   return code;
 }
 
-static int by_values(FILE *out, const arrowwood_dataset *dataset, const struct ArrowSchema *schema, int whole_rows,
+static int dump_values(FILE *out, const arrowwood_dataset *dataset, const struct ArrowSchema *schema, int whole_rows,
                      arrowwood_error *error) {
   uint64_t rows, row, path[64];
   size_t columns = (size_t)schema->n_children, column;
@@ -142,29 +142,29 @@ static const char *write_rows(FILE *out, const struct ArrowSchema *schema, const
 }
 
 static const char *write_array(FILE *out, const struct ArrowSchema *schema, struct ArrowArray *array, int *count) {
-  arrowwood_chunk batch = chunk_of(schema, array);
+  arrowwood_chunk batch = make_chunk(schema, array);
   const char *damaged = write_rows(out, schema, &batch, count);
   free_chunk(&batch);
   array->release(array);
   return damaged;
 }
 
-static int by_stream(FILE *out, arrowwood_dataset *dataset, const struct ArrowSchema *schema, uint32_t flags,
+static int dump_stream(FILE *out, arrowwood_dataset *dataset, const struct ArrowSchema *schema, uint32_t flags,
                      arrowwood_error *error) {
   struct ArrowArrayStream stream;
-  struct ArrowSchema own;
+  struct ArrowSchema stream_schema;
   struct ArrowArray array;
   const char *damaged = NULL;
   int count = 0, code = arrowwood_dataset_stream(dataset, flags, &stream, error);
   arrowwood_dataset_free(dataset); /* the stream outlives the dataset */
   if (code != 0) return code;
-  CHECK(stream.get_schema(&stream, &own) == 0);
-  CHECK(own.n_children == schema->n_children);
+  CHECK(stream.get_schema(&stream, &stream_schema) == 0);
+  CHECK(stream_schema.n_children == schema->n_children);
   fputs(",\"rows\":[", out);
   while (damaged == NULL) {
     code = stream.get_next(&stream, &array);
     if (code != 0 || array.release == NULL) break;
-    damaged = write_array(out, &own, &array, &count);
+    damaged = write_array(out, &stream_schema, &array, &count);
   }
   fputc(']', out);
   if (damaged != NULL) fprintf(out, ",\"error\":\"%s\"", damaged);
@@ -173,11 +173,11 @@ static int by_stream(FILE *out, arrowwood_dataset *dataset, const struct ArrowSc
     write_text(out, stream.get_last_error(&stream), strlen(stream.get_last_error(&stream)));
   }
   stream.release(&stream);
-  own.release(&own);
+  stream_schema.release(&stream_schema);
   return 0;
 }
 
-static int by_arrays(FILE *out, const arrowwood_dataset *dataset, const struct ArrowSchema *schema, uint32_t flags,
+static int dump_arrays(FILE *out, const arrowwood_dataset *dataset, const struct ArrowSchema *schema, uint32_t flags,
                      arrowwood_error *error) {
   struct ArrowArray array;
   const char *damaged = NULL;
@@ -195,7 +195,7 @@ static int by_arrays(FILE *out, const arrowwood_dataset *dataset, const struct A
 
 /* ---- by chunks ---- */
 
-static int by_chunks(FILE *out, arrowwood_dataset *dataset, const struct ArrowSchema *schema, uint32_t flags,
+static int dump_chunks(FILE *out, arrowwood_dataset *dataset, const struct ArrowSchema *schema, uint32_t flags,
                      arrowwood_error *error) {
   size_t columns = (size_t)schema->n_children, column, counted = 0, chunk;
   const arrowwood_chunk **tables = (const arrowwood_chunk **)calloc(columns + 1, sizeof *tables);
@@ -239,12 +239,12 @@ static int dump(FILE *out, const char *way, uint32_t flags, const char *path, ar
     return code;
   }
   if (strcmp(way, "stream") == 0) {
-    code = by_stream(out, dataset, &schema, flags, error);
+    code = dump_stream(out, dataset, &schema, flags, error);
   } else if (strcmp(way, "chunks") == 0) {
-    code = by_chunks(out, dataset, &schema, flags, error);
+    code = dump_chunks(out, dataset, &schema, flags, error);
   } else {
-    code = strcmp(way, "array") == 0 ? by_arrays(out, dataset, &schema, flags, error)
-                                     : by_values(out, dataset, &schema, strcmp(way, "cells") == 0, error);
+    code = strcmp(way, "array") == 0 ? dump_arrays(out, dataset, &schema, flags, error)
+                                     : dump_values(out, dataset, &schema, strcmp(way, "cells") == 0, error);
     arrowwood_dataset_free(dataset);
   }
   schema.release(&schema);
@@ -258,7 +258,7 @@ int main(int count, char **arguments) {
     const char *name = strrchr(arguments[i], '/') + 1;
     fputs("{\"file\":", stdout);
     write_text(stdout, name, strlen(name));
-    if (dump(stdout, arguments[1], (uint32_t)atoi(arguments[2]), arguments[i], &error) != 0) failed(stdout, &error);
+    if (dump(stdout, arguments[1], (uint32_t)atoi(arguments[2]), arguments[i], &error) != 0) write_error(stdout, &error);
     fputs("}\n", stdout);
   }
   return 0;

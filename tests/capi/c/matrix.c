@@ -28,7 +28,7 @@ static void find_ranges(const char *path) {
   CHECK(range_count > 0); /* else nothing is mapped */
 }
 
-static int lies_there(arrowwood_buffer buffer) {
+static int is_mapped(arrowwood_buffer buffer) {
   const unsigned long long low = (unsigned long long)(uintptr_t)buffer.data;
   size_t i;
   if (buffer.size == 0) return 1;
@@ -40,9 +40,9 @@ static int lies_there(arrowwood_buffer buffer) {
 
 static int is_in_place(const arrowwood_chunk *chunk) {
   uint64_t i;
-  int all = lies_there(chunk->validity) && lies_there(chunk->values) && lies_there(chunk->offsets) &&
-            lies_there(chunk->sizes) && lies_there(chunk->data);
-  for (i = 0; i < chunk->variadic_count; i++) all = all && lies_there(chunk->variadic[i]);
+  int all = is_mapped(chunk->validity) && is_mapped(chunk->values) && is_mapped(chunk->offsets) &&
+            is_mapped(chunk->sizes) && is_mapped(chunk->data);
+  for (i = 0; i < chunk->variadic_count; i++) all = all && is_mapped(chunk->variadic[i]);
   for (i = 0; i < chunk->child_count; i++) all = all && is_in_place(&chunk->children[i]);
   return all && (chunk->dictionary == NULL || is_in_place(chunk->dictionary));
 }
@@ -58,7 +58,7 @@ static int column_is_in_place(const arrowwood_dataset *dataset) {
   return all;
 }
 
-static const char *in(const char *folder, const char *name, const char *what) {
+static const char *path_in(const char *folder, const char *name, const char *what) {
   static char path[PATH_MAX];
   const char *slash = strrchr(name, '/');
   CHECK((size_t)snprintf(path, sizeof path, "%s/%s.%s", folder, slash ? slash + 1 : name, what) < sizeof path);
@@ -67,13 +67,13 @@ static const char *in(const char *folder, const char *name, const char *what) {
 
 static void write_copies(const arrowwood_dataset *dataset, const char *folder, const char *name) {
   arrowwood_write_options options = ARROWWOOD_WRITE_OPTIONS_INIT;
-  OK(arrowwood_write(dataset, in(folder, name, "copy.arrow"), NULL, &error));
+  OK(arrowwood_write(dataset, path_in(folder, name, "copy.arrow"), NULL, &error));
   options.format = ARROWWOOD_FORMAT_STREAM;
   options.compression = ARROWWOOD_COMPRESSION_ZSTD;
-  OK(arrowwood_write(dataset, in(folder, name, "copy.stream"), &options, &error));
+  OK(arrowwood_write(dataset, path_in(folder, name, "copy.stream"), &options, &error));
 }
 
-static int append_each(arrowwood_writer *writer, const arrowwood_dataset *dataset, arrowwood_error *error) {
+static int append_row_by_row(arrowwood_writer *writer, const arrowwood_dataset *dataset, arrowwood_error *error) {
   arrowwood_value cells[16];
   uint64_t rows, row;
   size_t columns;
@@ -99,7 +99,7 @@ static int is_appended(const arrowwood_dataset *dataset, const char *path, int e
   code = arrowwood_writer_open(path, &schema, NULL, &writer, &error);
   schema.release(&schema);
   if (code == 0) {
-    code = each ? append_each(writer, dataset, &error) : arrowwood_writer_append_dataset(writer, dataset, &error);
+    code = each ? append_row_by_row(writer, dataset, &error) : arrowwood_writer_append_dataset(writer, dataset, &error);
     if (code == 0) {
       OK(arrowwood_writer_close(writer, &error));
       return 1;
@@ -126,8 +126,8 @@ int main(int count, char **arguments) {
     find_ranges(name);
     in_place = column_is_in_place(dataset);
     write_copies(dataset, folder, name);
-    all = is_appended(dataset, in(folder, name, "all"), 0);
-    each = is_appended(dataset, in(folder, name, "each"), 1);
+    all = is_appended(dataset, path_in(folder, name, "all"), 0);
+    each = is_appended(dataset, path_in(folder, name, "each"), 1);
     printf("{\"file\":\"%s\",\"in_place\":%d,\"all\":%d,\"each\":%d}\n", slash ? slash + 1 : name, in_place, all, each);
     arrowwood_dataset_free(dataset);
   }

@@ -9,20 +9,20 @@
 
 static char paths[8][4096];
 
-static const char *in(const char *folder, const char *name) {
+static const char *path_in(const char *folder, const char *name) {
   static int next;
   char *path = paths[next++ % 8];
   snprintf(path, sizeof paths[0], "%s/%s", folder, name);
   return path;
 }
 
-static arrowwood_dataset *opened(const char *path) {
+static arrowwood_dataset *open_table(const char *path) {
   arrowwood_dataset *dataset;
   OK(arrowwood_open(path, NULL, &dataset, &error));
   return dataset;
 }
 
-static uint64_t rows_of(const arrowwood_dataset *dataset) {
+static uint64_t count_rows(const arrowwood_dataset *dataset) {
   uint64_t rows;
   OK(arrowwood_dataset_num_rows(dataset, &rows, &error));
   return rows;
@@ -42,7 +42,7 @@ static int32_t append(arrowwood_writer *writer, int64_t ts, const char *symbol, 
   return arrowwood_writer_append_row(writer, row, 3, error);
 }
 
-static arrowwood_writer *made(const char *path, uint64_t segment_rows) {
+static arrowwood_writer *create_writer(const char *path, uint64_t segment_rows) {
   static const char *const dictionary[] = {"symbol"};
   arrowwood_writer_options options = ARROWWOOD_WRITER_OPTIONS_INIT;
   struct ArrowSchema schema;
@@ -58,9 +58,9 @@ static arrowwood_writer *made(const char *path, uint64_t segment_rows) {
 }
 
 /* Returns the number of positions with a name, and the last such position. */
-static int position(arrowwood_dataset *positions, const char *name, int64_t *value) {
+static int count_positions(arrowwood_dataset *positions, const char *name, int64_t *value) {
   int count = 0;
-  for (uint64_t row = 0; row < rows_of(positions); row++) {
+  for (uint64_t row = 0; row < count_rows(positions); row++) {
     arrowwood_value text = cell(positions, row, 0);
     if (text.length == strlen(name) && memcmp(text.as.text, name, text.length) == 0) {
       *value = cell(positions, row, 1).as.int64;
@@ -70,16 +70,16 @@ static int position(arrowwood_dataset *positions, const char *name, int64_t *val
   return count;
 }
 
-static void positions_are_part_of_a_commit(const char *path) {
+static void test_positions_are_committed_with_rows(const char *path) {
   arrowwood_position both[] = {{"kafka/ticks/0", 17}, {"kafka/ticks/1", -3}};
   arrowwood_position bad[] = {{"kafka/ticks/0", 99}, {"", 1}};
   arrowwood_commit_options options = ARROWWOOD_COMMIT_OPTIONS_INIT;
   arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
-  arrowwood_writer *writer = made(path, 0);
+  arrowwood_writer *writer = create_writer(path, 0);
   arrowwood_dataset *positions, *table;
   int64_t value;
   OK(arrowwood_writer_positions(writer, &positions, &error));
-  CHECK(rows_of(positions) == 0);
+  CHECK(count_rows(positions) == 0);
   arrowwood_dataset_free(positions);
   OK(append(writer, 1, "AAPL", 223.02, &error));
   options.positions = both;
@@ -99,23 +99,23 @@ static void positions_are_part_of_a_commit(const char *path) {
   CHECK(state.rows == 2 && state.committed_rows == 1); /* still appended */
   OK(arrowwood_writer_commit_with(writer, NULL, &error));
   OK(arrowwood_writer_close(writer, &error));
-  table = opened(path);
-  CHECK(rows_of(table) == 2);
+  table = open_table(path);
+  CHECK(count_rows(table) == 2);
   OK(arrowwood_dataset_positions(table, &positions, &error));
-  CHECK(rows_of(positions) == 2);
-  CHECK(position(positions, "kafka/ticks/0", &value) == 1 && value == 18);
-  CHECK(position(positions, "kafka/ticks/1", &value) == 1 && value == -3);
+  CHECK(count_rows(positions) == 2);
+  CHECK(count_positions(positions, "kafka/ticks/0", &value) == 1 && value == 18);
+  CHECK(count_positions(positions, "kafka/ticks/1", &value) == 1 && value == -3);
   arrowwood_dataset_free(positions);
-  writer = made(path, 0);
+  writer = create_writer(path, 0);
   OK(arrowwood_writer_positions(writer, &positions, &error));
-  CHECK(position(positions, "kafka/ticks/0", &value) == 1 && value == 18);
+  CHECK(count_positions(positions, "kafka/ticks/0", &value) == 1 && value == 18);
   arrowwood_dataset_free(positions);
   arrowwood_writer_free(writer);
   arrowwood_dataset_free(table);
 }
 
 /* Reads a field in the header of a table's first segment: docs/format.md. */
-static unsigned in_header(const char *path, size_t offset) {
+static unsigned read_header_field(const char *path, size_t offset) {
   static unsigned char bytes[1 << 16];
   char name[4200];
   size_t at, size;
@@ -130,8 +130,8 @@ static unsigned in_header(const char *path, size_t offset) {
   return bytes[at + offset] + 256u * bytes[at + offset + 1];
 }
 
-/* Late rows stay where they arrive, and are found; others' writers go on as the table was created. */
-static void late_rows_are_found(const char *path) {
+/* Checks that late rows are found where they were appended, and that a later writer accepts them too. */
+static void test_late_rows(const char *path) {
   static const char *const index[] = {"symbol"}, *const unknown[] = {"symbol", "nothing"};
   arrowwood_writer_options options = ARROWWOOD_WRITER_OPTIONS_INIT;
   arrowwood_value low = arrowwood_int64(6), high = arrowwood_int64(7), symbol = arrowwood_text("b");
@@ -168,16 +168,16 @@ static void late_rows_are_found(const char *path) {
     OK(arrowwood_writer_append_row(writer, row, 2, &error));
   }
   OK(arrowwood_writer_close(writer, &error));
-  CHECK(in_header(path, 108) == 2 && in_header(path, 110) == 1); /* zones of both columns, and late rows */
+  CHECK(read_header_field(path, 108) == 2 && read_header_field(path, 110) == 1); /* zones of both columns, and late rows */
   options.late = ARROWWOOD_LATE_REFUSE;
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "accepts", arrowwood_writer_open(path, NULL, &options, &writer, &error));
-  table = opened(path);
+  table = open_table(path);
   OK(arrowwood_dataset_between(table, &low, &high, &found, &error));
-  CHECK(rows_of(found) == 2 && cell(found, 0, 0).as.int64 == 6 && cell(found, 1, 0).as.int64 == 7);
+  CHECK(count_rows(found) == 2 && cell(found, 0, 0).as.int64 == 6 && cell(found, 1, 0).as.int64 == 7);
   arrowwood_dataset_free(found);
   OK(arrowwood_predicate_compare("symbol", ARROWWOOD_EQ, &symbol, &predicate, &error));
   OK(arrowwood_dataset_filter(table, predicate, &found, &error));
-  CHECK(rows_of(found) == 2 && cell(found, 0, 0).as.int64 == 8);
+  CHECK(count_rows(found) == 2 && cell(found, 0, 0).as.int64 == 8);
   arrowwood_dataset_free(found);
   arrowwood_predicate_free(predicate);
   OK(arrowwood_dataset_sorted_by(table, &sorted, &error));
@@ -185,8 +185,8 @@ static void late_rows_are_found(const char *path) {
   arrowwood_dataset_free(table);
 }
 
-/* A value of a row goes where it is from, whatever the zone, also to a table whose rows may be late. */
-static void times_have_any_zone(const char *path, enum arrowwood_late late) {
+/* Checks that values of rows with any zone can be appended again, also to a table that accepts late rows. */
+static void test_times_of_any_zone(const char *path, enum arrowwood_late late) {
   arrowwood_writer_options options = ARROWWOOD_WRITER_OPTIONS_INIT;
   arrowwood_value time, row[2];
   arrowwood_predicate *predicate;
@@ -201,7 +201,7 @@ static void times_have_any_zone(const char *path, enum arrowwood_late late) {
   row[0] = row[1] = arrowwood_int64(1000);
   OK(arrowwood_writer_append_row(writer, row, 2, &error));
   OK(arrowwood_writer_commit(writer, 0, &error));
-  table = opened(path);
+  table = open_table(path);
   time = cell(table, 0, 0);
   CHECK(time.kind == ARROWWOOD_KIND_TIMESTAMP && time.as.timestamp.zone != NULL);
   row[0] = time;
@@ -213,20 +213,20 @@ static void times_have_any_zone(const char *path, enum arrowwood_late late) {
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "not in UTC", arrowwood_writer_append_row(writer, row, 2, &error));
   OK(arrowwood_writer_close(writer, &error));
   arrowwood_dataset_free(table);
-  table = opened(path);
+  table = open_table(path);
   OK(arrowwood_predicate_compare("ts", ARROWWOOD_EQ, &time, &predicate, &error));
   OK(arrowwood_dataset_filter(table, predicate, &found, &error));
-  CHECK(rows_of(found) == 2);
+  CHECK(count_rows(found) == 2);
   arrowwood_dataset_free(found);
   arrowwood_predicate_free(predicate);
   OK(arrowwood_dataset_between(table, &time, &time, &found, &error));
-  CHECK(rows_of(found) == 2);
+  CHECK(count_rows(found) == 2);
   arrowwood_dataset_free(found);
   arrowwood_dataset_free(table);
 }
 
-/* A writer with a newer schema changes the table's; rows that were there are null in the new column, and widened. */
-static void a_schema_changes(const char *path) {
+/* Checks that a writer with a newer schema changes the table: existing rows get nulls in a new column, and are widened. */
+static void test_schema_change(const char *path) {
   static const char *const schemas[] = {"n: int32", "n: int64, vol: float64"};
   for (int32_t round = 0; round < 2; round++) {
     struct ArrowSchema schema;
@@ -240,8 +240,8 @@ static void a_schema_changes(const char *path) {
     OK(arrowwood_writer_append_row(writer, row, (uint64_t)round + 1, &error));
     OK(arrowwood_writer_close(writer, &error));
   }
-  arrowwood_dataset *table = opened(path);
-  CHECK(rows_of(table) == 2);
+  arrowwood_dataset *table = open_table(path);
+  CHECK(count_rows(table) == 2);
   CHECK(cell(table, 0, 0).as.int64 == 7 && cell(table, 0, 1).kind == ARROWWOOD_KIND_NULL);
   CHECK(cell(table, 1, 0).as.int64 == INT64_C(1) << 40 && cell(table, 1, 1).as.float64 == 0.5);
   arrowwood_dataset_free(table);
@@ -253,9 +253,9 @@ static void a_schema_changes(const char *path) {
   narrow.release(&narrow);
 }
 
-static void a_table_is_written_and_read(const char *path) {
+static void test_write_and_read(const char *path) {
   arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
-  arrowwood_writer *writer = made(path, 0), *other;
+  arrowwood_writer *writer = create_writer(path, 0), *other;
   arrowwood_dataset *before, *after, *between;
   struct ArrowSchema schema;
   arrowwood_value low = arrowwood_int64(2), high = arrowwood_timestamp(3, ARROWWOOD_UNIT_MICROSECOND);
@@ -263,11 +263,11 @@ static void a_table_is_written_and_read(const char *path) {
   FAILS(ARROWWOOD_ERROR_BUSY, "being written", arrowwood_writer_open(path, NULL, NULL, &other, &error));
   OK(append(writer, 1, "AAPL", 223.02, &error));
   OK(append(writer, 2, NULL, 125.55, &error));
-  before = opened(path);
-  CHECK(rows_of(before) == 0); /* nothing was committed */
+  before = open_table(path);
+  CHECK(count_rows(before) == 0); /* nothing was committed */
   OK(arrowwood_writer_commit(writer, 0, &error));
   OK(arrowwood_dataset_refresh(before, &after, &error));
-  CHECK(rows_of(before) == 0 && rows_of(after) == 2);
+  CHECK(count_rows(before) == 0 && count_rows(after) == 2);
   arrowwood_dataset_free(before);
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'ts'", append(writer, 1, "IBM", 1.0, &error)); /* out of order */
   OK(append(writer, 3, "IBM", 1.0, &error));
@@ -285,7 +285,7 @@ static void a_table_is_written_and_read(const char *path) {
   OK(arrowwood_dataset_refresh(after, &before, &error));
   arrowwood_dataset_free(after);
   OK(arrowwood_dataset_between(before, &low, &high, &between, &error));
-  CHECK(rows_of(between) == 2 && cell(between, 1, 2).as.float64 == 28.8);
+  CHECK(count_rows(between) == 2 && cell(between, 1, 2).as.float64 == 28.8);
   CHECK(cell(between, 0, 1).kind == ARROWWOOD_KIND_NULL && cell(between, 1, 1).length == 4);
   arrowwood_dataset_free(between);
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "between",
@@ -300,9 +300,9 @@ static void a_table_is_written_and_read(const char *path) {
   arrowwood_dataset_free(before);
 }
 
-static void tables_take_arrow_data(const char *path) {
+static void test_append_arrow_data(const char *path) {
   arrowwood_writer *writer;
-  arrowwood_dataset *rows = opened(path), *wrong, *after;
+  arrowwood_dataset *rows = open_table(path), *wrong, *after;
   struct ArrowArrayStream stream;
   struct ArrowSchema schema;
   struct ArrowArray array;
@@ -326,32 +326,32 @@ static void tables_take_arrow_data(const char *path) {
   FAILS(ARROWWOOD_ERROR_SCHEMA_MISMATCH, "", arrowwood_writer_append_dataset(writer, wrong, &error));
   arrowwood_dataset_free(wrong);
   OK(arrowwood_writer_close(writer, &error)); /* commits */
-  after = opened(path);
-  CHECK(rows_of(after) == 6 && cell(after, 5, 2).as.float64 == 28.8);
+  after = open_table(path);
+  CHECK(count_rows(after) == 6 && cell(after, 5, 2).as.float64 == 28.8);
   arrowwood_dataset_free(after);
   arrowwood_dataset_free(rows);
 }
 
 /* Freeing a writer discards uncommitted rows. */
-static void a_writer_is_given_up(const char *path) {
+static void test_free_discards_uncommitted_rows(const char *path) {
   arrowwood_writer *writer;
   arrowwood_dataset *after;
   OK(arrowwood_writer_open(path, NULL, NULL, &writer, &error));
   OK(append(writer, 99, "IBM", 0, &error));
   arrowwood_writer_free(writer);
-  after = opened(path);
-  CHECK(rows_of(after) == 6);
+  after = open_table(path);
+  CHECK(count_rows(after) == 6);
   arrowwood_dataset_free(after);
 }
 
-static void count(void *context, uint64_t done, uint64_t total) {
+static void count_progress(void *context, uint64_t done, uint64_t total) {
   uint64_t *calls = (uint64_t *)context;
   CHECK(done <= total);
   ++*calls;
 }
 
-static void tables_are_kept_in_order(const char *path) {
-  arrowwood_writer *writer = made(path, 100);
+static void test_compact_drop_and_check(const char *path) {
+  arrowwood_writer *writer = create_writer(path, 100);
   arrowwood_dataset *before, *after;
   arrowwood_stat stat = ARROWWOOD_STAT_INIT;
   arrowwood_report report = ARROWWOOD_REPORT_INIT;
@@ -359,18 +359,18 @@ static void tables_are_kept_in_order(const char *path) {
   int i;
   for (i = 0; i < 1000; i++) OK(append(writer, i, i % 2 ? "odd" : "even", i, &error));
   OK(arrowwood_writer_commit(writer, 0, &error));
-  before = opened(path);
+  before = open_table(path);
   OK(arrowwood_table_stat(path, &stat, &error));
   CHECK(stat.segments == 10 && stat.dense == 0 && stat.end == 1000 && stat.first_row == 0 && stat.segment_rows == 100);
   CHECK(stat.writer == (int32_t)getpid() && stat.is_live == 1 && stat.disk > 0 && stat.apparent >= stat.disk);
-  OK(arrowwood_writer_compact(writer, count, &calls, &number, &error));
+  OK(arrowwood_writer_compact(writer, count_progress, &calls, &number, &error));
   CHECK(number == 9 && calls >= 9);
   OK(arrowwood_writer_drop_before(writer, 250, &number, &error));
   CHECK(number == 200);
-  CHECK(rows_of(before) == 1000); /* mapped rows survive */
-  after = opened(path);
+  CHECK(count_rows(before) == 1000); /* mapped rows survive */
+  after = open_table(path);
   OK(arrowwood_dataset_first_row(after, &first, &error));
-  CHECK(first == 200 && rows_of(after) == 800 && cell(after, 0, 2).as.float64 == 200);
+  CHECK(first == 200 && count_rows(after) == 800 && cell(after, 0, 2).as.float64 == 200);
   arrowwood_dataset_free(after);
   arrowwood_dataset_free(before);
   FAILS(ARROWWOOD_ERROR_BUSY, "being written", arrowwood_compact(path, NULL, NULL, NULL, &error));
@@ -380,14 +380,14 @@ static void tables_are_kept_in_order(const char *path) {
   OK(arrowwood_table_stat(path, &stat, &error));
   CHECK(stat.segments == 8 && stat.dense == 8 && stat.writer == 0);
   calls = 0;
-  OK(arrowwood_check(path, count, &calls, &report, NULL, &error));
+  OK(arrowwood_check(path, count_progress, &calls, &report, NULL, &error));
   CHECK(report.rows == 800 && report.segments == 8 && report.damaged == 0 && calls > 0);
   FAILS(ARROWWOOD_ERROR_NOT_FOUND, "no table", arrowwood_table_stat("/proc", &stat, &error));
 }
 
-static void rows_are_followed(const char *path) {
-  arrowwood_writer *writer = made(path, 10);
-  arrowwood_dataset *table = opened(path), *rows, *part;
+static void test_follow(const char *path) {
+  arrowwood_writer *writer = create_writer(path, 10);
+  arrowwood_dataset *table = open_table(path), *rows, *part;
   arrowwood_follower *all, *new_ones;
   uint64_t next, seen = 0;
   int i;
@@ -403,13 +403,13 @@ static void rows_are_followed(const char *path) {
     OK(append(writer, i, "IBM", i, &error));
     OK(arrowwood_writer_commit(writer, 0, &error));
     OK(arrowwood_follower_next(new_ones, -1, &rows, &error));
-    CHECK(rows != NULL && rows_of(rows) == 1 && cell(rows, 0, 2).as.float64 == i);
+    CHECK(rows != NULL && count_rows(rows) == 1 && cell(rows, 0, 2).as.float64 == i);
     arrowwood_dataset_free(rows);
   }
   while (seen < 100) {
     OK(arrowwood_follower_next(all, -1, &rows, &error));
     CHECK(cell(rows, 0, 2).as.float64 == (double)seen);
-    seen += rows_of(rows);
+    seen += count_rows(rows);
     arrowwood_dataset_free(rows);
   }
   OK(arrowwood_follower_next_row(all, &next, &error));
@@ -428,8 +428,8 @@ static void rows_are_followed(const char *path) {
   arrowwood_follower_free(all);
 }
 
-/* Breaks the UTF-8 of a text: check finds it, and repair keeps the batches before it. */
-static void a_damaged_file_is_mended(const char *path) {
+/* Breaks the UTF-8 of a text. The check must find it, and the repair keep the batches before it. */
+static void test_repair_of_a_damaged_file(const char *path) {
   arrowwood_write_options write = ARROWWOOD_WRITE_OPTIONS_INIT;
   arrowwood_report report = ARROWWOOD_REPORT_INIT;
   arrowwood_builder *builder;
@@ -455,25 +455,25 @@ static void a_damaged_file_is_mended(const char *path) {
   CHECK(matched == 7 && fseek(file, at - 7, SEEK_SET) == 0 && fputc(0xff, file) == 0xff);
   fclose(file);
   OK(arrowwood_check(path, NULL, NULL, &report, &findings, &error));
-  CHECK(report.rows == 30 && report.batches == 3 && report.damaged == 1 && rows_of(findings) == 1);
+  CHECK(report.rows == 30 && report.batches == 3 && report.damaged == 1 && count_rows(findings) == 1);
   CHECK(cell(findings, 0, 3).as.int64 == 1 && strstr(cell(findings, 0, 2).as.text, "UTF-8") != NULL);
   arrowwood_dataset_free(findings);
-  rows = opened(path);
+  rows = open_table(path);
   FAILS(ARROWWOOD_ERROR_INVALID_DATA, "row 5", arrowwood_dataset_validate(rows, NULL, NULL, &error));
   arrowwood_dataset_free(rows);
   OK(arrowwood_repair(path, NULL, NULL, &report, &findings, &moved, &error));
   CHECK(report.kept == 20 && report.given_up == 10 && report.rows == 20 && report.batches == 2);
-  CHECK(rows_of(findings) == 1 && rows_of(moved) == 1 && strstr(cell(moved, 0, 0).as.text, ".damaged") != NULL);
+  CHECK(count_rows(findings) == 1 && count_rows(moved) == 1 && strstr(cell(moved, 0, 0).as.text, ".damaged") != NULL);
   arrowwood_dataset_free(findings);
   arrowwood_dataset_free(moved);
-  rows = opened(path);
-  CHECK(rows_of(rows) == 20);
+  rows = open_table(path);
+  CHECK(count_rows(rows) == 20);
   OK(arrowwood_dataset_validate(rows, NULL, NULL, &error));
   arrowwood_dataset_free(rows);
 }
 
 /* Repair neither changes nor moves files that are not Arrow data. */
-static void what_is_no_arrow_data_is_not_repaired(const char *path) {
+static void test_repair_refuses_other_files(const char *path) {
   static const char text[] = "symbol,price\nAAPL,1\n";
   arrowwood_report report = ARROWWOOD_REPORT_INIT;
   char found[sizeof text], aside[1024];
@@ -507,7 +507,7 @@ static void write_numbers(const char *path) {
   arrowwood_dataset_free(rows);
 }
 
-static void a_file_is_truncated_under_a_reader(const char *path) {
+static void test_truncation_under_a_reader(const char *path) {
   arrowwood_dataset *rows;
   arrowwood_chunks *owner;
   const arrowwood_chunk *chunks;
@@ -516,8 +516,8 @@ static void a_file_is_truncated_under_a_reader(const char *path) {
   double *numbers = (double *)malloc(160000);
   size_t count;
   write_numbers(path);
-  rows = opened(path);
-  CHECK(rows_of(rows) == 20000);
+  rows = open_table(path);
+  CHECK(count_rows(rows) == 20000);
   text = cell(rows, 19999, 1);
   OK(arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error));
   OK(arrowwood_dataset_chunks(rows, 0, 0, &chunks, &count, &owner, &error));
@@ -539,8 +539,8 @@ static void a_file_is_truncated_under_a_reader(const char *path) {
   free(numbers);
 }
 
-/* Touches truncated pages in processes with and without the handler, and checks how they end. */
-static int end_of(const char *program, const char *path, const char *way, const char *environment) {
+/* Reads truncated pages in a child process. Returns its exit status, or the negated signal that ended it. */
+static int run_child(const char *program, const char *path, const char *way, const char *environment) {
   int status;
   pid_t child;
   write_numbers(path);
@@ -554,26 +554,26 @@ static int end_of(const char *program, const char *path, const char *way, const 
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void end_with_11(int signal) {
+static void exit_with_11(int signal) {
   (void)signal;
   _exit(11);
 }
 
 /* Runs in a child of `end_of`: exits 3 if the call returns FILE_CHANGED, 11 if the process's handler gets SIGBUS. */
-static int touch(const char *way, const char *path) {
+static int read_truncated_file(const char *way, const char *path) {
   arrowwood_dataset *rows;
   arrowwood_value value;
   arrowwood_error error = ARROWWOOD_ERROR_INIT;
-  struct sigaction own;
+  struct sigaction action;
   int code;
-  memset(&own, 0, sizeof own);
-  own.sa_handler = end_with_11;
-  CHECK(sigaction(SIGBUS, &own, NULL) == 0);
+  memset(&action, 0, sizeof action);
+  action.sa_handler = exit_with_11;
+  CHECK(sigaction(SIGBUS, &action, NULL) == 0);
   if (strcmp(way, "alone") == 0) {
     OK(arrowwood_leave_sigbus_alone(&error));
     OK(arrowwood_leave_sigbus_alone(&error));
   }
-  rows = opened(path);
+  rows = open_table(path);
   OK(arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error)); /* caches the location of the values */
   CHECK(truncate(path, 4096) == 0);
   code = arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error);
@@ -582,26 +582,26 @@ static int touch(const char *way, const char *path) {
   return code == ARROWWOOD_ERROR_FILE_CHANGED ? 3 : 4;
 }
 
-int main(int count_, char **arguments) {
+int main(int count, char **arguments) {
   const char *folder = arguments[1];
-  if (count_ == 3) return touch(arguments[1], arguments[2]);
-  CHECK(count_ == 2);
-  a_table_is_written_and_read(in(folder, "ticks"));
-  positions_are_part_of_a_commit(in(folder, "positions"));
-  late_rows_are_found(in(folder, "late"));
-  times_have_any_zone(in(folder, "zones"), ARROWWOOD_LATE_REFUSE);
-  times_have_any_zone(in(folder, "late-zones"), ARROWWOOD_LATE_ACCEPT);
-  a_schema_changes(in(folder, "changed"));
-  tables_take_arrow_data(in(folder, "ticks"));
-  a_writer_is_given_up(in(folder, "ticks"));
-  tables_are_kept_in_order(in(folder, "kept"));
-  rows_are_followed(in(folder, "followed"));
-  a_damaged_file_is_mended(in(folder, "damaged.arrow"));
-  what_is_no_arrow_data_is_not_repaired(in(folder, "prices.csv"));
-  a_file_is_truncated_under_a_reader(in(folder, "cut.arrow"));
-  CHECK(end_of(arguments[0], in(folder, "ended.arrow"), "handled", NULL) == 3);
-  CHECK(end_of(arguments[0], in(folder, "ended.arrow"), "alone", NULL) == 11);
-  CHECK(end_of(arguments[0], in(folder, "ended.arrow"), "handled", "off") == 11);
+  if (count == 3) return read_truncated_file(arguments[1], arguments[2]);
+  CHECK(count == 2);
+  test_write_and_read(path_in(folder, "ticks"));
+  test_positions_are_committed_with_rows(path_in(folder, "positions"));
+  test_late_rows(path_in(folder, "late"));
+  test_times_of_any_zone(path_in(folder, "zones"), ARROWWOOD_LATE_REFUSE);
+  test_times_of_any_zone(path_in(folder, "late-zones"), ARROWWOOD_LATE_ACCEPT);
+  test_schema_change(path_in(folder, "changed"));
+  test_append_arrow_data(path_in(folder, "ticks"));
+  test_free_discards_uncommitted_rows(path_in(folder, "ticks"));
+  test_compact_drop_and_check(path_in(folder, "kept"));
+  test_follow(path_in(folder, "followed"));
+  test_repair_of_a_damaged_file(path_in(folder, "damaged.arrow"));
+  test_repair_refuses_other_files(path_in(folder, "prices.csv"));
+  test_truncation_under_a_reader(path_in(folder, "cut.arrow"));
+  CHECK(run_child(arguments[0], path_in(folder, "ended.arrow"), "handled", NULL) == 3);
+  CHECK(run_child(arguments[0], path_in(folder, "ended.arrow"), "alone", NULL) == 11);
+  CHECK(run_child(arguments[0], path_in(folder, "ended.arrow"), "handled", "off") == 11);
   puts("tables: all as they should be");
   return 0;
 }

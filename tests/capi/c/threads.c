@@ -12,12 +12,12 @@ static arrowwood_predicate *positive;
 static arrowwood_writer *writer;
 static char table[4096];
 
-static void *fail_and_ask(void *argument) {
+static void *fail_and_query(void *argument) {
   long number = (long)argument;
   char path[4096];
   int i;
   for (i = 0; i < ROUNDS; i++) {
-    arrowwood_dataset *dataset, *found;
+    arrowwood_dataset *dataset, *filtered;
     arrowwood_value value;
     uint64_t rows;
     snprintf(path, sizeof path, "%s/none-%ld-%d.arrow", folder, number, i);
@@ -26,15 +26,15 @@ static void *fail_and_ask(void *argument) {
     CHECK(value.as.int64 == 999 * 500);
     OK(arrowwood_dataset_reduce(shared, 1, ARROWWOOD_MAX, &value, &error));
     CHECK(value.length == 3 && memcmp(value.as.text, "odd", 3) == 0);
-    OK(arrowwood_dataset_filter(shared, positive, &found, &error));
-    OK(arrowwood_dataset_num_rows(found, &rows, &error));
+    OK(arrowwood_dataset_filter(shared, positive, &filtered, &error));
+    OK(arrowwood_dataset_num_rows(filtered, &rows, &error));
     CHECK(rows == 999);
-    arrowwood_dataset_free(found);
+    arrowwood_dataset_free(filtered);
   }
   return NULL;
 }
 
-static void *append(void *argument) {
+static void *append_rows(void *argument) {
   int64_t number = (int64_t)(long)argument;
   int i;
   for (i = 0; i < ROWS; i++) {
@@ -48,7 +48,7 @@ static void *append(void *argument) {
 }
 
 /* Checks that each thread's rows appear once, in the thread's order. */
-static void *follow(void *argument) {
+static void *follow_rows(void *argument) {
   int64_t next[APPENDERS] = {0};
   arrowwood_follower *follower;
   arrowwood_dataset *dataset;
@@ -80,7 +80,7 @@ static void *wait_for_rows(void *argument) {
 }
 
 /* Checks that each wake ends one wait, begun or not, and that no rows are lost. */
-static void wake(void) {
+static void test_wake(void) {
   arrowwood_follower *follower;
   arrowwood_dataset *dataset;
   pthread_t thread;
@@ -102,7 +102,7 @@ static void wake(void) {
   arrowwood_follower_free(follower);
 }
 
-static void make_shared(void) {
+static void build_shared(void) {
   arrowwood_value zero = arrowwood_int64(0);
   arrowwood_builder *builder;
   struct ArrowSchema schema;
@@ -120,8 +120,8 @@ static void make_shared(void) {
   schema.release(&schema);
 }
 
-static void start(pthread_t *thread, void *(*work)(void *), long number) {
-  CHECK(pthread_create(thread, NULL, work, (void *)number) == 0);
+static void start_thread(pthread_t *thread, void *(*function)(void *), long number) {
+  CHECK(pthread_create(thread, NULL, function, (void *)number) == 0);
 }
 
 int main(int count, char **arguments) {
@@ -130,8 +130,8 @@ int main(int count, char **arguments) {
   long i;
   CHECK(count == 2);
   folder = arguments[1];
-  make_shared();
-  for (i = 0; i < THREADS; i++) start(&threads[i], fail_and_ask, i);
+  build_shared();
+  for (i = 0; i < THREADS; i++) start_thread(&threads[i], fail_and_query, i);
   for (i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   arrowwood_predicate_free(positive);
   arrowwood_dataset_free(shared);
@@ -140,11 +140,11 @@ int main(int count, char **arguments) {
   OK(arrowwood_schema_parse("thread: int64 not null, n: int64 not null", &schema, &error));
   OK(arrowwood_writer_open(table, &schema, NULL, &writer, &error));
   schema.release(&schema);
-  for (i = 0; i < APPENDERS; i++) start(&threads[i], append, i);
-  start(&threads[i], follow, 0);
-  start(&threads[i + 1], follow, 0);
+  for (i = 0; i < APPENDERS; i++) start_thread(&threads[i], append_rows, i);
+  start_thread(&threads[i], follow_rows, 0);
+  start_thread(&threads[i + 1], follow_rows, 0);
   for (i = 0; i < APPENDERS + 2; i++) pthread_join(threads[i], NULL);
-  wake();
+  test_wake();
   OK(arrowwood_writer_close(writer, &error));
   puts("threads: all as they should be");
   return 0;

@@ -19,9 +19,9 @@ static struct ArrowArray array;
 static struct ArrowArrayStream stream;
 
 /* Arguments from an intact file. */
-static arrowwood_dataset *sound;
+static arrowwood_dataset *intact;
 
-static arrowwood_dataset *rows_of(uint64_t count) {
+static arrowwood_dataset *build_rows(uint64_t count) {
   arrowwood_builder *builder;
   arrowwood_dataset *dataset;
   OK(arrowwood_builder_new(&schema, &builder, &error));
@@ -48,8 +48,8 @@ static void set_up(void) {
   const arrowwood_chunk *chunks;
   size_t count;
   OK(arrowwood_schema_parse("n: int64, s: utf8", &schema, &error));
-  sound = rows_of(10);
-  arrowwood_dataset *all = rows_of(ROWS);
+  intact = build_rows(10);
+  arrowwood_dataset *all = build_rows(ROWS);
   OK(arrowwood_write(all, "rows.arrow", NULL, &error));
   arrowwood_dataset_free(all);
   OK(arrowwood_open("rows.arrow", NULL, &mapped, &error));
@@ -65,7 +65,7 @@ static void set_up(void) {
 static void tear_down(void) {
   arrowwood_chunks_free(owner);
   arrowwood_dataset_free(mapped);
-  arrowwood_dataset_free(sound);
+  arrowwood_dataset_free(intact);
   schema.release(&schema);
   if (array.release != NULL)
     array.release(&array);
@@ -73,35 +73,35 @@ static void tear_down(void) {
     stream.release(&stream);
 }
 
-#define LOST(call) FAILS(ARROWWOOD_ERROR_FILE_CHANGED, "rows.arrow", call)
+#define FAILS_AS_TRUNCATED(call) FAILS(ARROWWOOD_ERROR_FILE_CHANGED, "rows.arrow", call)
 
 static void value_double(void) {
   double number = 7;
-  LOST(arrowwood_value_double(&row[1], &number, &error));
+  FAILS_AS_TRUNCATED(arrowwood_value_double(&row[1], &number, &error));
   CHECK(number == 7);
 }
 
 static void value_text(void) {
   char *text = NULL;
-  LOST(arrowwood_value_text(&row[1], &text, &error));
+  FAILS_AS_TRUNCATED(arrowwood_value_text(&row[1], &text, &error));
   CHECK(text == NULL);
 }
 
 static void copy(void) {
   char place[64];
-  LOST(arrowwood_copy(place, numbers, sizeof place, &error));
+  FAILS_AS_TRUNCATED(arrowwood_copy(place, numbers, sizeof place, &error));
 }
 
 static void predicate_compare(void) {
   arrowwood_predicate *predicate = NULL;
-  LOST(arrowwood_predicate_compare("s", ARROWWOOD_EQ, &row[1], &predicate, &error));
+  FAILS_AS_TRUNCATED(arrowwood_predicate_compare("s", ARROWWOOD_EQ, &row[1], &predicate, &error));
   CHECK(predicate == NULL);
 }
 
 static void predicate_in(void) {
   arrowwood_predicate *predicate = NULL;
   const arrowwood_value both[] = {arrowwood_text("other"), row[1]};
-  LOST(arrowwood_predicate_in("s", both, 2, &predicate, &error));
+  FAILS_AS_TRUNCATED(arrowwood_predicate_in("s", both, 2, &predicate, &error));
   CHECK(predicate == NULL);
 }
 
@@ -116,24 +116,24 @@ static arrowwood_writer *writer_sorted_by(const char *column) {
 static void dataset_between(void) {
   arrowwood_dataset *rows, *found = NULL;
   arrowwood_writer *writer = writer_sorted_by("s");
-  OK(arrowwood_writer_append_dataset(writer, sound, &error));
+  OK(arrowwood_writer_append_dataset(writer, intact, &error));
   OK(arrowwood_writer_close(writer, &error));
   OK(arrowwood_open("sorted", NULL, &rows, &error));
   const arrowwood_value low = arrowwood_text("a");
-  LOST(arrowwood_dataset_between(rows, &low, &row[1], &found, &error));
-  LOST(arrowwood_dataset_between(rows, &row[1], &low, &found, &error));
+  FAILS_AS_TRUNCATED(arrowwood_dataset_between(rows, &low, &row[1], &found, &error));
+  FAILS_AS_TRUNCATED(arrowwood_dataset_between(rows, &row[1], &low, &found, &error));
   CHECK(found == NULL);
   arrowwood_dataset_free(rows);
 }
 
 /* Checks that a refused row is not appended, and that the writer remains usable. */
-static void ends_with(arrowwood_writer *writer, const char *path, uint64_t expected) {
+static void check_committed_rows(arrowwood_writer *writer, const char *path, uint64_t expected) {
   arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
   arrowwood_dataset *rows;
   uint64_t count;
   OK(arrowwood_writer_progress(writer, &state, &error));
   CHECK(state.rows == expected);
-  OK(arrowwood_writer_append_dataset(writer, sound, &error));
+  OK(arrowwood_writer_append_dataset(writer, intact, &error));
   OK(arrowwood_writer_close(writer, &error));
   OK(arrowwood_open(path, NULL, &rows, &error));
   OK(arrowwood_dataset_num_rows(rows, &count, &error));
@@ -148,16 +148,16 @@ static void writer_append_row(void) {
     arrowwood_writer *writer = writer_sorted_by(orders[i]);
     arrowwood_value first[] = {arrowwood_int64(1), arrowwood_text("a")};
     OK(arrowwood_writer_append_row(writer, first, 2, &error));
-    LOST(arrowwood_writer_append_row(writer, row, 2, &error));
-    ends_with(writer, i == 0 ? "table" : "sorted", 1);
+    FAILS_AS_TRUNCATED(arrowwood_writer_append_row(writer, row, 2, &error));
+    check_committed_rows(writer, i == 0 ? "table" : "sorted", 1);
   }
 }
 
 static void writer_append(void) {
   arrowwood_writer *writer = writer_sorted_by(NULL);
-  LOST(arrowwood_writer_append(writer, &array, &schema, &error));
+  FAILS_AS_TRUNCATED(arrowwood_writer_append(writer, &array, &schema, &error));
   CHECK(array.release == NULL);
-  ends_with(writer, "table", 0);
+  check_committed_rows(writer, "table", 0);
 }
 
 /* Columns with the numbers, the text or the validity of the file, each together with an intact one. */
@@ -167,7 +167,7 @@ static const struct {
 } lost_parts[] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
 #define PARTS (sizeof lost_parts / sizeof *lost_parts)
 
-static void fill(arrowwood_column columns[2], int64_t offsets[9], size_t part) {
+static void fill_columns(arrowwood_column columns[2], int64_t offsets[9], size_t part) {
   const arrowwood_column none = ARROWWOOD_COLUMN_INIT;
   columns[0] = columns[1] = none;
   columns[0].values = lost_parts[part].is_number ? numbers : sound_numbers;
@@ -191,14 +191,14 @@ static void writer_append_columns(void) {
   int64_t offsets[9];
   for (size_t part = 0; part < PARTS; part++) {
     arrowwood_writer *writer = writer_sorted_by(NULL);
-    fill(columns, offsets, part);
-    LOST(arrowwood_writer_append_columns(writer, 8, columns, 2, &error));
-    ends_with(writer, "table", 10 * part);
+    fill_columns(columns, offsets, part);
+    FAILS_AS_TRUNCATED(arrowwood_writer_append_columns(writer, 8, columns, 2, &error));
+    check_committed_rows(writer, "table", 10 * part);
   }
 }
 
 /* A failed stream has its own message, and no error code of this library. */
-static int is_of_stream(int32_t code, const arrowwood_error *failure) {
+static int is_stream_error(int32_t code, const arrowwood_error *failure) {
   const int is_known = code == ARROWWOOD_ERROR_FILE_CHANGED || code == ARROWWOOD_ERROR_INVALID_ARGUMENT;
   return is_known && strstr(failure->message, "rows.arrow") != NULL;
 }
@@ -206,13 +206,13 @@ static int is_of_stream(int32_t code, const arrowwood_error *failure) {
 static void writer_append_stream(void) {
   arrowwood_writer *writer = writer_sorted_by(NULL);
   arrowwood_error failure = ARROWWOOD_ERROR_INIT;
-  CHECK(is_of_stream(arrowwood_writer_append_stream(writer, &stream, &failure), &failure));
+  CHECK(is_stream_error(arrowwood_writer_append_stream(writer, &stream, &failure), &failure));
   arrowwood_error_clear(&failure);
   CHECK(stream.release == NULL);
-  ends_with(writer, "table", 0);
+  check_committed_rows(writer, "table", 0);
 }
 
-static void holds(arrowwood_builder *builder, uint64_t expected) {
+static void check_builder(arrowwood_builder *builder, uint64_t expected) {
   arrowwood_dataset *made;
   uint64_t count;
   OK(arrowwood_builder_rows(builder, &count, &error));
@@ -225,10 +225,10 @@ static void holds(arrowwood_builder *builder, uint64_t expected) {
 static void builder_append_row(void) {
   arrowwood_builder *builder;
   OK(arrowwood_builder_new(&schema, &builder, &error));
-  LOST(arrowwood_builder_append_row(builder, row, 2, &error));
-  OK(arrowwood_builder_append_dataset(builder, sound, &error));
-  LOST(arrowwood_builder_append_row(builder, row, 2, &error));
-  holds(builder, 10);
+  FAILS_AS_TRUNCATED(arrowwood_builder_append_row(builder, row, 2, &error));
+  OK(arrowwood_builder_append_dataset(builder, intact, &error));
+  FAILS_AS_TRUNCATED(arrowwood_builder_append_row(builder, row, 2, &error));
+  check_builder(builder, 10);
 }
 
 static void builder_append_columns(void) {
@@ -237,26 +237,26 @@ static void builder_append_columns(void) {
   for (size_t part = 0; part < PARTS; part++) {
     arrowwood_builder *builder;
     OK(arrowwood_builder_new(&schema, &builder, &error));
-    fill(columns, offsets, part);
-    LOST(arrowwood_builder_append_columns(builder, 8, columns, 2, &error));
-    holds(builder, 0);
+    fill_columns(columns, offsets, part);
+    FAILS_AS_TRUNCATED(arrowwood_builder_append_columns(builder, 8, columns, 2, &error));
+    check_builder(builder, 0);
   }
 }
 
 static void builder_append(void) {
   arrowwood_builder *builder;
   OK(arrowwood_builder_new(&schema, &builder, &error));
-  LOST(arrowwood_builder_append(builder, &array, &schema, &error));
-  holds(builder, 0);
+  FAILS_AS_TRUNCATED(arrowwood_builder_append(builder, &array, &schema, &error));
+  check_builder(builder, 0);
 }
 
 /* Imports are in place, so a read may be the first to notice the truncation. */
-static void is_lost(int32_t code, arrowwood_dataset *imported, arrowwood_error *failure) {
+static void check_imported_is_lost(int32_t code, arrowwood_dataset *imported, arrowwood_error *failure) {
   if (code == 0) {
-    LOST(arrowwood_dataset_validate(imported, NULL, NULL, &error));
+    FAILS_AS_TRUNCATED(arrowwood_dataset_validate(imported, NULL, NULL, &error));
     arrowwood_dataset_free(imported);
   } else {
-    CHECK(is_of_stream(code, failure));
+    CHECK(is_stream_error(code, failure));
     arrowwood_error_clear(failure);
   }
 }
@@ -265,40 +265,40 @@ static void import_array(void) {
   arrowwood_dataset *imported = NULL;
   arrowwood_error failure = ARROWWOOD_ERROR_INIT;
   const int32_t code = arrowwood_import_array(&array, &schema, &imported, &failure);
-  is_lost(code, imported, &failure);
+  check_imported_is_lost(code, imported, &failure);
 }
 
 static void import_stream(void) {
   arrowwood_dataset *imported = NULL;
   arrowwood_error failure = ARROWWOOD_ERROR_INIT;
   const int32_t code = arrowwood_import_stream(&stream, &imported, &failure);
-  is_lost(code, imported, &failure);
+  check_imported_is_lost(code, imported, &failure);
 }
 
 static void open_memory(void) {
-  arrowwood_dataset *opened = NULL;
+  arrowwood_dataset *dataset = NULL;
   arrowwood_open_options options = ARROWWOOD_OPEN_OPTIONS_INIT;
-  LOST(arrowwood_open_memory(numbers, 64, NULL, NULL, NULL, &opened, &error));
+  FAILS_AS_TRUNCATED(arrowwood_open_memory(numbers, 64, NULL, NULL, NULL, &dataset, &error));
   options.copy = 1;
-  LOST(arrowwood_open_memory(numbers, 64, NULL, NULL, &options, &opened, &error));
-  CHECK(opened == NULL);
+  FAILS_AS_TRUNCATED(arrowwood_open_memory(numbers, 64, NULL, NULL, &options, &dataset, &error));
+  CHECK(dataset == NULL);
 }
 
 static void dataset_take(void) {
   arrowwood_dataset *taken = NULL;
-  LOST(arrowwood_dataset_take(sound, numbers, 8, &taken, &error));
+  FAILS_AS_TRUNCATED(arrowwood_dataset_take(intact, numbers, 8, &taken, &error));
   CHECK(taken == NULL);
 }
 
 static void dataset_select(void) {
   arrowwood_dataset *selected = NULL;
-  LOST(arrowwood_dataset_select(sound, (const size_t *)numbers, 1, &selected, &error));
+  FAILS_AS_TRUNCATED(arrowwood_dataset_select(intact, (const size_t *)numbers, 1, &selected, &error));
   CHECK(selected == NULL);
 }
 
 static void dataset_value(void) {
   arrowwood_value value = arrowwood_null();
-  LOST(arrowwood_dataset_value(sound, 0, (const uint64_t *)numbers, 1, &value, &error));
+  FAILS_AS_TRUNCATED(arrowwood_dataset_value(intact, 0, (const uint64_t *)numbers, 1, &value, &error));
   CHECK(value.kind == ARROWWOOD_KIND_NULL);
 }
 
@@ -327,12 +327,12 @@ static const struct {
   {"arrowwood_builder_append_columns", builder_append_columns},
 };
 
-int main(int count, char **words) {
+int main(int count, char **arguments) {
   CHECK(count == 2);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    if (strcmp(words[1], "list") == 0)
+    if (strcmp(arguments[1], "list") == 0)
       printf("%s\n", cases[i].name);
-    if (strcmp(words[1], cases[i].name) == 0) {
+    if (strcmp(arguments[1], cases[i].name) == 0) {
       set_up();
       cases[i].call();
       tear_down();
