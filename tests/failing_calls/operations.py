@@ -1,13 +1,14 @@
-"""Operations on tables and files of which one call of the system after another fails: an error of the system is an
-error, and never absence, damage, the end of a file, or zeros.
+"""Tests operations on tables and files while their system calls fail, one after the other: `make failing-calls`.
+
+A failed call must be reported as an error, and never be taken for a missing file, damage, the end of a file, or zeros.
 
     python tests/failing_calls/operations.py [OPERATION ...] [--every N] [--seed SEED] [--rebooted] [--json]
 
-Each operation is done with a fresh copy of a table or file, and its first call fails, then its second, until none is
-left to fail: once, and from then on; or from that call on no page of files can be read that are mapped. Afterwards all
-rows that were there are there, and all that were acknowledged since, in order and with their values; `check` finds
-nothing; and a writer goes on. `--every 20` fails a twentieth of the calls, chosen by the seed.
-What fails are calls that the package makes, in all of its threads, and none of Python's own.
+Each operation runs on fresh copies of a table or file. Its first call fails, then its second, and so on: once with only
+this call failing, and once with all later calls too. Instead of calls, pages of mapped files can fail from a call on.
+Afterwards all earlier rows and all rows acknowledged since must be there, in order and with their values; `check` must
+find nothing; and a writer must be able to continue. `--every 20` fails a twentieth of the calls, chosen by the seed.
+Only calls of the package fail, in all of its threads, and no calls of Python itself.
 """
 
 import argparse
@@ -24,32 +25,35 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import arrowwood as aw
 
 SOURCE = Path(__file__).parent.parent / "support/failing_calls.c"
-# Kinds of calls in failing_calls.c, and the errors that each may end with.
+# Kinds of calls in failing_calls.c.
 READ, WRITE, SYNC, OPEN, NAME, MAP, SPACE, STAT, CREATE, PAGES = (1 << bit for bit in range(10))
+# Each fault: the kinds of calls that fail, and their errno.
 FAULTS = {
     "EIO": (READ | WRITE | SYNC | OPEN | NAME | SPACE | STAT, errno.EIO),
     "ENOSPC": (WRITE | SYNC | NAME | SPACE | CREATE, errno.ENOSPC),
     "ENOMEM": (READ | WRITE | SYNC | OPEN | NAME | MAP | SPACE | STAT, errno.ENOMEM),
     "EMFILE": (OPEN, errno.EMFILE),
-    # Pages of mapped files fail from a call on.
+    # Not calls fail, but pages of mapped files from a call on.
     "pages": (PAGES, errno.EIO),
 }
-# Rows of the tables that operations begin with.
+# How many rows the tables have that operations begin with.
 ROWS = 50
-SEGMENT = 20
-# Rows of a commit across the ends of segments whose writer was killed in it.
+SEGMENT_ROWS = 20
+# How many rows a commit has that spans several segments, and in which its writer is killed.
 PREPARED = 30
-# Of the calls of these, one of so many fails: they look at thousands of places.
+# Of each so many calls of these operations one fails, as they make thousands.
 SAMPLED = {"repair_prepared": 20, "check": 10, "repair": 10, "check_each_partition": 100}
 SCHEMA = "n: int64, s: utf8, c: category"
 PARTITIONED = f"{SCHEMA}, p: int64"
-# Rows of a partition that stand together.
-NEIGHBOURS = 7
+# How many consecutive rows go to the same partition.
+ROWS_PER_RUN = 7
 
 
 def rows_from(start, count):
@@ -57,16 +61,16 @@ def rows_from(start, count):
     return {"n": list(numbers), "s": [f"s{n}" for n in numbers], "c": [f"c{n % 5}" for n in numbers]}
 
 
-class Rows:
-    """What an operation has done to the rows of a table so far, as far as it knows."""
+class ExpectedRows:
+    """The rows that a table may have and must have after the calls of an operation so far."""
 
-    # The rows of the table that operations begin with, once a writer has opened it.
+    # How many rows the initial table has once a writer has opened it and finished its last commit.
     finished = ROWS
 
     def __init__(self):
-        self.first, self.acknowledged, self.appended = 0, ROWS, ROWS
+        self.acknowledged = self.appended = ROWS
         # The first row may be any of these.
-        self.firsts = {0}
+        self.possible_first_rows = {0}
 
     @classmethod
     def empty(cls):
@@ -75,7 +79,7 @@ class Rows:
         return rows
 
     def finish(self):
-        self.acknowledged = self.appended = Rows.finished
+        self.acknowledged = self.appended = ExpectedRows.finished
 
     def acknowledge(self):
         self.acknowledged = self.appended
@@ -83,13 +87,15 @@ class Rows:
 
 def check_rows(data, rows, what):
     first = data.first_row if hasattr(data, "first_row") else 0
-    assert first in rows.firsts, f"{what}: the first row is {first}, expected one of {sorted(rows.firsts)}"
+    assert first in rows.possible_first_rows, (
+        f"{what}: the first row is {first}, expected one of {sorted(rows.possible_first_rows)}"
+    )
     end = first + len(data)
     assert rows.acknowledged <= end <= rows.appended, (
         f"{what}: rows up to {end}, expected {rows.acknowledged} to {rows.appended}"
     )
-    found = {name: data[name].to_pylist() for name in ("n", "s", "c")}
-    assert found == rows_from(first, len(data)), f"{what}: other values"
+    actual = {name: data[name].to_pylist() for name in ("n", "s", "c")}
+    assert actual == rows_from(first, len(data)), f"{what}: other values"
 
 
 def append(writer, rows, count, **commit):
@@ -100,7 +106,7 @@ def append(writer, rows, count, **commit):
 
 
 def append_to_partitions(writer, rows, count, **commit):
-    parts = [n // NEIGHBOURS % 3 for n in range(rows.appended, rows.appended + count)]
+    parts = [n // ROWS_PER_RUN % 3 for n in range(rows.appended, rows.appended + count)]
     writer.append({**rows_from(rows.appended, count), "p": parts})
     rows.appended += count
     writer.commit(**commit)
@@ -108,29 +114,42 @@ def append_to_partitions(writer, rows, count, **commit):
 
 
 def check_partitions(path, rows, what):
-    """A commit is one of each partition, so any of the rows that were not acknowledged may be there."""
+    """Checks the rows of all partitions. Each commits for itself, so any rows may exist that are not acknowledged."""
     data = aw.open(path)
-    found = {row["n"]: row for row in data.to_arrow().to_pylist()}
-    assert len(found) == len(data), f"{what}: a row is there twice"
-    missing = set(range(rows.acknowledged)) - set(found)
+    rows_by_number = {row["n"]: row for row in data.to_arrow().to_pylist()}
+    assert len(rows_by_number) == len(data), f"{what}: a row is there twice"
+    missing = set(range(rows.acknowledged)) - set(rows_by_number)
     assert not missing, f"{what}: rows {sorted(missing)} are missing"
-    for n, row in found.items():
+    for n, row in rows_by_number.items():
         assert n < rows.appended, f"{what}: row {n} was never appended"
-        expected = {"n": n, "s": f"s{n}", "c": f"c{n % 5}", "p": n // NEIGHBOURS % 3}
+        expected = {"n": n, "s": f"s{n}", "c": f"c{n % 5}", "p": n // ROWS_PER_RUN % 3}
         assert {name: row[name] for name in expected} == expected, f"{what}: row {n} has other values"
 
 
-# Each operation: what it begins with, what is done before calls fail, and what is done while they do. An operation is
-# given the path, what the first part has returned, and `Rows`.
-OPERATIONS = {}
+class Operation(NamedTuple):
+    # The kind of table or file that it works on.
+    begins_with: str
+    # Called with the path and the expected rows before calls fail. Its result is passed to `act`.
+    prepare: Callable
+    # Called with the path, the result of `prepare` and the expected rows while calls fail.
+    act: Callable
 
 
-def operation(begins_with, before=lambda path, rows: None):
-    def add(function):
-        OPERATIONS[function.__name__] = (begins_with, before, function)
+OPERATIONS: dict[str, Operation] = {}
+
+
+def prepare_nothing(_path, _rows):
+    return None
+
+
+def operation(begins_with, prepare=prepare_nothing):
+    """Registers a function as the operation of its name."""
+
+    def register(function):
+        OPERATIONS[function.__name__] = Operation(begins_with, prepare, function)
         return function
 
-    return add
+    return register
 
 
 @operation("table")
@@ -138,16 +157,15 @@ def open_table(path, _, rows):
     check_rows(aw.open(path), rows, "opened")
 
 
-@operation("table", lambda path, rows: (aw.open(path), more(path, rows)))
-def refresh(path, before, rows):
-    data, _ = before
-    data = data.refresh()
-    check_rows(data, rows, "refreshed")
+@operation("table", lambda path, rows: (aw.open(path), append_by_another_writer(path, rows)))
+def refresh(path, prepared, rows):
+    data, _ = prepared
+    check_rows(data.refresh(), rows, "refreshed")
 
 
-@operation("table", lambda path, rows: (aw.follow(path, start=0, timeout=0), more(path, rows)))
-def follow(path, before, rows):
-    follower, _ = before
+@operation("table", lambda path, rows: (aw.follow(path, start=0, timeout=0), append_by_another_writer(path, rows)))
+def follow(path, prepared, rows):
+    follower, _ = prepared
     end = 0
     for new in follower:
         assert new["n"].to_pylist() == list(range(end, end + len(new))), "a follower has other rows"
@@ -185,8 +203,8 @@ def finish_commit(path, _, rows):
 
 @operation("prepared table")
 def repair_prepared(path, _, rows):
-    # A sound table is left to the next writer.
-    rows.appended = Rows.finished
+    # Repair leaves an intact table to the next writer.
+    rows.appended = ExpectedRows.finished
     aw.repair(path)
     check_rows(aw.open(path), rows, "repaired")
 
@@ -194,16 +212,16 @@ def repair_prepared(path, _, rows):
 @operation("nothing")
 def create(path, _, rows):
     rows.appended = rows.acknowledged = 0
-    writer = aw.writer(path, SCHEMA, segment_rows=SEGMENT)
+    writer = aw.writer(path, SCHEMA, segment_rows=SEGMENT_ROWS)
     append(writer, rows, 25)
     writer.close()
 
 
 @operation("table", lambda path, rows: aw.writer(path))
 def drop_before(path, writer, rows):
-    rows.firsts.add(SEGMENT)
-    assert writer.drop_before(SEGMENT) == SEGMENT, "rows were dropped"
-    rows.firsts = {SEGMENT}
+    rows.possible_first_rows.add(SEGMENT_ROWS)
+    assert writer.drop_before(SEGMENT_ROWS) == SEGMENT_ROWS, "rows were dropped"
+    rows.possible_first_rows = {SEGMENT_ROWS}
 
 
 @operation("table")
@@ -224,7 +242,7 @@ def compact_by_writer(path, writer, rows):
 
 @operation("table", lambda path, rows: aw.writer(path, keep="100 kB"))
 def keep(path, writer, rows):
-    rows.firsts = {0, SEGMENT, 2 * SEGMENT, 3 * SEGMENT}
+    rows.possible_first_rows = {0, SEGMENT_ROWS, 2 * SEGMENT_ROWS, 3 * SEGMENT_ROWS}
     for _ in range(3):
         append(writer, rows, 10)
 
@@ -236,7 +254,7 @@ def open_partitions(path, _, rows):
 
 @operation("partitions")
 def write_partitions(path, _, rows):
-    writer = aw.writer(path, PARTITIONED, partition_by="p", segment_rows=SEGMENT)
+    writer = aw.writer(path, PARTITIONED, partition_by="p", segment_rows=SEGMENT_ROWS)
     append_to_partitions(writer, rows, 10)
     append_to_partitions(writer, rows, 15, durable=True)
     writer.close()
@@ -276,7 +294,7 @@ def open_file(path, _, rows):
 
 
 def link_to(path):
-    """A link, of which a listing does not tell that it leads to a file."""
+    """Makes a symbolic link to a file, whose type a listing of the folder does not tell. Returns a pattern for it."""
     link = f"{path}.linked.arrow"
     if not os.path.lexists(link):
         os.symlink(path, link)
@@ -322,11 +340,11 @@ def rewrite_file(path, data, rows):
 
 
 @functools.cache
-def served():
-    """The URL of a table with the rows that operations begin with. Its server ends with this process."""
+def start_server():
+    """Serves a table with the initial rows until this process ends. Returns the URL of the table."""
     home = tempfile.mkdtemp()
     with aw.writer(f"{home}/table", SCHEMA) as writer:
-        append(writer, Rows.empty(), ROWS, durable=True)
+        append(writer, ExpectedRows.empty(), ROWS, durable=True)
     command = [sys.executable, "-m", "arrowwood", "serve", "--listen", "127.0.0.1:0", home]
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -336,17 +354,17 @@ def served():
 
 def pull_rows(path, url):
     """Runs `arrowwood pull` in this process, and raises its error."""
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as errors:
         stderr = os.dup(2)
-        os.dup2(told.fileno(), 2)
+        os.dup2(errors.fileno(), 2)
         try:
             status = aw._arrowwood._run_cli(["arrowwood", "pull", url, path])
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
-        told.seek(0)
-        text = told.read().decode()
-    # Where nothing can be written, the error is not told either.
+        errors.seek(0)
+        text = errors.read().decode()
+    # The message itself may be lost if writing fails.
     assert status == 0 or not text or "os error" in text or "memory" in text, f"status {status}: {text}"
     if status:
         raise OSError(text)
@@ -354,7 +372,7 @@ def pull_rows(path, url):
 
 def begin_replica(path, rows):
     rows.acknowledged = 0
-    return served()
+    return start_server()
 
 
 @operation("replica", begin_replica)
@@ -363,7 +381,7 @@ def pull(path, url, rows):
     rows.acknowledge()
 
 
-def more(path, rows):
+def append_by_another_writer(path, rows):
     with aw.writer(path) as writer:
         append(writer, rows, 30)
 
@@ -372,24 +390,24 @@ def make_original(kind, path):
     if "file" in kind:
         aw.write(rows_from(0, ROWS), path, max_rows=10)
         if kind == "cut file":
-            # What its footer says is lost; all batches are there.
+            # Only the footer is lost, and no batches.
             os.truncate(path, os.path.getsize(path) - 10)
         return
-    # A killed writer leaves the most to do.
+    # A killed writer leaves the most work to its successor.
     child = os.fork()
     if child == 0:
         if kind == "partitions":
-            writer = aw.writer(path, PARTITIONED, partition_by="p", segment_rows=SEGMENT, sync="never")
-            append_to_partitions(writer, Rows.empty(), ROWS, durable=True)
+            writer = aw.writer(path, PARTITIONED, partition_by="p", segment_rows=SEGMENT_ROWS, sync="never")
+            append_to_partitions(writer, ExpectedRows.empty(), ROWS, durable=True)
             os.kill(os.getpid(), signal.SIGKILL)
         options = {"sorted_by": "n", "late": "accept"} if kind == "late table" else {}
-        writer = aw.writer(path, SCHEMA, sync="never", segment_rows=SEGMENT, **options)
+        writer = aw.writer(path, SCHEMA, sync="never", segment_rows=SEGMENT_ROWS, **options)
         for start in range(0, ROWS, 10):
             writer.append(rows_from(start, 10))
             writer.commit(durable=True)
         if kind == "prepared table":
             writer.append(rows_from(ROWS, PREPARED))
-            # The first segment gets its hidden name, then its own.
+            # The second renaming would give the first segment its final name.
             ctypes.CDLL(None).fail_calls(NAME, 2, -signal.SIGKILL, False)
             writer.commit(durable=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -400,20 +418,20 @@ def make_original(kind, path):
         )
 
 
-def is_of_the_system(e):
-    """Whether an exception tells of a failed call, and not of what is in a file."""
-    wrong = (aw.InvalidData, aw.NotFound, aw.FileChanged, aw.InternalError)
-    return isinstance(e, (OSError, MemoryError, aw.Error)) and not isinstance(e, wrong)
+def is_system_error(e):
+    """Returns whether an exception reports a failed call, and not the contents of a file."""
+    other_causes = (aw.InvalidData, aw.NotFound, aw.FileChanged, aw.InternalError)
+    return isinstance(e, (OSError, MemoryError, aw.Error)) and not isinstance(e, other_causes)
 
 
 def check_after(path, begins_with, rows, what, is_unfinished):
-    """What must be true once calls no longer fail; the next writer may finish a commit that is unfinished."""
+    """Checks a table once calls no longer fail. If `is_unfinished`, the next writer may finish a commit first."""
     if begins_with == "replica":
         try:
             check_rows(aw.open(path), rows, what)
         except aw.NotFound:
             assert rows.acknowledged == 0, f"{what}: there is no table"
-        pull_rows(path, served())
+        pull_rows(path, start_server())
         rows.acknowledge()
         check_rows(aw.open(path), rows, f"{what}, and pulled again")
         report = aw.check(path)
@@ -453,16 +471,16 @@ def check_after(path, begins_with, rows, what, is_unfinished):
         check_rows(aw.open(path), rows, f"{what}, and written on")
 
 
-def try_operation(libc, name, original, path, when, fault, lasts):
-    """Does an operation of which a call fails. Returns the name of the call; `None` if there are no more."""
-    begins_with, before, act = OPERATIONS[name]
+def try_operation(libc, name, original, path, call_number, fault, lasts):
+    """Runs an operation in which a call fails. Returns the name of the call, or None if it makes fewer calls."""
+    begins_with, prepare, act = OPERATIONS[name]
     if begins_with not in ("nothing", "replica"):
         copy(original, path)
-    rows = Rows()
-    prepared = before(path, rows)
-    what = f"{name}, {fault} of call {when}{' and later ones' if lasts else ''}"
+    rows = ExpectedRows()
+    prepared = prepare(path, rows)
+    what = f"{name}, {fault} of call {call_number}{' and later ones' if lasts else ''}"
     kinds, number = FAULTS[fault]
-    libc.fail_calls(kinds, when, number, lasts)
+    libc.fail_calls(kinds, call_number, number, lasts)
     try:
         act(path, prepared, rows)
     except AssertionError as e:
@@ -470,16 +488,16 @@ def try_operation(libc, name, original, path, when, fault, lasts):
     except Exception as e:
         what += f" ({libc.failed_call().decode()})"
         assert libc.failed_calls() > 0, f"{what}: {e!r} without a failed call"
-        assert is_of_the_system(e), f"{what}: {e!r}"
+        assert is_system_error(e), f"{what}: {e!r}"
     failed, call = libc.failed_calls(), libc.failed_call().decode()
-    # Pages that fail stay so until all is closed: otherwise nobody could tell why they did.
+    # Pages must fail until all files are closed: the library tells a failed page by reading the file, which fails too.
     if kinds != PAGES:
         libc.fail_calls(0, 0, 0, False)
     if isinstance(prepared, aw.Writer):
         try:
             prepared.close()
         except Exception as e:
-            assert is_of_the_system(e), f"{what}, closed: {e!r}"
+            assert is_system_error(e), f"{what}, closed: {e!r}"
     libc.fail_calls(0, 0, 0, False)
     del prepared
     check_after(path, begins_with, rows, f"{what} ({call})", kinds == PAGES)
@@ -487,8 +505,8 @@ def try_operation(libc, name, original, path, when, fault, lasts):
     return call if failed else None
 
 
-def hidden(path):
-    """The files beside a table that wait for their names in it."""
+def hidden_files(path):
+    """Returns the files beside a table that are to be renamed into it."""
     home, name = os.path.split(path)
     return [os.path.join(home, file) for file in os.listdir(home) if file.startswith(f".{name}.")]
 
@@ -496,19 +514,19 @@ def hidden(path):
 def copy(original, path):
     if os.path.isdir(original):
         for folder, _, files in os.walk(original):
-            there = os.path.join(path, os.path.relpath(folder, original))
-            os.makedirs(there, exist_ok=True)
+            target = os.path.join(path, os.path.relpath(folder, original))
+            os.makedirs(target, exist_ok=True)
             for file in files:
-                copy_file(os.path.join(folder, file), os.path.join(there, file))
+                copy_file(os.path.join(folder, file), os.path.join(target, file))
     else:
         copy_file(original, path)
-    for file in hidden(original):
-        beside = os.path.basename(file).replace(os.path.basename(original), os.path.basename(path), 1)
-        copy_file(file, os.path.join(os.path.dirname(path), beside))
+    for file in hidden_files(original):
+        name = os.path.basename(file).replace(os.path.basename(original), os.path.basename(path), 1)
+        copy_file(file, os.path.join(os.path.dirname(path), name))
 
 
 def copy_file(original, path):
-    """Copies a file with its holes, which segments have many of."""
+    """Copies a file and preserves its holes, which segments have many of."""
     with open(original, "rb") as source, open(path, "xb") as target:
         length = os.fstat(source.fileno()).st_size
         target.truncate(length)
@@ -527,38 +545,38 @@ def copy_file(original, path):
 
 def remove(path):
     shutil.rmtree(path, ignore_errors=True)
-    set_aside = Path(path).parent.glob(f"{Path(path).name}.damaged*")
-    for file in [path, *hidden(path), *set_aside]:
+    damaged_files = Path(path).parent.glob(f"{Path(path).name}.damaged*")
+    for file in [path, *hidden_files(path), *damaged_files]:
         Path(file).unlink(missing_ok=True)
 
 
 def run(name, every, seed, is_rebooted):
-    """Fails the calls of an operation in turn. Returns how often each call has failed, by its error."""
+    """Fails the calls of an operation in turn. Returns how often calls failed, by fault and name, and all problems."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.failed_call.restype = ctypes.c_char_p
     libc.fail_calls.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_bool]
     libc.fail_calls_of.restype = ctypes.c_bool
     assert libc.fail_calls_of(b"_arrowwood"), "the package's library is not loaded"
-    chance = random.Random(f"{seed} {name}")
+    rng = random.Random(f"{seed} {name}")
     counts, wrong = collections.Counter(), []
     every *= SAMPLED.get(name, 1)
     with tempfile.TemporaryDirectory() as home:
-        original, path = os.path.join(home, "original"), os.path.join(home, "there")
-        make_original(OPERATIONS[name][0], original)
+        original, path = os.path.join(home, "original"), os.path.join(home, "copy")
+        make_original(OPERATIONS[name].begins_with, original)
         if is_rebooted:
             pretend_other_boot(libc, home)
-        if OPERATIONS[name][0] == "prepared table":
+        if OPERATIONS[name].begins_with == "prepared table":
             copy(original, path)
             aw.writer(path).close()
-            Rows.finished = len(aw.open(path))
+            ExpectedRows.finished = len(aw.open(path))
             remove(path)
-            assert is_rebooted or Rows.finished == ROWS + PREPARED, f"{Rows.finished} rows"
+            assert is_rebooted or ExpectedRows.finished == ROWS + PREPARED, f"{ExpectedRows.finished} rows"
         for fault in FAULTS:
             for lasts in (False, True):
-                when, call = chance.randint(1, every), ""
+                call_number, call = rng.randint(1, every), ""
                 while call is not None:
                     try:
-                        call = try_operation(libc, name, original, path, when, fault, lasts)
+                        call = try_operation(libc, name, original, path, call_number, fault, lasts)
                     except AssertionError as e:
                         call = libc.failed_call().decode() if libc.failed_calls() else None
                         libc.fail_calls(0, 0, 0, False)
@@ -566,12 +584,12 @@ def run(name, every, seed, is_rebooted):
                         remove(path)
                     if call:
                         counts[f"{fault} {call}"] += 1
-                    when += chance.randint(1, 2 * every - 1)
+                    call_number += rng.randint(1, 2 * every - 1)
     return {"counts": counts, "wrong": wrong}
 
 
 def pretend_other_boot(libc, home):
-    """Lets the rest of this process see another boot id; for root."""
+    """Changes the boot id that this process sees, which needs root."""
     boot = os.path.join(home, "boot")
     Path(boot).write_text("00000007-0000-4000-8000-000000000001\n")
     new_mounts, private, bind = 0x20000, 0x44000, 0x1000
@@ -585,6 +603,7 @@ def pretend_other_boot(libc, home):
 
 
 def build(folder):
+    """Compiles the library that makes calls fail. Returns its path."""
     library = os.path.join(folder, "failing_calls.so")
     compiler = os.environ.get("CC", "cc")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, str(SOURCE), "-ldl"], check=True)
@@ -605,30 +624,30 @@ def main():
     if args.child:
         print(json.dumps(run(args.operations[0], args.every, args.seed, args.rebooted)))
         return
-    bad, counts = [], {}
+    failed_operations, counts = [], {}
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "LD_PRELOAD": build(folder)}
         for name in args.operations or OPERATIONS:
             command = [sys.executable, __file__, name, "--child", "--every", str(args.every), "--seed", str(args.seed)]
             command += ["--rebooted"] if args.rebooted else []
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
-            if done.returncode != 0:
-                bad.append(name)
-                print(f"{name}: exit status {done.returncode}\n{done.stderr[-3000:]}", file=sys.stderr)
+            process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
+            if process.returncode != 0:
+                failed_operations.append(name)
+                print(f"{name}: exit status {process.returncode}\n{process.stderr[-3000:]}", file=sys.stderr)
                 continue
-            found = json.loads(done.stdout)
-            counts[name] = found["counts"]
-            if found["wrong"]:
-                bad.append(name)
-                print(*found["wrong"], sep="\n", file=sys.stderr)
+            result = json.loads(process.stdout)
+            counts[name] = result["counts"]
+            if result["wrong"]:
+                failed_operations.append(name)
+                print(*result["wrong"], sep="\n", file=sys.stderr)
             if not args.json:
                 failed = sum(counts[name].values())
                 print(f"{name:24} {failed:6} calls failed, {len(counts[name])} kinds", flush=True)
     if args.json:
         print(json.dumps(counts))
     else:
-        print(f"{sum(sum(found.values()) for found in counts.values())} failed calls, seed {args.seed}")
-    sys.exit(bool(bad))
+        print(f"{sum(sum(failures.values()) for failures in counts.values())} failed calls, seed {args.seed}")
+    sys.exit(bool(failed_operations))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// Preloaded by tests: lets a call of the system fail, or all from one on; or ends or stops the process before it. Calls that
-// can't fail (close) pass.
+// A library that tests preload. It makes one system call fail, or all from one on, or sends the process a signal before a call.
+// Calls that can't fail, such as close, are left alone.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -21,17 +21,17 @@
 
 // Kinds of calls.
 enum { READ = 1, WRITE = 2, SYNC = 4, OPEN = 8, NAME = 16, MAP = 32, SPACE = 64, STAT = 128, CREATE = 256 };
-// No kind of call: at the `when`-th call of any kind, pages begin to fail, as where a disk can't read them. Those are the
-// pages of the file that was mapped last, or, if that lasts, of all files that are mapped and will be.
+// Not a kind of call. At the `when`-th call of any kind, pages of mapped files begin to fail, as if a disk could not read them:
+// the pages of the file that was mapped last, or, if the failure is lasting, of all files that are or will be mapped.
 enum { PAGES = 512 };
 
-static int wanted, until_failure, outcome, failures;
-static bool lasts;
+static int failing_kinds, until_failure, outcome, failures;
+static bool is_lasting;
 static const char *failed_name = "";
-// The code whose calls fail, if not all do.
+// The address range of the code whose calls fail. An empty range means all code.
 static uintptr_t code_start, code_end;
 
-static int find(struct dl_phdr_info *object, size_t size, void *name) {
+static int find_code(struct dl_phdr_info *object, size_t size, void *name) {
     (void)size;
     if (!strstr(object->dlpi_name, name)) {
         return 0;
@@ -46,34 +46,34 @@ static int find(struct dl_phdr_info *object, size_t size, void *name) {
     return 1;
 }
 
-// Only calls of the library whose path has this in it fail; false if there is none.
-bool fail_calls_of(const char *name) { return dl_iterate_phdr(find, (void *)name) == 1 && code_start != 0; }
+// Limits failures to calls from the library whose path contains `name`. Returns false if no such library is loaded.
+bool fail_calls_of(const char *name) { return dl_iterate_phdr(find_code, (void *)name) == 1 && code_start != 0; }
 
-enum { MOST = 1024 };
+enum { MAX_FILES = 1024 };
 typedef struct {
     dev_t device;
     ino_t inode;
 } Identity;
-// The mappings of files, in their order.
+// The mappings of files, oldest first.
 static struct {
-    uintptr_t at;
+    uintptr_t address;
     size_t length;
     Identity file;
-} mappings[MOST];
+} mappings[MAX_FILES];
 static int mapping_count;
 // The files whose pages fail.
-static Identity bad_files[MOST];
+static Identity bad_files[MAX_FILES];
 static int bad_count;
 static bool all_are_bad;
-// Held while memory is mapped and unmapped, so that what fails is never the pages of another file, which came to their place.
-static pthread_mutex_t of_mappings = PTHREAD_MUTEX_INITIALIZER;
+// Held while memory is mapped and unmapped. Otherwise another file could be mapped to addresses whose pages are made to fail.
+static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool identify(int file, Identity *into) {
-    struct stat found;
-    if (syscall(SYS_newfstatat, file, "", &found, AT_EMPTY_PATH) != 0 || !S_ISREG(found.st_mode)) {
+    struct stat status;
+    if (syscall(SYS_newfstatat, file, "", &status, AT_EMPTY_PATH) != 0 || !S_ISREG(status.st_mode)) {
         return false;
     }
-    *into = (Identity){found.st_dev, found.st_ino};
+    *into = (Identity){status.st_dev, status.st_ino};
     return true;
 }
 
@@ -86,66 +86,66 @@ static bool is_bad(Identity file) {
     return false;
 }
 
-// Puts pages behind the end of an empty file in the place of those of a mapping: each touch raises SIGBUS.
-static void spoil(int mapping) {
+// Replaces the pages of a mapping by pages beyond the end of an empty file, so that each access raises SIGBUS.
+static void replace_pages(int mapping) {
     static int empty = -1;
     if (empty < 0) {
         empty = syscall(SYS_memfd_create, "", 0);
     }
-    // Before any of its pages fails, so that whoever finds such a page can't read the file.
-    if (!is_bad(mappings[mapping].file) && bad_count < MOST) {
+    // Reads of the file must fail before its pages do, as a thread that finds a failed page reads the file.
+    if (!is_bad(mappings[mapping].file) && bad_count < MAX_FILES) {
         bad_files[bad_count] = mappings[mapping].file;
         __atomic_add_fetch(&bad_count, 1, __ATOMIC_SEQ_CST);
     }
     size_t pages = (mappings[mapping].length + 4095) / 4096 * 4096;
-    syscall(SYS_mmap, mappings[mapping].at, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty, 0);
+    syscall(SYS_mmap, mappings[mapping].address, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty, 0);
 }
 
-static void spoil_files(bool all) {
+static void fail_pages(bool all) {
     int error = errno;
-    pthread_mutex_lock(&of_mappings);
+    pthread_mutex_lock(&mappings_lock);
     all_are_bad = all;
     Identity newest = mapping_count > 0 ? mappings[mapping_count - 1].file : (Identity){0};
     for (int i = 0; i < mapping_count; i++) {
         Identity file = mappings[i].file;
         if (all || (file.device == newest.device && file.inode == newest.inode)) {
-            spoil(i);
+            replace_pages(i);
         }
     }
-    pthread_mutex_unlock(&of_mappings);
+    pthread_mutex_unlock(&mappings_lock);
     errno = error;
 }
 
-static void forget_mapping(uintptr_t at, size_t length) {
+static void forget_mapping(uintptr_t address, size_t length) {
     for (int i = 0; i < mapping_count; i++) {
-        if (mappings[i].at >= at && mappings[i].at < at + length) {
+        if (mappings[i].address >= address && mappings[i].address < address + length) {
             memmove(&mappings[i], &mappings[i + 1], (--mapping_count - i) * sizeof mappings[0]);
             i--;
         }
     }
 }
 
-static void note_mapping(void *at, size_t length, Identity file) {
+static void note_mapping(void *address, size_t length, Identity file) {
     int error = errno;
-    forget_mapping((uintptr_t)at, length);
-    if (mapping_count < MOST) {
-        mappings[mapping_count].at = (uintptr_t)at;
+    forget_mapping((uintptr_t)address, length);
+    if (mapping_count < MAX_FILES) {
+        mappings[mapping_count].address = (uintptr_t)address;
         mappings[mapping_count].length = length;
         mappings[mapping_count++].file = file;
         if (all_are_bad || is_bad(file)) {
-            spoil(mapping_count - 1);
+            replace_pages(mapping_count - 1);
         }
     }
     errno = error;
 }
 
-// The `when`-th call of one of these kinds from now on fails with the error number `how`, and those after it too if
-// `lasting`; if `how` is negative, the process gets that signal before the call. A `when` of 0 ends that.
+// Makes the `when`-th call of these kinds fail with the error number `how`, and all later ones too if `lasting`. If `how` is
+// negative, the process gets that signal before the call instead. A `when` of 0 ends all failures.
 void fail_calls(int kinds, int when, int how, bool lasting) {
     __atomic_store_n(&until_failure, 0, __ATOMIC_SEQ_CST);
-    wanted = kinds;
+    failing_kinds = kinds;
     outcome = how;
-    lasts = lasting;
+    is_lasting = lasting;
     failures = 0;
     failed_name = "";
     bad_count = 0;
@@ -153,18 +153,18 @@ void fail_calls(int kinds, int when, int how, bool lasting) {
     __atomic_store_n(&until_failure, when, __ATOMIC_SEQ_CST);
 }
 
-// How many have failed since.
+// Returns how many calls have failed since fail_calls.
 int failed_calls(void) { return __atomic_load_n(&failures, __ATOMIC_SEQ_CST); }
 
-// The name of the first of them.
+// Returns the name of the first call that failed.
 const char *failed_call(void) { return failed_name; }
 
-static bool is_of_code(void *caller) {
+static bool is_tested_code(void *caller) {
     return code_end == 0 || (uintptr_t)caller - code_start < code_end - code_start;
 }
 
-static bool fails(int kind, const char *name, void *caller) {
-    if (((wanted & kind) == 0 && wanted != PAGES) || !is_of_code(caller)) {
+static bool should_fail(int kind, const char *name, void *caller) {
+    if (((failing_kinds & kind) == 0 && failing_kinds != PAGES) || !is_tested_code(caller)) {
         return false;
     }
     int left = __atomic_load_n(&until_failure, __ATOMIC_SEQ_CST);
@@ -173,7 +173,7 @@ static bool fails(int kind, const char *name, void *caller) {
         if (left == 0) {
             return false;
         }
-        int next = left > 1 || !lasts || outcome < 0 || wanted == PAGES ? left - 1 : 1;
+        int next = left > 1 || !is_lasting || outcome < 0 || failing_kinds == PAGES ? left - 1 : 1;
         is_done = __atomic_compare_exchange_n(&until_failure, &left, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     } while (!is_done);
     if (left > 1) {
@@ -182,8 +182,8 @@ static bool fails(int kind, const char *name, void *caller) {
     if (__atomic_add_fetch(&failures, 1, __ATOMIC_SEQ_CST) == 1) {
         failed_name = name;
     }
-    if (wanted == PAGES) {
-        spoil_files(lasts);
+    if (failing_kinds == PAGES) {
+        fail_pages(is_lasting);
         return false;
     }
     if (outcome < 0) {
@@ -199,20 +199,20 @@ static bool fails(int kind, const char *name, void *caller) {
     if (next == NULL) { \
         next = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
     }
-#define FAILS(kind, name) fails(kind, name, __builtin_return_address(0))
+#define FAILS(kind, name) should_fail(kind, name, __builtin_return_address(0))
 #define WRAP_AS(failed, result, name, parameters, arguments, kind) \
     result name parameters { \
         NEXT(name) \
         return FAILS(kind, #name) ? (result)failed : next arguments; \
     }
-// How a call that returns a number, and one that returns a pointer, says that it has failed.
+// Functions that return a number fail with -1, and functions that return a pointer with NULL.
 #define WRAP(result, name, parameters, arguments, kind) WRAP_AS(-1, result, name, parameters, arguments, kind)
 #define WRAP_NULL(result, name, parameters, arguments, kind) WRAP_AS(NULL, result, name, parameters, arguments, kind)
 
-// A file whose pages fail can't be read.
-static bool can_not_be_read(int file) {
-    Identity found;
-    if (bad_count == 0 || !identify(file, &found) || !is_bad(found)) {
+// Sets errno and returns true for a file whose pages fail.
+static bool is_unreadable(int file) {
+    Identity status;
+    if (bad_count == 0 || !identify(file, &status) || !is_bad(status)) {
         return false;
     }
     errno = EIO;
@@ -221,7 +221,7 @@ static bool can_not_be_read(int file) {
 #define WRAP_READ(name, parameters, arguments) \
     ssize_t name parameters { \
         NEXT(name) \
-        return FAILS(READ, #name) || can_not_be_read(file) ? -1 : next arguments; \
+        return FAILS(READ, #name) || is_unreadable(file) ? -1 : next arguments; \
     }
 
 WRAP_READ(pread64, (int file, void *into, size_t count, off64_t offset), (file, into, count, offset))
@@ -232,7 +232,7 @@ WRAP(ssize_t, pwritev2, (int file, const struct iovec *from, int count, off_t of
 WRAP(int, ftruncate64, (int file, off64_t length), (file, length), WRITE)
 WRAP(int, fsync, (int file), (file), SYNC)
 WRAP(int, fdatasync, (int file), (file), SYNC)
-WRAP(int, msync, (void *at, size_t length, int flags), (at, length, flags), SYNC)
+WRAP(int, msync, (void *address, size_t length, int flags), (address, length, flags), SYNC)
 WRAP(int, rename, (const char *from, const char *to), (from, to), NAME)
 WRAP(int, renameat, (int old, const char *from, int new, const char *to), (old, from, new, to), NAME)
 WRAP(int, linkat, (int old, const char *from, int new, const char *to, int flags), (old, from, new, to, flags), NAME)
@@ -242,10 +242,10 @@ WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), NAME)
 WRAP(int, fallocate, (int file, int mode, off_t offset, off_t length), (file, mode, offset, length), SPACE)
 WRAP(int, rmdir, (const char *path), (path), NAME)
 
-// Whether it is a counter (eventfd(2)), which has no disk: a write that there is room for never fails. Such files have no type.
+// Returns whether a file is a counter of eventfd(2), whose writes don't fail. Only such files have no type.
 static bool is_counter(int file) {
-    struct stat found;
-    return syscall(SYS_newfstatat, file, "", &found, AT_EMPTY_PATH) == 0 && (found.st_mode & S_IFMT) == 0;
+    struct stat status;
+    return syscall(SYS_newfstatat, file, "", &status, AT_EMPTY_PATH) == 0 && (status.st_mode & S_IFMT) == 0;
 }
 
 ssize_t write(int file, const void *from, size_t count) {
@@ -271,7 +271,7 @@ WRAP_NULL(DIR *, opendir, (const char *path), (path), OPEN)
 WRAP_NULL(DIR *, fdopendir, (int file), (file), OPEN)
 WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags), OPEN)
 
-// A further mapping of the same file, if `from` is 0.
+// If `from` is 0, the call makes a further mapping of the same file.
 void *mremap(void *old, size_t from, size_t to, int flags, ...) {
     NEXT(mremap)
     va_list rest;
@@ -281,13 +281,13 @@ void *mremap(void *old, size_t from, size_t to, int flags, ...) {
     if (FAILS(MAP, "mremap")) {
         return MAP_FAILED;
     }
-    pthread_mutex_lock(&of_mappings);
+    pthread_mutex_lock(&mappings_lock);
     void *mapped = next(old, from, to, flags, place);
     if (mapped != MAP_FAILED) {
         Identity file;
         bool is_of_file = false;
         for (int i = 0; i < mapping_count; i++) {
-            if ((uintptr_t)old - mappings[i].at < mappings[i].length) {
+            if ((uintptr_t)old - mappings[i].address < mappings[i].length) {
                 file = mappings[i].file;
                 is_of_file = true;
             }
@@ -297,56 +297,56 @@ void *mremap(void *old, size_t from, size_t to, int flags, ...) {
             note_mapping(mapped, to, file);
         }
     }
-    pthread_mutex_unlock(&of_mappings);
+    pthread_mutex_unlock(&mappings_lock);
     return mapped;
 }
 
-int munmap(void *at, size_t length) {
+int munmap(void *address, size_t length) {
     NEXT(munmap)
-    pthread_mutex_lock(&of_mappings);
-    forget_mapping((uintptr_t)at, length);
-    int done = next(at, length);
-    pthread_mutex_unlock(&of_mappings);
+    pthread_mutex_lock(&mappings_lock);
+    forget_mapping((uintptr_t)address, length);
+    int done = next(address, length);
+    pthread_mutex_unlock(&mappings_lock);
     return done;
 }
 
-// A populated page takes space; other advice is none that anybody relies on.
-int madvise(void *at, size_t length, int advice) {
+// Populating pages takes space. Other advice can be ignored, so its failure is not tested.
+int madvise(void *address, size_t length, int advice) {
     NEXT(madvise)
     if (advice == MADV_POPULATE_WRITE && FAILS(SPACE, "madvise")) {
         if (errno == ENOSPC) {
-            errno = EFAULT; // as the kernel says it
+            errno = EFAULT; // the kernel's error for a full disk here
         }
         return -1;
     }
-    return next(at, length, advice);
+    return next(address, length, advice);
 }
 
-// Of memory without a file there is no end here: that is what ends the process.
+// Mappings without a file never fail here, as a process without memory can't go on.
 #define WRAP_MAP(name, offset) \
-    void *name(void *at, size_t length, int protection, int flags, int file, offset from) { \
+    void *name(void *address, size_t length, int protection, int flags, int file, offset from) { \
         NEXT(name) \
         if (file >= 0 && FAILS(MAP, #name)) { \
             return MAP_FAILED; \
         } \
-        Identity found; \
-        bool is_noted = file >= 0 && is_of_code(__builtin_return_address(0)) && identify(file, &found); \
+        Identity status; \
+        bool is_noted = file >= 0 && is_tested_code(__builtin_return_address(0)) && identify(file, &status); \
         if (!is_noted) { \
-            return next(at, length, protection, flags, file, from); \
+            return next(address, length, protection, flags, file, from); \
         } \
-        pthread_mutex_lock(&of_mappings); \
-        void *mapped = next(at, length, protection, flags, file, from); \
+        pthread_mutex_lock(&mappings_lock); \
+        void *mapped = next(address, length, protection, flags, file, from); \
         if (mapped != MAP_FAILED) { \
-            note_mapping(mapped, length, found); \
+            note_mapping(mapped, length, status); \
         } \
-        pthread_mutex_unlock(&of_mappings); \
+        pthread_mutex_unlock(&mappings_lock); \
         return mapped; \
     }
 
 WRAP_MAP(mmap64, off64_t)
 WRAP_MAP(mmap, off_t)
 
-// The third parameter is there if a file may be made.
+// The mode is passed only if the call may create a file.
 #define MODE(flags) \
     mode_t mode = 0; \
     if (flags & (O_CREAT | O_TMPFILE)) { \
