@@ -1,8 +1,9 @@
-"""Engines over datasets, beside the same engines over the same files: medians, in turns, answers compared.
+"""Compares query engines over datasets with the same engines over the same files, in turns.
 
     python bench/engines.py [FOLDER] [--quick]
 
-FOLDER is for data, 4 GiB of it (--quick: a tenth), and must be on a disk for the bytes that are read to be counted.
+Prints medians, and checks that the answers are equal. FOLDER gets 4 GiB of data (a tenth with --quick), and must be on
+a disk, as bytes that are read are counted.
 """
 
 import argparse
@@ -30,8 +31,8 @@ from turns import medians
 ROUNDS = 9
 
 
-def stocks(path):
-    """5.6 M rows: the stocks of vega_datasets ten thousand times, in one batch."""
+def write_stocks(path):
+    """Writes 5.6 M rows in one batch: the stocks of vega_datasets, repeated ten thousand times."""
     from vega_datasets import data
 
     table = pa.Table.from_pandas(data.stocks(), preserve_index=False)
@@ -41,39 +42,41 @@ def stocks(path):
     aw.write(pa.table({"symbol": symbol, "date": date, "price": np.tile(table["price"].to_numpy(), 10_000)}), path)
 
 
-def rows_of(answer):
-    """Rows that can be compared: engines add in orders of their own."""
+def comparable_rows(answer):
+    """Returns rows in a comparable form: sorted, and rounded, as engines add numbers in different orders."""
     return sorted((str(row[0]), round(row[1], 6)) for row in map(tuple, answer))
 
 
-def sql(path):
+def compare_sql(path):
     connection = duckdb.connect()
     connection.register("theirs", pa.ipc.open_file(pa.memory_map(str(path))).read_all())
     ours = aw.open(path)
     query = "select symbol, avg(price) as mean from {} group by symbol"
-    taken, given = medians(
+    seconds, results = medians(
         {
             "ours": lambda: ours.sql(query.format("self")),
             "theirs": lambda: connection.sql(query.format("theirs")).to_arrow_table(),
         },
         ROUNDS,
     )
-    assert rows_of(row.values() for row in given["ours"]) == rows_of(
-        row.values() for row in given["theirs"].to_pylist()
+    assert comparable_rows(row.values() for row in results["ours"]) == comparable_rows(
+        row.values() for row in results["theirs"].to_pylist()
     )
-    yield "`ds.sql` group mean of 5.6 M rows, against DuckDB over pyarrow's mapping", "≤ 1.1 ×", ratio(taken)
+    yield "`ds.sql` group mean of 5.6 M rows, against DuckDB over pyarrow's mapping", "≤ 1.1 ×", format_ratio(seconds)
 
 
-def scan(path):
-    def way(lazy):
+def compare_scan(path):
+    def query(lazy):
         return lazy.filter(pl.col("price") > 100).group_by("symbol").agg(pl.col("price").mean()).collect()
 
-    taken, given = medians({"ours": lambda: way(aw.scan(path)), "theirs": lambda: way(pl.scan_ipc(path))}, ROUNDS)
-    assert rows_of(given["ours"].iter_rows()) == rows_of(given["theirs"].iter_rows())
-    yield "`aw.scan` filter + group of 5.6 M rows, against `pl.scan_ipc`", "≤ 0.5 ×", ratio(taken)
+    seconds, results = medians(
+        {"ours": lambda: query(aw.scan(path)), "theirs": lambda: query(pl.scan_ipc(path))}, ROUNDS
+    )
+    assert comparable_rows(results["ours"].iter_rows()) == comparable_rows(results["theirs"].iter_rows())
+    yield "`aw.scan` filter + group of 5.6 M rows, against `pl.scan_ipc`", "≤ 0.5 ×", format_ratio(seconds)
 
 
-def sorted_table(path, rows):
+def write_sorted_table(path, rows):
     schema = pa.schema(
         [
             pa.field("ts", pa.timestamp("us"), nullable=False),
@@ -89,8 +92,8 @@ def sorted_table(path, rows):
         writer.sync()
 
 
-def cold(path):
-    """Lets the system forget the table's pages."""
+def evict_from_page_cache(path):
+    """Removes the pages of a table's files from the page cache."""
     for file in path.iterdir():
         descriptor = os.open(file, os.O_RDONLY)
         os.fsync(descriptor)
@@ -98,102 +101,108 @@ def cold(path):
         os.close(descriptor)
 
 
-def touched(path):
-    """The bytes of files below `path` that this process has in its page tables:
-    up to 64 KiB around each place it looked at."""
+def mapped_bytes(path):
+    """Returns how many bytes of the files in `path` are in this process's page tables.
+
+    That is up to 64 KiB around each byte that it has read.
+    """
     counts = re.findall(
         rf"{re.escape(str(path))}/.*?\nRss:\s*(\d+) kB", pathlib.Path("/proc/self/smaps").read_text(), re.S
     )
     return sum(map(int, counts)) << 10
 
 
-def pruning(path, rows):
+def measure_pruning(path, rows):
     low, count = rows // 2 * 1000, rows // 1000
-    wanted = sum(n * 0.5 for n in range(rows // 2, rows // 2 + count))
+    expected = sum(n * 0.5 for n in range(rows // 2, rows // 2 + count))
     high = low + (count - 1) * 1000
     times = [np.datetime64(value, "us").item() for value in (low, high)]
-    ways = {
+    queries = {
         "ds.between": lambda ds: ds.between(low, high)["price"].sum(),
         "aw.scan": lambda ds: (
             aw.scan(ds).filter(pl.col("ts").is_between(*times)).select(pl.col("price").sum()).collect().item()
         ),
         "ds.filter": lambda ds: ds.filter((aw.col("ts") >= low) & (aw.col("ts") <= high))["price"].sum(),
     }
-    whole = sum(file.stat().st_size for file in path.iterdir())
-    for name, way in ways.items():
-        cold(path)
+    total_bytes = sum(file.stat().st_size for file in path.iterdir())
+    for name, query in queries.items():
+        evict_from_page_cache(path)
         ds = aw.open(path)
         start = time.perf_counter()
-        found = way(ds)
-        taken = time.perf_counter() - start
-        assert abs(found - wanted) < 1e-6 * wanted
-        seen, read = touched(path), ds.footprint.resident
+        result = query(ds)
+        seconds = time.perf_counter() - start
+        assert abs(result - expected) < 1e-6 * expected
+        mapped, read = mapped_bytes(path), ds.footprint.resident
         del ds
-        reached = f"{seen / whole:.2%} ({read / whole:.1%} with what the disk read ahead, {taken * 1e3:.0f} ms)"
-        yield f"`{name}` of 0.1 % of {rows / 1e6:.3g} M sorted rows, cold: bytes looked at", "≤ 1 %", reached
+        measured = f"{mapped / total_bytes:.2%} ({read / total_bytes:.1%} with what the disk read ahead, {seconds * 1e3:.0f} ms)"
+        yield f"`{name}` of 0.1 % of {rows / 1e6:.3g} M sorted rows, cold: bytes looked at", "≤ 1 %", measured
 
 
-def settle(client):
-    """Waits until the scheduler has forgotten all results, which it would give again."""
+def wait_for_idle_scheduler(client):
+    """Waits until the scheduler has dropped all results, which it would otherwise return again."""
     gc.collect()
     while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
         time.sleep(0.01)
 
 
-def workers(path, rows):
+def compare_workers(path, rows):
     frame = aw.dask(path, npartitions=8)
     total = frame["x"].sum()
-    where = frame.map_partitions(lambda part: pd.Series([get_worker().address] * bool(len(part))), meta=("who", object))
-    sent = len(pickle.dumps(dict(total.optimize().dask)))
-    taken = {}
+    worker_addresses = frame.map_partitions(
+        lambda part: pd.Series([get_worker().address] * bool(len(part))), meta=("who", object)
+    )
+    graph_bytes = len(pickle.dumps(dict(total.optimize().dask)))
+    seconds = {}
     for n in (1, 2):
         with (
             LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None) as cluster,
             Client(cluster) as client,
         ):
-            assert len(set(where.compute(scheduler=client))) == n
+            assert len(set(worker_addresses.compute(scheduler=client))) == n
             times = []
             for _ in range(ROUNDS + 1):
-                settle(client)
+                wait_for_idle_scheduler(client)
                 start = time.perf_counter()
                 assert total.compute(scheduler=client) == rows
                 times.append(time.perf_counter() - start)
-            taken[n] = statistics.median(times[1:])
-    two, one = taken[2], taken[1]
+            seconds[n] = statistics.median(times[1:])
+    two, one = seconds[2], seconds[1]
     yield (
         f"Dask, sum of {rows / 1e6:.4g} M rows: two workers, against one",
         "≥ 1.5 ×",
         f"{one / two:.2f} × ({two * 1e3:.0f} ms)",
     )
-    yield "the same: bytes of the graph that the scheduler gets", "≤ 1 MB", f"{sent / 1e3:.0f} kB"
+    yield "the same: bytes of the graph that the scheduler gets", "≤ 1 MB", f"{graph_bytes / 1e3:.0f} kB"
 
 
-def splits(path):
+def measure_splits(path):
     schema = pa.schema({"n": pa.int64()})
     with aw.writer(path, schema, segment_rows=16, sync="never") as writer:
         writer.append({"n": np.arange(16_000)})
     ds = aw.open(path)
     files = len(list(path.glob("*.arrow")))
-    taken, given = medians({"splits": lambda: ds.splits(1000)}, ROUNDS)
-    assert len(given["splits"]) == 1000
-    yield f"1,000 splits of a table of {files:,} segments", "< 20 ms", f"{taken['splits'] * 1e3:.2f} ms"
+    seconds, results = medians({"splits": lambda: ds.splits(1000)}, ROUNDS)
+    assert len(results["splits"]) == 1000
+    yield f"1,000 splits of a table of {files:,} segments", "< 20 ms", f"{seconds['splits'] * 1e3:.2f} ms"
 
 
-def ratio(taken):
-    return f"{taken['ours'] / taken['theirs']:.2f} × ({taken['ours'] * 1e3:.1f} : {taken['theirs'] * 1e3:.1f} ms)"
+def format_ratio(seconds):
+    return (
+        f"{seconds['ours'] / seconds['theirs']:.2f} × ({seconds['ours'] * 1e3:.1f} : {seconds['theirs'] * 1e3:.1f} ms)"
+    )
 
 
-def figures(folder, quick):
-    stocks(folder / "stocks.arrow")
-    yield from sql(folder / "stocks.arrow")
-    yield from scan(folder / "stocks.arrow")
+def measure_all(folder, quick):
+    write_stocks(folder / "stocks.arrow")
+    yield from compare_sql(folder / "stocks.arrow")
+    yield from compare_scan(folder / "stocks.arrow")
     rows = 5_600_000 if quick else 56_000_000
-    sorted_table(folder / "sorted", rows)
-    yield from pruning(folder / "sorted", rows)
+    write_sorted_table(folder / "sorted", rows)
+    yield from measure_pruning(folder / "sorted", rows)
     rows = 25_600_000 if quick else 256_000_000
     aw.write({"x": np.ones(rows)}, folder / "ones.arrow")
-    yield from workers(folder / "ones.arrow", rows)
-    yield from splits(folder / "small")
+    yield from compare_workers(folder / "ones.arrow", rows)
+    yield from measure_splits(folder / "small")
 
 
 def main():
@@ -205,8 +214,8 @@ def main():
     try:
         print("| figure | wanted | reached |\n| --- | --- | --- |")
         with dask.config.set({"distributed.admin.system-monitor.gil.enabled": False}):
-            for figure, wanted, reached in figures(folder, arguments.quick):
-                print(f"| {figure} | {wanted} | {reached} |", flush=True)
+            for figure, expected, measured in measure_all(folder, arguments.quick):
+                print(f"| {figure} | {expected} | {measured} |", flush=True)
     finally:
         shutil.rmtree(folder)
 

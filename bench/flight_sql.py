@@ -1,7 +1,7 @@
-"""Flight SQL through ADBC beside plain DoGet by pyarrow: the same rows of one table, from one server, in turns. After
-each round the rows of all ways are compared.
+"""Compares Flight SQL through ADBC with DoGet through pyarrow: both read the same table of one server, in turns.
 
-Run it by `make bench-sql`; --program is a release build of arrowwood-datafusion.
+After each round the rows of all queries are compared. `make bench-sql` runs it; --program is a release build of
+arrowwood-datafusion.
 """
 
 import argparse
@@ -20,8 +20,8 @@ SCHEMA = pa.schema([(f"c{k}", pa.int64() if k % 2 else pa.float64()) for k in ra
 QUERIES = ['select * from "t.arrow"', 'select * from "t.arrow" where c1 >= 0']
 
 
-def make(path, mib, rows_per_batch):
-    """Writes `mib` MiB of eight columns of 64-bit numbers, each of which counts the rows."""
+def write_file(path, mib, rows_per_batch):
+    """Writes `mib` MiB of eight columns of 64-bit row numbers. Returns the number of rows."""
     rows = mib * 2**20 // (8 * COLUMNS)
     with pa.ipc.new_file(path, SCHEMA) as writer:
         for start in range(0, rows, rows_per_batch):
@@ -30,46 +30,46 @@ def make(path, mib, rows_per_batch):
     return rows
 
 
-def ways_of(client, cursor):
-    """Functions that return the batches of a result one after another."""
+def query_functions(client, cursor):
+    """Returns functions that each return an iterator over the batches of a result."""
 
-    def plain():
+    def do_get():
         return (chunk.data for chunk in client.do_get(flight.Ticket(b"t.arrow")))
 
-    def by_sql(text):
+    def sql_function(text):
         def batches():
             cursor.execute(text)
             return cursor.fetch_record_batch()
 
         return batches
 
-    return {"DoGet, pyarrow": plain} | {f"Flight SQL, ADBC: {text}": by_sql(text) for text in QUERIES}
+    return {"DoGet, pyarrow": do_get} | {f"Flight SQL, ADBC: {text}": sql_function(text) for text in QUERIES}
 
 
-def check(ways, rows):
-    """Compares the rows of all ways, in the order of the file."""
+def check(functions, rows):
+    """Checks that all functions return the same rows."""
     expected = None
-    for name, batches in ways.items():
+    for name, batches in functions.items():
         table = pa.Table.from_batches(batches(), SCHEMA).combine_chunks()
-        # Batches of a query with a condition come from several threads.
+        # Several threads evaluate a condition, so its batches may arrive in another order.
         if expected is not None and not table.equals(expected):
             table = table.sort_by("c1")
         assert table.num_rows == rows and (expected is None or table.equals(expected)), name
         expected = table
 
 
-def measure(ways, rows, runs):
-    """Seconds of each way, of a round each; the first does not count."""
-    times = {name: [] for name in ways}
+def measure(functions, rows, runs):
+    """Returns the seconds of each function in each round. The first round is not counted."""
+    times = {name: [] for name in functions}
     for run in range(runs + 1):
-        for name, batches in ways.items():
-            begun = time.perf_counter()
-            got = sum(batch.num_rows for batch in batches())
-            taken = time.perf_counter() - begun
-            assert got == rows, (name, got, rows)
+        for name, batches in functions.items():
+            start = time.perf_counter()
+            row_count = sum(batch.num_rows for batch in batches())
+            elapsed = time.perf_counter() - start
+            assert row_count == rows, (name, row_count, rows)
             if run:
-                times[name].append(taken)
-        check(ways, rows)
+                times[name].append(elapsed)
+        check(functions, rows)
     return times
 
 
@@ -82,14 +82,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         data = pathlib.Path(folder, "data")
         data.mkdir()
-        rows = make(data / "t.arrow", mib, 1 << 17)
+        rows = write_file(data / "t.arrow", mib, 1 << 17)
         command = [options.program, "serve", str(data), "--listen", "127.0.0.1:0"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             address = process.stdout.readline().strip().replace("http://", "")
             client = flight.connect(f"grpc+tcp://{address}")
             with dbapi.connect(f"grpc://{address}", autocommit=True) as connection, connection.cursor() as cursor:
-                times = measure(ways_of(client, cursor), rows, runs)
+                times = measure(query_functions(client, cursor), rows, runs)
         finally:
             process.terminate()
             process.wait()

@@ -1,6 +1,6 @@
-"""Growing tables from Python, beside pyarrow's stream writer, in one run: medians, in turns.
+"""Compares appending to a table from Python with pyarrow's stream writer, in turns: `growing.py [FOLDER]`.
 
-python bench/growing.py [FOLDER]
+Prints the medians.
 """
 
 import shutil
@@ -25,14 +25,15 @@ SCHEMA = pa.schema(
 SYMBOLS = ["MSFT", "AMZN", "IBM", "GOOG", "AAPL"]
 
 
-def batch(rows):
+def make_batch(rows):
     numbers = range(rows)
     columns = [pa.array(numbers, pa.int64()).cast(pa.timestamp("us")), [SYMBOLS[i % 5] for i in numbers]]
     columns += [[i * 0.25 for i in numbers], list(numbers)]
     return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, SCHEMA)], schema=SCHEMA)
 
 
-def arrowwood(folder, data, count):
+def time_arrowwood_writer(folder, data, count):
+    """Returns the seconds that a table takes for `count` appends and commits of a batch."""
     path = folder / "ticks"
     shutil.rmtree(path, ignore_errors=True)
     writer = aw.writer(path, SCHEMA, sync="never")
@@ -40,32 +41,36 @@ def arrowwood(folder, data, count):
     for _ in range(count):
         writer.append(data)
         writer.commit()
-    taken = time.perf_counter() - start
+    elapsed = time.perf_counter() - start
     writer.close()
     assert len(aw.open(path)) == count * data.num_rows
-    return taken
+    return elapsed
 
 
-def stream(folder, data, count):
+def time_pyarrow_stream(folder, data, count):
+    """Returns the seconds that a stream takes for `count` writes and flushes of a batch."""
     path = folder / "ticks.arrows"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, SCHEMA) as writer:
         start = time.perf_counter()
         for _ in range(count):
             writer.write_batch(data)
             sink.flush()
-        taken = time.perf_counter() - start
+        elapsed = time.perf_counter() - start
     path.unlink()
-    return taken
+    return elapsed
 
 
-def in_turns(rounds, *works):
-    times = [[work() for work in works] for _ in range(rounds)]
+def medians_in_turns(rounds, *functions):
+    """Calls functions that return seconds in turns, and returns the median of each."""
+    times = [[function() for function in functions] for _ in range(rounds)]
     return [statistics.median(column) for column in zip(*times)]
 
 
 def main(folder):
-    data = batch(10_000)
-    ours, theirs = in_turns(7, lambda: arrowwood(folder, data, 1000), lambda: stream(folder, data, 1000))
+    data = make_batch(10_000)
+    ours, theirs = medians_in_turns(
+        7, lambda: time_arrowwood_writer(folder, data, 1000), lambda: time_pyarrow_stream(folder, data, 1000)
+    )
     print(
         f"append + commit of 10,000-row batches   {10 / ours:6.1f} M rows/s   pyarrow stream + flush {10 / theirs:6.1f}   ratio {theirs / ours:.2f}"
     )

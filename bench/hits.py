@@ -1,7 +1,7 @@
-"""DuckDB over the Parquet file of `crates/datafusion/examples/figures.rs`: times of the ten questions, and each answer
-compared with that of DataFusion.
+"""Times ten queries in DuckDB over a Parquet file, and compares each answer with DataFusion's.
 
-Run it after that, by `make bench-sql`: python bench/hits.py FOLDER [--quick].
+`crates/datafusion/examples/figures.rs` writes the file and DataFusion's answers. `make bench-sql` runs it first, and
+then this program: `python bench/hits.py FOLDER [--quick]`.
 """
 
 import pathlib
@@ -15,8 +15,8 @@ ROUNDS = 5
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-def shown(value):
-    """A value as DataFusion prints it."""
+def format_value(value):
+    """Formats a value as DataFusion prints it."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return str(value)
@@ -31,14 +31,14 @@ def main():
     for number, sql in enumerate((ROOT / "crates/datafusion/examples/hits.sql").read_text().splitlines(), 1):
         lines = (folder / f"hits-{number}.txt").read_text().splitlines()
         expected = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[3:-1]]
-        taken = []
+        seconds = []
         for _ in range(ROUNDS + 1):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             answer = connection.sql(sql).fetchall()
-            taken.append(time.perf_counter() - begun)
-            assert [[shown(value) for value in row] for row in answer] == expected, (sql, answer, expected)
-        # The first does not count.
-        median = statistics.median(taken[1:])
+            seconds.append(time.perf_counter() - start)
+            assert [[format_value(value) for value in row] for row in answer] == expected, (sql, answer, expected)
+        # The first round warms up the caches.
+        median = statistics.median(seconds[1:])
         total += median
         print(f"| {number} | {median * 1e3:.1f} |")
     print(f"| all | {total * 1e3:.1f} |")

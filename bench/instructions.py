@@ -1,10 +1,11 @@
-"""Instructions that hot paths take, counted by callgrind, beside those on record: they do not depend on what else the
-machine does, so a path that got longer shows.
+"""Counts the instructions of hot paths with callgrind, and compares them with a record.
+
+Unlike times, instructions don't depend on the load of the machine, so a path that got longer shows.
 
     python bench/instructions.py PROGRAM [--record] [--json]
 
-PROGRAM is the built `hot`. Exits with 1 where a path takes 2 % more than on record; --record puts the figures of now on
-record. They hold for one compiler and one kind of processor: compare what was recorded with the same.
+PROGRAM is the built `hot`. The exit status is 1 if a path takes 2 % more instructions than recorded. --record writes a
+new record. Counts are comparable only for the same compiler and the same kind of processor.
 """
 
 import argparse
@@ -17,24 +18,24 @@ import sys
 from pathlib import Path
 
 RECORD = Path(__file__).parent / "instructions.json"
-WORSE = 1.02
+MAX_RATIO = 1.02
 
 
-def one_processor():
+def pin_to_one_processor():
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def count(program, name):
     tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*measured*"]
-    # On one processor: how threads share the rows among them differs from run to run.
-    run = subprocess.run([*tool, program, name], capture_output=True, text=True, preexec_fn=one_processor)
-    found = re.search(r"Collected : (\d+)", run.stderr)
-    if run.returncode or not found:
-        sys.exit(f"callgrind of '{name}' failed:\n{run.stderr}")
-    return int(found[1])
+    # With several processors, threads would share the rows differently in each run.
+    process = subprocess.run([*tool, program, name], capture_output=True, text=True, preexec_fn=pin_to_one_processor)
+    match = re.search(r"Collected : (\d+)", process.stderr)
+    if process.returncode or not match:
+        sys.exit(f"callgrind of '{name}' failed:\n{process.stderr}")
+    return int(match[1])
 
 
-def setting():
+def environment():
     compiler = subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout.split()[1]
     return {"rustc": compiler, "processor": platform.machine()}
 
@@ -46,23 +47,23 @@ def main():
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     names = subprocess.run([args.program], capture_output=True, text=True, check=True).stdout.splitlines()
-    known = json.loads(RECORD.read_text()) if RECORD.exists() else {"of": None, "instructions": {}}
-    if known["of"] not in (None, setting()):
-        print(f"on record is {known['of']}, this is {setting()}: ratios say little", file=sys.stderr)
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {"of": None, "instructions": {}}
+    if record["of"] not in (None, environment()):
+        print(f"on record is {record['of']}, this is {environment()}: ratios say little", file=sys.stderr)
     counts = {name: count(args.program, name) for name in names}
     worse = []
-    for name, now in counts.items():
-        before = known["instructions"].get(name)
-        ratio = now / before if before else None
-        if ratio and ratio > WORSE:
+    for name, instructions in counts.items():
+        recorded = record["instructions"].get(name)
+        ratio = instructions / recorded if recorded else None
+        if ratio and ratio > MAX_RATIO:
             worse.append(name)
         if not args.json:
-            print(f"{name:50} {now:>12,}  " + (f"×{ratio:.3f}" if ratio else "new"))
+            print(f"{name:50} {instructions:>12,}  " + (f"×{ratio:.3f}" if ratio else "new"))
     if args.json:
-        print(json.dumps({"of": setting(), "instructions": counts}, indent=1))
+        print(json.dumps({"of": environment(), "instructions": counts}, indent=1))
     if args.record:
-        RECORD.write_text(json.dumps({"of": setting(), "instructions": counts}, indent=1) + "\n")
-    elif worse and known["of"] == setting():
+        RECORD.write_text(json.dumps({"of": environment(), "instructions": counts}, indent=1) + "\n")
+    elif worse and record["of"] == environment():
         sys.exit(f"more instructions than on record: {', '.join(worse)}")
 
 

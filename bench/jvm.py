@@ -1,8 +1,8 @@
-"""What things cost in Java, beside Arrow Java and Rust: `jvm.py CALLS FOLDER PYTHON JAVA...`.
+"""Compares the cost of operations in Java with Arrow Java and Rust: `jvm.py CALLS FOLDER PYTHON JAVA...`.
 
-CALLS is the Rust program that makes the data (`bench/src/bin/calls.rs`), JAVA the command that runs
-`dev.arrowwood.arrow.Figures`. tech.ml.dataset takes part where ARROWWOOD_TMD_CP is a class path with it. Minima and
-medians of all turns.
+CALLS is the Rust program that makes the data (`bench/src/bin/calls.rs`), and JAVA the command that runs
+`dev.arrowwood.arrow.Figures`. tech.ml.dataset is measured too if ARROWWOOD_TMD_CP is a class path with it. Prints
+minima and medians of all turns.
 """
 
 import os
@@ -11,11 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from calls import shown
+from calls import format_duration
 
 TURNS = 3
 
-# What is measured; by whose figure it is divided; in which rows of `calls.rs` Rust does the same.
+# The name of a benchmark, the rival that it is compared with, and the benchmark of `calls.rs` that does the same.
 ROWS = [
     ("open + rows", "Arrow Java: load", "open + rows + free"),
     ("open + first row", "Arrow Java: first row", "open + first row + free"),
@@ -36,10 +36,10 @@ ROWS = [
 ]  # fmt: skip
 
 
-def figures(*command):
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    lines = (line.split("\t") for line in said.splitlines() if line.count("\t") == 2)
-    return {name: (float(least), float(median)) for name, least, median in lines}
+def run_benchmarks(*command):
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = (line.split("\t") for line in output.splitlines() if line.count("\t") == 2)
+    return {name: (float(minimum), float(median)) for name, minimum, median in lines}
 
 
 def main(calls, folder, python, *java):
@@ -49,25 +49,30 @@ def main(calls, folder, python, *java):
     for _ in range(TURNS):
         for table in ("java-table", "followed", "rust-table"):
             subprocess.run(["rm", "-rf", str(Path(folder) / table)], check=True)
-        turn = figures(*java, folder, python)
+        turn = run_benchmarks(*java, folder, python)
         if "ARROWWOOD_TMD_CP" in os.environ:
-            turn |= figures(*java[:-1], "clojure.main", "-m", "arrowwood.figures", folder)
-        turns.append({**turn, **{f"Rust: {n}": f for n, f in figures(calls, folder).items()}})
-
-    def cell(name):
-        if name is None or name not in turns[0]:
-            return "", None
-        least = min(turn[name][0] for turn in turns)
-        return f"{shown(least)} / {shown(statistics.median(turn[name][1] for turn in turns))}", least
+            turn |= run_benchmarks(*java[:-1], "clojure.main", "-m", "arrowwood.figures", folder)
+        turns.append({**turn, **{f"Rust: {n}": f for n, f in run_benchmarks(calls, folder).items()}})
 
     if "ARROWWOOD_TMD_CP" not in os.environ:
         print("tech.ml.dataset is left out: it is not on Maven Central; set ARROWWOOD_TMD_CP to a class path with it\n")
     print("| least / median | Java | rival | rival ÷ Java | Rust |\n| --- | --- | --- | --- | --- |")
     for name, rival, rust in (row for row in ROWS if row[0] in turns[0]):
-        (own, least), (other, theirs) = cell(name), cell(rival)
-        ratio = f"{theirs / least:,.1f}" if least and theirs else ""
-        rival_cell = f"{other} ({rival})" if other else ""
-        print(f"| {name} | {own} | {rival_cell} | {ratio} | {cell(f'Rust: {rust}')[0]} |")
+        java_cell, java_minimum = format_cell(turns, name)
+        rival_cell, rival_minimum = format_cell(turns, rival)
+        ratio = f"{rival_minimum / java_minimum:,.1f}" if java_minimum and rival_minimum else ""
+        if rival_cell:
+            rival_cell += f" ({rival})"
+        print(f"| {name} | {java_cell} | {rival_cell} | {ratio} | {format_cell(turns, f'Rust: {rust}')[0]} |")
+
+
+def format_cell(turns, name):
+    """Returns the cell of a benchmark and its minimum, or an empty cell if it was not measured."""
+    if name is None or name not in turns[0]:
+        return "", None
+    minimum = min(turn[name][0] for turn in turns)
+    median = statistics.median(turn[name][1] for turn in turns)
+    return f"{format_duration(minimum)} / {format_duration(median)}", minimum
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Plots of the benchmarks as SVG, with nothing but the standard library. The same figures give the same bytes, and both
-light and dark pages can show them.
+"""Draws plots of benchmarks as SVG with the standard library only.
+
+The same figures give the same bytes. The plots fit light and dark pages.
 
     bars("docs/plots/builders.svg", "512 MiB of int64", "GB/s", ["Vec", "ours"], ["system"], [[1.9, 5.0]])
     dots("docs/plots/opening.svg", "Open", "ms", ["pyarrow", "ours"], {"95 MB": [0.2, 0.04], "4 GiB": [0.2, 0.05]})
@@ -21,8 +22,10 @@ WIDTH = 860
 
 
 def bars(path, title, unit, groups, series, values):
-    """Bars from left to right: for each of `groups` one of each of `series`. `values` has a list for each of `series`,
-    with a number for each group, or None where there is none."""
+    """Draws horizontal bars: for each group one bar of each series.
+
+    `values` has a list for each series, with a number or None for each group.
+    """
     thick = 18 if len(series) == 1 else 14
     step = thick * len(series) + 12
     left, top = 24 + max(_width(name) for name in groups), 44 + _legend_height(series)
@@ -51,8 +54,10 @@ def bars(path, title, unit, groups, series, values):
 
 
 def dots(path, title, unit, groups, values):
-    """Dots on a logarithmic axis from left to right: for each of `groups` one of each of `values`, name → numbers,
-    joined by a line. No number is 0 or missing."""
+    """Draws dots on a horizontal logarithmic axis: for each group one dot of each series, joined by a line.
+
+    `values` has a list of positive numbers for each series, one for each group.
+    """
     step, left, top = 30, 24 + max(_width(name) for name in groups), 44 + _legend_height(values)
     right, bottom = WIDTH - 60, top + step * len(groups)
     known = [value for row in values.values() for value in row]
@@ -75,7 +80,10 @@ def dots(path, title, unit, groups, values):
 
 
 def lines(path, title, x_label, y_label, xs, series, log_y=False):
-    """A line for each of `series`, name → a number or None for each of `xs`, which lie on a logarithmic axis."""
+    """Draws a line for each series over `xs`, which is a logarithmic axis.
+
+    `series` has a list for each series, with a number or None for each of `xs`.
+    """
     left, right, top = 64, WIDTH - 30, 76 + _legend_height(series)
     bottom = top + 320
     known = [value for row in series.values() for value in row if value is not None]
@@ -108,8 +116,8 @@ def _curve(points, number):
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>'
 
 
-def _places(series):
-    """Where each name of the legend stands, in rows that end before the margin."""
+def _legend_positions(series):
+    """Yields the position of each name of the legend, in rows that end before the margin."""
     x, y = 24, 44
     for name in series:
         if x > 24 and x + 26 + _width(name) > WIDTH - 24:
@@ -119,12 +127,12 @@ def _places(series):
 
 
 def _legend_height(series):
-    return [y for _, y, _ in _places(series)][-1] - 24 if len(series) > 1 else 0
+    return [y for _, y, _ in _legend_positions(series)][-1] - 24 if len(series) > 1 else 0
 
 
 def _legend(series):
     parts = []
-    for number, (x, y, name) in enumerate(_places(series) if len(series) > 1 else ()):
+    for number, (x, y, name) in enumerate(_legend_positions(series) if len(series) > 1 else ()):
         parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="18" height="12" fill="{COLOURS[number % len(COLOURS)]}"/>')
         parts.append(_text(x + 24, y + 11, name, "start"))
     return parts
@@ -146,12 +154,12 @@ def _line(x1, y1, x2, y2, kind):
 
 
 def _width(text):
-    """About as many pixels as `text` takes."""
+    """Returns the approximate width of a text in pixels."""
     return 6.6 * len(text)
 
 
 def _ticks(largest):
-    """From 0 to `largest` and a little more, in round steps."""
+    """Returns ticks from 0 to `largest` or slightly beyond, in round steps."""
     rough = (largest or 1) / 5
     power = 10 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)

@@ -1,8 +1,9 @@
-"""Runs a benchmark that prints a table as JSON, prints it for people, plots it, and puts it into docs/benchmarks.md.
+"""Runs a benchmark that prints a table as JSON, and writes the table and a plot of it to the docs.
 
     python bench/report.py NAME PROGRAM [ARGUMENT …]
 
-The plot is docs/plots/NAME.svg; the table goes between `<!-- NAME -->` and `<!-- end of NAME -->`.
+The plot is docs/plots/NAME.svg. The table is printed, and replaces the text between `<!-- NAME -->` and `<!-- end of
+NAME -->` in docs/benchmarks.md.
 """
 
 import json
@@ -20,18 +21,20 @@ def main(name, program):
     table = json.loads(run.stdout)
     text = markdown(table)
     print(text)
-    shown = table["plotted"]
+    plotted_columns = table["plotted"]
     names, rows = [name for name, _ in table["rows"]], [cells for _, cells in table["rows"]]
-    values = [list(column) for column in zip(*rows)][:shown]
-    plot.bars(DOCS / "plots" / f"{name}.svg", table["title"], table["unit"], names, table["columns"][:shown], values)
-    put(DOCS / "benchmarks.md", name, text)
+    values = [list(column) for column in zip(*rows)][:plotted_columns]
+    plot.bars(
+        DOCS / "plots" / f"{name}.svg", table["title"], table["unit"], names, table["columns"][:plotted_columns], values
+    )
+    replace_table(DOCS / "benchmarks.md", name, text)
 
 
 def markdown(table):
     columns = table["columns"]
     lines = [f"| {table['unit']} | " + " | ".join(columns) + " |", "| --- " * (len(columns) + 1) + "|"]
     for name, cells in table["rows"]:
-        lines.append(f"| {name} | " + " | ".join(map(figure, cells)) + " |")
+        lines.append(f"| {name} | " + " | ".join(map(format_figure, cells)) + " |")
     if table["promises"]:
         lines += ["", "| ratio | wanted | reached |", "| --- | --- | --- |"]
     for what, wanted, reached in table["promises"]:
@@ -40,31 +43,33 @@ def markdown(table):
     return "\n".join(lines)
 
 
-def figure(value):
+def format_figure(value):
     if value is None:
         return "–"
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def put(page, name, text):
+def replace_table(page, name, text):
+    """Replaces the text between the comments of a table."""
     start, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
     before, rest = page.read_text(encoding="utf-8").split(start)
     page.write_text(before + start + text + end + rest.split(end)[1], encoding="utf-8")
 
 
-def grid_of(header, rows):
-    """A table in Markdown."""
+def format_table(header, rows):
+    """Formats a table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def put_section(page, title, text):
-    """Puts a section into a page: in the place of the one with this title, else at the end."""
+    """Replaces the section of a page with this title, or appends it."""
     before, *rest = page.read_text(encoding="utf-8").split(f"\n## {title}\n")
-    _, *behind = rest[0].split("\n## ", 1) if rest else [""]
-    page.write_text(
-        f"{before.rstrip()}\n\n## {title}\n{text}\n" + "".join(f"\n## {more}" for more in behind), encoding="utf-8"
-    )
+    _, *later_sections = rest[0].split("\n## ", 1) if rest else [""]
+    after = "".join(f"\n## {section}" for section in later_sections)
+    page.write_text(f"{before.rstrip()}\n\n## {title}\n{text}\n{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""Wes McKinney's experiment (Streaming Columnar Data with Apache Arrow, 2017): 16 columns of float64 in chunks of 16
-KiB to 16 MiB, written to memory, read back, made a data frame. In one run, in turns with pyarrow and Polars, medians.
+"""Repeats an experiment of Wes McKinney (Streaming Columnar Data with Apache Arrow, 2017) with pyarrow and Polars.
+
+Sixteen columns of float64 in chunks of 16 KiB to 16 MiB are written to memory, read back, and converted to a data
+frame. The libraries take turns. Prints medians.
 
     python bench/streams.py [MIB] [--no-plots]
 """
@@ -15,7 +17,7 @@ import pyarrow as pa
 
 import arrowwood as aw
 from plot import lines
-from report import DOCS, put
+from report import DOCS, replace_table
 from turns import medians
 
 COLUMNS = 16
@@ -37,109 +39,109 @@ def arrowwood_stream(sink, schema, batches):
     return sink
 
 
-def received(stream):
-    """The bytes of a stream from a socket into one buffer."""
+def receive_function(stream):
+    """Returns a function that receives the bytes of a stream from a socket in one buffer."""
 
-    def way():
-        room = np.empty(len(stream), dtype="uint8")
-        with sender(stream) as source:
-            view, at = memoryview(room), 0
-            while at < len(room):
-                at += source.recv_into(view[at:])
-        return room
+    def receive():
+        buffer = np.empty(len(stream), dtype="uint8")
+        with StreamSender(stream) as source:
+            view, position = memoryview(buffer), 0
+            while position < len(buffer):
+                position += source.recv_into(view[position:])
+        return buffer
 
-    return way
+    return receive
 
 
-class sender:
-    """A socket on loopback from which a stream comes."""
+class StreamSender:
+    """A socket on loopback, to which a thread writes a stream."""
 
     def __init__(self, stream):
         with socket.create_server(("127.0.0.1", 0)) as server:
-            self.here = socket.create_connection(server.getsockname())
-            there, _ = server.accept()
-        self.thread = threading.Thread(target=lambda: (there.sendall(stream), there.close()))
+            self.reader = socket.create_connection(server.getsockname())
+            writer, _ = server.accept()
+        self.thread = threading.Thread(target=lambda: (writer.sendall(stream), writer.close()))
 
     def __enter__(self):
         self.thread.start()
-        return self.here
+        return self.reader
 
     def __exit__(self, *_):
         self.thread.join()
-        self.here.close()
+        self.reader.close()
 
 
-def columns_from(stream):
-    def way():
-        with sender(stream) as source:
+def arrowwood_receive_function(stream):
+    def receive():
+        with StreamSender(stream) as source:
             return aw.read_stream(source).read_all()
 
-    return way
+    return receive
 
 
-def pyarrow_columns_from(stream):
-    def way():
-        with sender(stream) as source:
+def pyarrow_receive_function(stream):
+    def receive():
+        with StreamSender(stream) as source:
             return pa.ipc.open_stream(source.makefile("rb")).read_all()
 
-    return way
+    return receive
 
 
-def agree(expected, *frames):
+def check_sums(expected, *frames):
     for frame in frames:
         for number in (0, COLUMNS - 1):
             assert float(np.asarray(frame[f"c{number}"]).sum()) == expected[number]
 
 
-def chunk(size, base, room):
-    """All that is measured with chunks of `size` bytes: figures by name."""
+def measure_chunk_size(size, base, buffer):
+    """Measures everything with chunks of `size` bytes. Returns the figures by name."""
     step = size // 8 // COLUMNS
     rows = len(base[0])
     names = [f"c{number}" for number in range(COLUMNS)]
     batches = [
-        pa.record_batch([pa.array(column[at : at + step]) for column in base], names=names)
-        for at in range(0, rows, step)
+        pa.record_batch([pa.array(column[position : position + step]) for column in base], names=names)
+        for position in range(0, rows, step)
     ]
     ours, schema = [aw.from_arrow(batch) for batch in batches], batches[0].schema
     gigabytes = sum(column.nbytes for column in base) / 1e9
     expected = {number: float(base[number].sum()) for number in (0, COLUMNS - 1)}
     figures = {}
 
-    taken, given = medians(
+    seconds, results = medians(
         {
             "pyarrow": lambda: pyarrow_stream(pa.BufferOutputStream(), batches).getvalue(),
             "arrowwood": lambda: arrowwood_stream(aw.Buffer(), schema, ours),
         },
         ROUNDS,
     )
-    figures["write, growing"] = {name: gigabytes / seconds for name, seconds in taken.items()}
-    stream = given["pyarrow"]
-    agree(expected, aw.open(given["arrowwood"]), aw.open(stream))
-    del given
+    figures["write, growing"] = {name: gigabytes / median for name, median in seconds.items()}
+    stream = results["pyarrow"]
+    check_sums(expected, aw.open(results["arrowwood"]), aw.open(stream))
+    del results
 
-    touched = pa.py_buffer(room)
-    taken, _ = medians(
+    touched = pa.py_buffer(buffer)
+    seconds, _ = medians(
         {
             "pyarrow": lambda: pyarrow_stream(pa.FixedSizeBufferWriter(touched), batches),
-            "arrowwood": lambda: arrowwood_stream(room, schema, ours),
+            "arrowwood": lambda: arrowwood_stream(buffer, schema, ours),
         },
         ROUNDS,
     )
-    figures["write, preallocated"] = {name: gigabytes / seconds for name, seconds in taken.items()}
-    agree(expected, aw.open(room))
+    figures["write, preallocated"] = {name: gigabytes / median for name, median in seconds.items()}
+    check_sums(expected, aw.open(buffer))
     batches = ours = None  # frees them
 
-    taken, _ = medians(
+    seconds, _ = medians(
         {
             "pyarrow": lambda: pa.ipc.open_stream(stream).read_all().num_rows,
             "arrowwood": lambda: len(aw.open(stream)),
         },
         ROUNDS,
     )
-    figures["open, ms"] = {name: 1e3 * seconds for name, seconds in taken.items()}
+    figures["open, ms"] = {name: 1e3 * median for name, median in seconds.items()}
 
     file = io.BytesIO(stream)
-    taken, given = medians(
+    seconds, results = medians(
         {
             "pyarrow": lambda: pa.ipc.open_stream(stream).read_all().to_pandas(),
             "polars": lambda: file.seek(0) or pl.read_ipc_stream(file).rechunk(),
@@ -147,20 +149,20 @@ def chunk(size, base, room):
         },
         ROUNDS,
     )
-    agree(expected, *given.values())
-    figures["to a data frame"] = {name: gigabytes / seconds for name, seconds in taken.items()}
-    given = file = None
+    check_sums(expected, *results.values())
+    figures["to a data frame"] = {name: gigabytes / median for name, median in seconds.items()}
+    results = file = None
 
-    taken, given = medians(
+    seconds, results = medians(
         {
-            "recv into one buffer": received(stream),
-            "pyarrow": pyarrow_columns_from(stream),
-            "arrowwood": columns_from(stream),
+            "recv into one buffer": receive_function(stream),
+            "pyarrow": pyarrow_receive_function(stream),
+            "arrowwood": arrowwood_receive_function(stream),
         },
         ROUNDS,
     )
-    agree(expected, given["arrowwood"])
-    figures["from a socket"] = {name: gigabytes / seconds for name, seconds in taken.items()}
+    check_sums(expected, results["arrowwood"])
+    figures["from a socket"] = {name: gigabytes / median for name, median in seconds.items()}
     return figures
 
 
@@ -169,10 +171,10 @@ def main():
     size = (int(arguments[0]) if arguments else 1024) << 20
     random = np.random.default_rng(1)
     base = [random.random(size // 8 // COLUMNS) for _ in range(COLUMNS)]
-    room = np.ones(size + size // 8 + (4 << 20), dtype="uint8")
+    buffer = np.ones(size + size // 8 + (4 << 20), dtype="uint8")
     all_figures = {}
     for chunk_size in CHUNKS:
-        all_figures[chunk_size] = chunk(chunk_size, base, room)
+        all_figures[chunk_size] = measure_chunk_size(chunk_size, base, buffer)
         for what, by_name in all_figures[chunk_size].items():
             unit = "" if "ms" in what else " GB/s"
             best = by_name["arrowwood"] / by_name["pyarrow"]
@@ -180,11 +182,11 @@ def main():
             print(f"{chunk_size >> 10:6} KiB  {what:20}  {text}  ({best:.2f} x pyarrow)", flush=True)
     if "--no-plots" not in sys.argv:
         plots(all_figures, size)
-        put(DOCS / "benchmarks.md", "streams", table(all_figures))
+        replace_table(DOCS / "benchmarks.md", "streams", table(all_figures))
 
 
 def table(all_figures):
-    """A row for each size of chunks, with each way's figure and what ours is against pyarrow's."""
+    """Formats a row for each size of chunks, with all figures and the ratio of arrowwood to pyarrow."""
     rows = ["| chunk | " + " | ".join(next(iter(all_figures.values()))) + " |"]
     rows.append("| --- " * (rows[0].count("|") - 1) + "|")
     for size, figures in all_figures.items():
@@ -202,7 +204,10 @@ def plots(all_figures, size):
     for what, by_name in all_figures[sizes[0]].items():
         unit = "milliseconds" if "ms" in what else "GB/s"
         name = what.replace(",", "").replace(" ", "-")
-        series = {way: [all_figures[chunk][what][way] for chunk in sizes] for way in by_name}
+        series = {
+            receive: [all_figures[measure_chunk_size][what][receive] for measure_chunk_size in sizes]
+            for receive in by_name
+        }
         title = f"{size >> 20} MiB of 16 float64 columns: {what}"
         lines(f"docs/plots/stream-{name}.svg", title, "bytes per chunk", unit, sizes, series)
 

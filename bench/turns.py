@@ -1,25 +1,25 @@
-"""Ways to one answer, timed in turns."""
+"""Times alternative functions in turns, so that a change of the machine's speed affects all of them."""
 
 import gc
 import statistics
 from time import perf_counter
 
 
-def in_turns(ways, rounds):
-    """The seconds of each way in each round, after a round that does not count, and what each gave last."""
-    taken, given = {name: [] for name in ways}, {}
-    for turn in range(rounds + 1):
-        for name, way in ways.items():
-            given.pop(name, None)
+def time_in_turns(functions, rounds):
+    """Returns the seconds of each function in each round, and its last result. The first round is not counted."""
+    seconds, results = {name: [] for name in functions}, {}
+    for round_number in range(rounds + 1):
+        for name, function in functions.items():
+            results.pop(name, None)
             gc.collect()
             start = perf_counter()
-            given[name] = way()
-            if turn:
-                taken[name].append(perf_counter() - start)
-    return taken, given
+            results[name] = function()
+            if round_number:
+                seconds[name].append(perf_counter() - start)
+    return seconds, results
 
 
-def medians(ways, rounds):
-    """The median of each way's seconds, and what each gave last."""
-    taken, given = in_turns(ways, rounds)
-    return {name: statistics.median(times) for name, times in taken.items()}, given
+def medians(functions, rounds):
+    """Returns the median seconds of each function, and its last result."""
+    seconds, results = time_in_turns(functions, rounds)
+    return {name: statistics.median(times) for name, times in seconds.items()}, results

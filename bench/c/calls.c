@@ -1,5 +1,5 @@
-/* What calls cost from C: `calls FOLDER`, where `bench/src/bin/calls.rs` has made the data, and has the same
- * measurements. A line for each: name, the least and the median nanoseconds. */
+/* Measures calls from C: `calls FOLDER`. `bench/src/bin/calls.rs` makes the data, and measures the same calls from Rust.
+ * Prints a line for each: name, minimum and median nanoseconds. */
 #define _POSIX_C_SOURCE 200809L
 #include <arrowwood.h>
 
@@ -12,7 +12,8 @@ static arrowwood_dataset *one;    /* 5,600,000 rows in one batch */
 static arrowwood_dataset *table;  /* a table that grows */
 static arrowwood_writer *writer;
 static char path[2][4096];        /* one batch; 5,600 batches */
-static volatile double kept;
+/* Results are stored here, so that the compiler does not remove the calls. */
+static volatile double sink;
 
 static void check(int32_t code, arrowwood_error *error) {
   if (code == 0) return;
@@ -36,27 +37,27 @@ static int compare(const void *a, const void *b) {
   return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b;
 }
 
-/* Times `repeats` of `work` in each of `rounds`, after one that does not count. */
+/* Measures `repeats` calls of `work` in each of `rounds` rounds, after one round that is not counted. */
 static void measure(const char *name, void (*work)(void), int repeats, int rounds) {
-  double *taken = (double *)malloc((size_t)rounds * sizeof *taken);
+  double *nanoseconds = (double *)malloc((size_t)rounds * sizeof *nanoseconds);
   int round, i;
   for (round = -1; round < rounds; round++) {
     double start = now();
     for (i = 0; i < repeats; i++) work();
-    if (round >= 0) taken[round] = (now() - start) / repeats;
+    if (round >= 0) nanoseconds[round] = (now() - start) / repeats;
   }
-  qsort(taken, (size_t)rounds, sizeof *taken, compare);
-  printf("%s\t%.1f\t%.1f\n", name, taken[0], taken[rounds / 2]);
-  free(taken);
+  qsort(nanoseconds, (size_t)rounds, sizeof *nanoseconds, compare);
+  printf("%s\t%.1f\t%.1f\n", name, nanoseconds[0], nanoseconds[rounds / 2]);
+  free(nanoseconds);
 }
 
-static void small_call(void) {
+static void count_rows(void) {
   uint64_t rows;
   CALL(arrowwood_dataset_num_rows, one, &rows);
-  kept = (double)rows;
+  sink = (double)rows;
 }
 
-static void small_error(void) {
+static void missing_column(void) {
   arrowwood_error error = ARROWWOOD_ERROR_INIT;
   size_t column;
   if (arrowwood_dataset_column_index(one, "cost", &column, &error)) arrowwood_error_clear(&error);
@@ -75,7 +76,7 @@ static void open_first_row(void) {
   arrowwood_value cells[3];
   CALL(arrowwood_open, path[0], NULL, &dataset);
   CALL(arrowwood_dataset_cells, dataset, 0, cells, 3);
-  kept = cells[2].as.float64;
+  sink = cells[2].as.float64;
   arrowwood_dataset_free(dataset);
 }
 
@@ -84,16 +85,16 @@ static void open_sum(void) {
   arrowwood_value sum;
   CALL(arrowwood_open, path[0], NULL, &dataset);
   CALL(arrowwood_dataset_reduce, dataset, 2, ARROWWOOD_SUM, &sum);
-  kept = sum.as.float64;
+  sink = sum.as.float64;
   arrowwood_dataset_free(dataset);
 }
 
-static void one_row(void) {
+static void random_row(void) {
   static uint64_t row;
   arrowwood_value cells[3];
   row = (row + 2654435761u) % 5600000;
   CALL(arrowwood_dataset_cells, one, row, cells, 3);
-  kept = cells[2].as.float64;
+  sink = cells[2].as.float64;
 }
 
 static double add_up(const double *values, uint64_t count) {
@@ -107,7 +108,7 @@ static double add_up(const double *values, uint64_t count) {
   return sum;
 }
 
-static void chunks_of(uint32_t flags) {
+static void sum_chunks(uint32_t flags) {
   arrowwood_dataset *dataset;
   const arrowwood_chunk *chunks;
   arrowwood_chunks *owner;
@@ -116,12 +117,12 @@ static void chunks_of(uint32_t flags) {
   CALL(arrowwood_open, path[1], NULL, &dataset);
   CALL(arrowwood_dataset_chunks, dataset, 2, flags, &chunks, &count, &owner);
   for (i = 0; i < count; i++) sum += add_up((const double *)chunks[i].values.data, chunks[i].rows);
-  kept = sum;
+  sink = sum;
   arrowwood_chunks_free(owner);
   arrowwood_dataset_free(dataset);
 }
 
-static void chunk_table(void) { chunks_of(0); }
+static void chunks(void) { sum_chunks(0); }
 
 static void array_stream(void) {
   arrowwood_dataset *dataset;
@@ -135,7 +136,7 @@ static void array_stream(void) {
     sum += add_up((const double *)price->buffers[1] + price->offset, (uint64_t)price->length);
     array.release(&array);
   }
-  kept = sum;
+  sink = sum;
   stream.release(&stream);
   arrowwood_dataset_free(dataset);
 }
@@ -145,11 +146,11 @@ static void sum_of_batches(void) {
   arrowwood_value sum;
   CALL(arrowwood_open, path[1], NULL, &dataset);
   CALL(arrowwood_dataset_reduce, dataset, 2, ARROWWOOD_SUM, &sum);
-  kept = sum.as.float64;
+  sink = sum.as.float64;
   arrowwood_dataset_free(dataset);
 }
 
-static void nothing_new(void) {
+static void refresh_unchanged(void) {
   arrowwood_dataset *newer;
   CALL(arrowwood_dataset_refresh, table, &newer);
   arrowwood_dataset_free(newer);
@@ -157,7 +158,7 @@ static void nothing_new(void) {
 
 static int64_t appended;
 
-static void append_rows(int64_t every) {
+static void append_rows(int64_t rows_per_commit) {
   int64_t i;
   for (i = 0; i < 10000; i++, appended++) {
     arrowwood_value row[3];
@@ -165,13 +166,13 @@ static void append_rows(int64_t every) {
     row[1] = arrowwood_text(i % 2 ? "AAPL" : "IBM");
     row[2] = arrowwood_float64((double)i);
     CALL(arrowwood_writer_append_row, writer, row, 3);
-    if (i % every == every - 1) CALL(arrowwood_writer_commit, writer, 0);
+    if (i % rows_per_commit == rows_per_commit - 1) CALL(arrowwood_writer_commit, writer, 0);
   }
 }
 
-static void append_each(void) { append_rows(1); }
-static void append_hundred(void) { append_rows(100); }
-static void append_many(void) { append_rows(10000); }
+static void append_with_commit_each(void) { append_rows(1); }
+static void append_with_commit_every_100(void) { append_rows(100); }
+static void append_with_one_commit(void) { append_rows(10000); }
 
 int main(int count, char **arguments) {
   char name[4096];
@@ -193,19 +194,19 @@ int main(int count, char **arguments) {
     schema.release(&schema);
     CALL(arrowwood_open, name, NULL, &table);
   }
-  measure("number of rows", small_call, 10000, 101);
-  measure("column that is not there (error)", small_error, 1000, 101);
+  measure("number of rows", count_rows, 10000, 101);
+  measure("column that is not there (error)", missing_column, 1000, 101);
   measure("open + rows + free", open_rows, 20, 101);
   measure("open + first row + free", open_first_row, 20, 101);
   measure("open + sum of 5,600,000", open_sum, 1, 51);
-  measure("any row, 3 cells", one_row, 1000, 101);
-  measure("refresh, nothing new", nothing_new, 1000, 101);
+  measure("any row, 3 cells", random_row, 1000, 101);
+  measure("refresh, nothing new", refresh_unchanged, 1000, 101);
   measure("5,600 batches: open + stream of arrays + sum by hand", array_stream, 1, 21);
-  measure("5,600 batches: open + chunks + sum by hand", chunk_table, 1, 21);
+  measure("5,600 batches: open + chunks + sum by hand", chunks, 1, 21);
   measure("5,600 batches: open + sum", sum_of_batches, 1, 21);
-  measure("10,000 rows appended one by one, a commit each", append_each, 1, 31);
-  measure("10,000 rows appended one by one, a commit every 100", append_hundred, 1, 31);
-  measure("10,000 rows appended one by one, one commit", append_many, 1, 31);
+  measure("10,000 rows appended one by one, a commit each", append_with_commit_each, 1, 31);
+  measure("10,000 rows appended one by one, a commit every 100", append_with_commit_every_100, 1, 31);
+  measure("10,000 rows appended one by one, one commit", append_with_one_commit, 1, 31);
   arrowwood_dataset_free(one);
   arrowwood_dataset_free(table);
   arrowwood_writer_free(writer);

@@ -1,8 +1,8 @@
-"""The contenders: one small class each, the same methods, each by its cheapest documented way.
+"""The contenders: one class for each library, which does each operation in the cheapest documented way.
 
-Making an instance does as little as it can. `schema`, `first`, `last` and `total` are asked of a
-fresh one and may use it up; `names`, `rows`, `row` and `sum` of one that stays open. Packages are
-imported in `load`, so that a process holds only what it measures.
+A constructor does as little as possible. `schema`, `first`, `last` and `total` are called on a new instance and may
+consume it; `names`, `rows`, `row` and `sum` are called on an instance that stays open. Packages are imported in `load`,
+so that a process loads only what it measures.
 """
 
 import ctypes
@@ -17,9 +17,9 @@ class Contender:
     package = None
     formats = ("stream", "file")
     one_batch = False  # reads only files of one batch
-    copies = False  # holds the file in private memory: left out where that is short
+    copies = False  # copies the file to private memory, and is left out if that is short
     sums_only = False
-    beside = None  # a contender to take turns with
+    beside = None  # another contender to take turns with
 
     @classmethod
     def load(cls):
@@ -29,7 +29,7 @@ class Contender:
         self.file, self.path, self.column = file, file["path"], file["sum_column"]
         self.stream = file["format"] == "stream"
 
-    def schema(self):  # None where there is none to ask for
+    def schema(self):  # None if there is nothing to read
         return self.names
 
     def first(self):
@@ -171,7 +171,7 @@ class DuckDB(PyArrow):
         super().load()
         cls.connection = importlib.import_module("duckdb").connect()
 
-    def lazy(self):  # what is asked of a fresh one needs no table of a stream
+    def lazy(self):  # operations on a new instance need not read a stream completely
         return self.connection.from_arrow(self.reader) if self.stream else self.view
 
     @cached_property
@@ -190,7 +190,7 @@ class DuckDB(PyArrow):
     def last(self):
         return self.row(self.rows - 1)
 
-    def row(self, i):  # by way of Arrow: DuckDB's own rows need another package for time zones
+    def row(self, i):  # through Arrow, as DuckDB's own rows need another package for time zones
         return self.view.limit(1, offset=i).to_arrow_table().to_pylist()[0]
 
     def total(self):
@@ -224,7 +224,7 @@ class HuggingFace(Contender):
 
 
 class NumPy(Contender):
-    """Python's floor: it is told where each column lies and reads no metadata."""
+    """A lower bound for Python: it knows the offset of each column and reads no metadata."""
 
     package = "numpy"
     one_batch = True
@@ -258,7 +258,7 @@ class NumPy(Contender):
 
 
 class SumLimit(Contender):
-    """What the machine allows: map, add up with a compiled kernel, unmap. No Arrow, no Python."""
+    """The limit of the machine: maps the file, adds the values up in a compiled kernel, and unmaps it."""
 
     package = "arrowwood"
     one_batch = sums_only = True

@@ -1,7 +1,7 @@
-"""The files that every contender reads, made once, and what must be found in them.
+"""Makes the files that all contenders read, and describes their contents.
 
-What a file must contain is worked out from the formula that filled it, never from a reader,
-so that no contender is checked against another.
+Expected contents are computed from the formula that filled a file and never by a reader, so that no contender is
+checked against another.
 """
 
 import csv
@@ -16,27 +16,27 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 
-# variant: (formats, rows in a batch, GB of disk wanted)
+# Variants of the data: formats, rows per batch, and how many GB of disk are needed.
 VARIANTS = {
     "1": (("stream", "file"), 5_600_000, 1),
     "86": (("stream", "file"), 65_536, 1),
     "5600": (("stream", "file"), 1_000, 1),
     "4g": (("stream", "file"), 7_281, 20),
-    # The columns of the small files, only longer: between the two nothing changes but size.
+    # The same columns as in the small files, so that only the size differs.
     "4g_one": (("stream",), 560 * 451_152, 20),
 }
 WIDE_BATCHES, WIDE_ROWS, WIDE_COLUMNS = 4_096, 7_281, 16
-COPIES = 10_000  # of the 560 rows, in the small files
+COPIES = 10_000  # how often the small files repeat the 560 rows
 
 
 def default_stocks():
-    from vega_datasets import data  # carries the file itself: nothing is downloaded
+    from vega_datasets import data  # the package contains the file, so nothing is downloaded
 
     return data.stocks.filepath
 
 
 class Stocks:
-    """symbol, date, price of the csv, repeated."""
+    """The columns symbol, date and price of the CSV file, repeated."""
 
     sum_column = "price"
 
@@ -66,7 +66,7 @@ class Stocks:
 
 
 class Wide:
-    """v0 … v15 and a name of 12 letters: 144 bytes a row, so that a batch is 1 MiB."""
+    """Columns v0 … v15 and a name of 12 letters: 144 bytes per row, so that a batch is 1 MiB."""
 
     sum_column = "v0"
     dictionary = None
@@ -101,8 +101,7 @@ def epoch_ms(text):
 
 
 def make(folder, variant, source):
-    """The descriptions of the variant's files, written now where they are missing, and a note
-    if they had to be left out."""
+    """Returns the descriptions of a variant's files, and a note if it is left out. Writes files that are missing."""
     formats, size, disk = VARIANTS[variant]
     with open(source, "rb") as f:
         key = f"1 {hashlib.sha256(f.read()).hexdigest()}"
@@ -137,10 +136,10 @@ def write(path, key, content, size):
         for batch in batches:
             out.write_batch(batch)
     with open(part, "rb") as f:
-        os.fsync(f.fileno())  # or the disk is still busy with it while others are measured
+        os.fsync(f.fileno())  # otherwise the disk is still busy during the measurements
     os.replace(part, path)
     about = describe(path, fmt, key, content, size)
-    # Last, so that a run that was cut off leaves nothing that looks complete.
+    # Written last, so that an interrupted run leaves no file that looks complete.
     path.with_suffix(path.suffix + ".json").write_text(json.dumps(about))
     return about
 
@@ -165,7 +164,7 @@ def describe(path, fmt, key, content, size):
 
 
 def layout(path, fmt):
-    """Where each column's values begin, for the contenders that read no Arrow."""
+    """Returns the offset and type of each column's values, for contenders that don't read Arrow."""
     whole = pa.memory_map(str(path)).read_buffer()
     source = pa.BufferReader(whole)
     batch = next(pa.ipc.open_stream(source)) if fmt == "stream" else pa.ipc.open_file(source).get_batch(0)
@@ -178,7 +177,7 @@ def layout(path, fmt):
 
 
 def available():
-    """Free memory in bytes; where the system doesn't say, none is assumed to be short."""
+    """Returns the free memory in bytes, or infinity if the system doesn't tell."""
     try:
         with open("/proc/meminfo") as f:
             return next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))

@@ -1,11 +1,12 @@
-"""How cost grows with size, over four orders: rows, batches, columns, keys, segments, shards; and ten billion rows.
+"""Measures how cost grows with size over four orders of magnitude: rows, batches, columns, keys, segments and files.
 
     $ python bench/rivals/growth.py [--only rows keys …] [--folder DIR] [--page docs/performance.md --plots docs/plots]
 
-Medians of runs taken in turns. Each plot has the size from left to right and the time from bottom to top, both in
-powers of ten: what costs the same for each row is a straight line, what does not depend on the size is a level one.
-Answers are compared. Makes its files in a folder that goes; the one of ten billion rows is sparse and has 80 GB, of
-which the disk holds some megabytes.
+Prints medians of runs taken in turns, and compares the answers. Plots have logarithmic axes: a constant cost per row is
+a straight line, and a cost that does not depend on the size a level one. Files are written to a temporary folder. The
+file of ten billion rows is sparse: it has 80 GB, of which the disk holds some megabytes.
+
+The docstrings of the functions below become text of the page.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import arrowwood as aw
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from plot import lines
-from report import grid_of, put_section
+from report import format_table, put_section
 from turns import medians
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -36,31 +37,31 @@ SHOWS = (
 )
 
 
-def file_of(folder, name, table, rows_a_batch=1 << 20):
+def write_arrow_file(folder, name, table, rows_a_batch=1 << 20):
     path = str(folder / f"{name}.arrow")
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table, max_chunksize=rows_a_batch)
     return path
 
 
-def mapped(path):
+def read_mapped(path):
     return pa.ipc.open_file(pa.memory_map(path)).read_all()
 
 
-def rounds(size, most):
-    return 7 if size < most / 10 else 3
+def rounds(size, max_size):
+    return 7 if size < max_size / 10 else 3
 
 
 def rows(folder):
     """Sum, median and mean by 1,000 keys. A median is selected among all rows,
     and beyond 131,072 of them from a sample first: hence the step at 100,000."""
-    found = {}
+    medians_by_name = {}
     sizes = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
     random = np.random.default_rng(1)
     for size in sizes:
         table = pa.table({"key": random.integers(0, 1000, size), "v": random.random(size)})
-        path = file_of(folder, f"rows-{size}", table)
-        ds, whole, frame = aw.open(path), mapped(path), pl.from_arrow(mapped(path))
+        path = write_arrow_file(folder, f"rows-{size}", table)
+        ds, whole, frame = aw.open(path), read_mapped(path), pl.from_arrow(read_mapped(path))
         mean = frame.lazy().group_by("key").agg(pl.col("v").mean())
         ways = {
             "sum": ds["v"].sum,
@@ -71,21 +72,23 @@ def rows(folder):
             "mean by 1,000 keys, Polars": lambda: len(mean.collect()),
             "a random row": lambda: ds[size // 3]["v"],
         }
-        add(found, ways, rounds(size, sizes[-1]), same=[("sum", "sum, pyarrow"), ("median", "median, Polars")])
+        measure(
+            medians_by_name, ways, rounds(size, sizes[-1]), same=[("sum", "sum, pyarrow"), ("median", "median, Polars")]
+        )
         os.remove(path)
-    return "rows", sizes, found
+    return "rows", sizes, medians_by_name
 
 
 def batches(folder):
     """Open, sum and gather of 10 million values in more and more batches.
     From 10,000 batches on their headers take longer than their values."""
-    found = {}
+    medians_by_name = {}
     sizes = [10, 100, 1_000, 10_000, 100_000]
     table = pa.table({"v": np.arange(10_000_000.0)})
     places = np.random.default_rng(2).integers(0, len(table), 10_000)
     for size in sizes:
-        path = file_of(folder, "batches", table, len(table) // size)
-        ds, whole = aw.open(path), mapped(path)
+        path = write_arrow_file(folder, "batches", table, len(table) // size)
+        ds, whole = aw.open(path), read_mapped(path)
         ways = {
             "open + last row": lambda: aw.open(path)[-1]["v"],
             "open + last row, pyarrow": lambda: pa.ipc.open_file(pa.memory_map(path)).read_all()["v"][-1].as_py(),
@@ -94,22 +97,22 @@ def batches(folder):
             "10,000 rows": lambda: ds.take(places)["v"].to_numpy().sum(),
             "10,000 rows, pyarrow": lambda: whole.take(pa.array(places))["v"].to_numpy().sum(),
         }
-        add(
-            found,
+        measure(
+            medians_by_name,
             ways,
             3 if size > 1000 else 7,
             same=[("sum", "sum, pyarrow"), ("10,000 rows", "10,000 rows, pyarrow")],
         )
-    return "batches", sizes, found
+    return "batches", sizes, medians_by_name
 
 
 def columns(folder):
     """Open, and one value of one row, of more and more columns."""
-    found = {}
+    medians_by_name = {}
     sizes = [10, 100, 1_000, 10_000, 100_000]
     for size in sizes:
         table = pa.table({f"c{number}": np.arange(10.0) for number in range(size)})
-        path = file_of(folder, "columns", table)
+        path = write_arrow_file(folder, "columns", table)
         last = f"c{size - 1}"
         ds = aw.open(path)
         ways = {
@@ -121,14 +124,14 @@ def columns(folder):
             ).as_py(),
             "sum of the last column": lambda: ds[last].sum(),
         }
-        add(found, ways, 3 if size > 1000 else 7, same=[("open", "open, pyarrow")])
-    return "columns", sizes, found
+        measure(medians_by_name, ways, 3 if size > 1000 else 7, same=[("open", "open, pyarrow")])
+    return "columns", sizes, medians_by_name
 
 
 def keys(folder):
     """Mean by more and more keys of five million rows. Beyond some 10,000 groups rows are partitioned before they are
     grouped, which takes a pass more: hence the step between 10,000 and 100,000 keys."""
-    found = {}
+    medians_by_name = {}
     sizes = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
     random = np.random.default_rng(3)
     for size in sizes:
@@ -136,21 +139,26 @@ def keys(folder):
         far = (near.astype(np.uint64) * MIX).astype(np.int64)
         table = pa.table({"near": near, "far": far, "v": random.random(5_000_000)})
         table = table.append_column("text", pc.cast(table["near"], pa.string()))
-        path = file_of(folder, "keys", table)
-        ds, frame = aw.open(path), pl.from_arrow(mapped(path))
+        path = write_arrow_file(folder, "keys", table)
+        ds, frame = aw.open(path), pl.from_arrow(read_mapped(path))
         ways = {}
         for kind, name in (("near", "close together"), ("far", "scattered"), ("text", "text")):
             theirs = frame.lazy().group_by(kind).agg(pl.col("v").mean())
             ways[name] = lambda kind=kind: len(ds.aggregate(by=kind, x=("v", "mean")))
             ways[f"{name}, Polars"] = lambda theirs=theirs: len(theirs.collect())
-        add(found, ways, 3, same=[(name, f"{name}, Polars") for name in ("close together", "scattered", "text")])
-    return "keys", sizes, found
+        measure(
+            medians_by_name,
+            ways,
+            3,
+            same=[(name, f"{name}, Polars") for name in ("close together", "scattered", "text")],
+        )
+    return "keys", sizes, medians_by_name
 
 
 def segments(folder):
     """A table in more and more segments of 64 rows.
     To open it is to list its directory and to look at the last segments; a sum maps each of them."""
-    found = {}
+    medians_by_name = {}
     sizes = [1, 10, 100, 1_000, 10_000]
     batch = pa.record_batch({"v": np.arange(64.0)})
     for size in sizes:
@@ -165,41 +173,41 @@ def segments(folder):
             "open + last row": lambda: aw.open(path)[-1]["v"],
             "sum": ds["v"].sum,
         }
-        add(found, ways, 3 if size > 1000 else 7, same=[])
-    return "segments", sizes, found
+        measure(medians_by_name, ways, 3 if size > 1000 else 7, same=[])
+    return "segments", sizes, medians_by_name
 
 
 def shards(folder):
     """More and more files as one dataset. Of more than 256 files, only metadata is read, on all cores,
     and each is mapped when its values are read."""
-    found = {}
+    medians_by_name = {}
     sizes = [10, 100, 1_000, 10_000, 100_000]
     schema = pa.schema({"v": pa.float64()})
     shards = folder / "shards"
     shards.mkdir()
-    made = 0
+    file_count = 0
     content = pa.BufferOutputStream()
     with pa.ipc.new_file(content, schema) as writer:
         writer.write_batch(pa.record_batch([np.arange(8.0)], schema=schema))
     content = content.getvalue().to_pybytes()
     for size in sizes:
-        for number in range(made, size):
+        for number in range(file_count, size):
             (shards / f"{number:06}.arrow").write_bytes(content)
-        made = size
+        file_count = size
         pattern = str(shards / "*.arrow")
         ways = {"open": lambda: aw.open(pattern).num_columns, "open + row count": lambda: len(aw.open(pattern))}
         if size <= 10_000:
             ways["open + row count, pyarrow"] = lambda: pds.dataset(str(shards), format="ipc").count_rows()
-        add(found, ways, 3 if size > 1000 else 7, same=[])
-    return "shards", sizes, found
+        measure(medians_by_name, ways, 3 if size > 1000 else 7, same=[])
+    return "shards", sizes, medians_by_name
 
 
 def billions(folder):
     """Ten billion rows in a sparse file of 80 GB, beside fewer."""
-    found = {}
+    medians_by_name = {}
     sizes = [1_000_000, 100_000_000, 1_000_000_000, 10_000_000_000]
     for size in sizes:
-        path = sparse(folder / f"sparse-{size}.arrows", size)
+        path = write_sparse_stream(folder / f"sparse-{size}.arrows", size)
         ds = aw.open(path)
         places = np.random.default_rng(4).integers(0, size, 1000)
         assert len(ds) == size and ds[-1]["n"] == 0
@@ -209,13 +217,13 @@ def billions(folder):
             "1,000 rows": lambda: len(ds.take(places)),
             "a part of a third": lambda: len(ds[size // 3 : size // 3 * 2]),
         }
-        add(found, ways, 5, same=[])
+        measure(medians_by_name, ways, 5, same=[])
         os.remove(path)
-    return "billions", sizes, found
+    return "billions", sizes, medians_by_name
 
 
-def sparse(path, count):
-    """A stream of zeros in batches of a million, of which only the headers are written."""
+def write_sparse_stream(path, count):
+    """Writes a stream of zeros in batches of a million rows, of which only the headers take space on disk."""
     batch = pa.record_batch({"n": np.zeros(1_000_000, "int64")})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -235,14 +243,14 @@ def sparse(path, count):
     return str(path)
 
 
-def add(found, ways, count, same):
-    """Adds a column of medians to `found`."""
+def measure(medians_by_name, ways, count, same):
+    """Measures functions, and adds a column of medians to `medians_by_name`."""
     times, answers = medians(ways, count)
     for ours, theirs in same:
         assert np.isclose(answers[ours], answers[theirs], rtol=1e-9), f"{ours}: {answers[ours]} and {answers[theirs]}"
     for name in ways:
-        found.setdefault(name, [])
-    for name, row in found.items():
+        medians_by_name.setdefault(name, [])
+    for name, row in medians_by_name.items():
         row.append(times.get(name))
 
 
@@ -250,7 +258,7 @@ KINDS = {function.__name__: function for function in (rows, batches, columns, ke
 WORDS = {"billions": "rows of a sparse stream, in batches of a million"}
 
 
-def shown(seconds):
+def format_seconds(seconds):
     if seconds is None:
         return "–"
     for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
@@ -267,17 +275,17 @@ def main():
     parser.add_argument("--plots", type=Path)
     options = parser.parse_args()
     for kind in options.only:
-        begun = perf_counter()
+        start = perf_counter()
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            name, sizes, found = KINDS[kind](Path(folder))
-        table = grid_of(
+            name, sizes, medians_by_name = KINDS[kind](Path(folder))
+        table = format_table(
             [WORDS.get(name, name), *(f"{size:,}" for size in sizes)],
-            [[row, *map(shown, times)] for row, times in found.items()],
+            [[row, *map(format_seconds, times)] for row, times in medians_by_name.items()],
         )
-        print(f"{table}\n({perf_counter() - begun:.0f} s)\n", flush=True)
+        print(f"{table}\n({perf_counter() - start:.0f} s)\n", flush=True)
         if options.plots:
             title = f"{TITLE} with {WORDS.get(name, name)}"
-            series = {row: [time and time * 1e3 for time in times] for row, times in found.items()}
+            series = {row: [time and time * 1e3 for time in times] for row, times in medians_by_name.items()}
             lines(options.plots / f"growth-{name}.svg", title, WORDS.get(name, name), "ms", sizes, series, log_y=True)
         if options.page:
             title = f"{TITLE} with {name}"

@@ -1,4 +1,4 @@
-"""Draws the README's plot, docs/plots/opening.svg, out of the tables of docs/rivals.md."""
+"""Draws the plot of the README, docs/plots/opening.svg, from the tables of docs/rivals.md."""
 
 import re
 import sys
@@ -14,16 +14,16 @@ MEASURE = "open + first row"
 
 
 def column(page, title):
-    """Library → milliseconds of `MEASURE`, from the table below the heading that begins with `title`."""
+    """Returns the milliseconds of `MEASURE` by library, from the table under the heading that begins with `title`."""
     lines = page.split(f"### {title}:", 1)[1].split("\n### ", 1)[0].splitlines()
     rows = [[cell.strip(" *~") for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
     head = next(index for index, line in enumerate(lines) if MEASURE in line)
     measure = [cell.strip() for cell in lines[head].strip("|").split("|")].index(MEASURE)
-    found = {}
+    milliseconds = {}
     for name, *cells in rows:
         if number := re.match(r"([\d.,]+) (ns|µs|ms|s)\b", cells[measure - 1]):
-            found[name] = float(number[1].replace(",", "")) * UNITS[number[2]]
-    return found
+            milliseconds[name] = float(number[1].replace(",", "")) * UNITS[number[2]]
+    return milliseconds
 
 
 def draw(path):

@@ -1,4 +1,4 @@
-"""A question that is asked of several libraries, and compared."""
+"""Asks several libraries the same question, and compares their answers and times."""
 
 import sys
 from pathlib import Path
@@ -12,32 +12,35 @@ import pyarrow as pa
 from run import progress
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from turns import in_turns
+from turns import time_in_turns
 
 OURS = "arrowwood"
 
 
 class Question:
-    """Ways to one answer."""
+    """A question, with a function for each library that answers it.
+
+    `shows` describes what the times show, and `same` compares two answers.
+    """
 
     def __init__(self, title, ways, shows, same=None):
-        self.title, self.ways, self.shows, self.same = title, ways, shows, same or close
+        self.title, self.ways, self.shows, self.same = title, ways, shows, same or is_close
 
     def ask(self, rounds):
-        """The seconds of each way, in turns; the first round is not counted."""
+        """Returns the seconds of each library in each round. The first round is not counted."""
         progress(self.title)
-        taken, answers = in_turns(self.ways, rounds)
+        seconds, answers = time_in_turns(self.ways, rounds)
         for name, answer in answers.items():
             assert self.same(answers[OURS], answer), f"{self.title}: {name} says {answer!r}, {OURS} {answers[OURS]!r}"
-        return taken
+        return seconds
 
 
-def close(a, b):
+def is_close(a, b):
     return np.allclose(np.asarray(a, dtype="float64"), np.asarray(b, dtype="float64"), rtol=1e-9)
 
 
 def groups(frame):
-    """Means by key, of anything that exports Arrow data."""
+    """Returns means by key, from anything that exports Arrow data."""
     table = pa.Table.from_pandas(frame) if isinstance(frame, pd.DataFrame) else pa.table(frame)
     return dict(zip(*(table.column(number).to_pylist() for number in (0, 1))))
 
@@ -48,7 +51,7 @@ def same_groups(a, b):
 
 
 def engines(table):
-    """DuckDB and DataFusion with the table, without copying it."""
+    """Returns a DuckDB connection and a DataFusion context with the table, which is not copied."""
     db, fusion = duckdb.connect(), datafusion.SessionContext()
     db.register("t", table)
     fusion.from_arrow(table, name="t")

@@ -1,9 +1,9 @@
-"""Questions to columns and rows, arrowwood beside its rivals: one command, equal answers, medians, taken in turns.
+"""Asks arrowwood and its rivals questions about columns and rows, in turns. Prints medians, and compares the answers.
 
     python bench/rivals/questions.py [--quick] [--data DIR] [--json FILE] [--markdown FILE] [--plots DIR]
     python bench/rivals/questions.py --only WORD … [--rounds 11] [--json FILE] [--markdown FILE] [--plots DIR]
 
-With --only, questions with one of the words in their title are asked, and replace those in the files.
+With --only, only questions whose titles have one of the words are asked, and their results are replaced in the files.
 """
 
 import argparse
@@ -59,11 +59,11 @@ def reductions(path, name):
         ways = {OURS: a, "pyarrow": b, "polars": c, "numpy": d, "pandas": getattr(series, function)}
         ways["duckdb"] = lambda sql=sql: db.sql(sql).fetchall()[0][0]
         if function != "median":
-            # DataFusion's median takes a copy of the column and minutes of a large one.
+            # DataFusion's median copies the column, and takes minutes for a large one.
             sql = sql.replace("stddev_samp", "stddev")
             ways["datafusion"] = lambda sql=sql: fusion.sql(sql).to_arrow_table().column(0)[0].as_py()
         elif len(table) > 100_000_000:
-            # These take copies of the column that leave no room for the rest.
+            # The other libraries copy the column, for which memory is too short.
             ways = {name: ways[name] for name in (OURS, "polars", "duckdb")}
         shows = (
             "One column that is mapped and has been read before, as each library reads its own view of the same pages. "
@@ -103,44 +103,44 @@ def mean_by_group(path, name, key="symbol"):
     return Question(f"mean(price) by {key} where price > 100, {name}", ways, shows, same_groups)
 
 
-def utf8_twin(path, folder):
-    """The stocks with plain text instead of a dictionary."""
-    twin = folder / "utf8.stream"
-    if not twin.exists():
+def write_utf8_copy(path, folder):
+    """Writes the stocks with text instead of a dictionary. Returns the path."""
+    copy_path = folder / "utf8.stream"
+    if not copy_path.exists():
         table = pa.ipc.open_stream(pa.memory_map(path)).read_all()
         table = table.set_column(0, "symbol", table["symbol"].cast(pa.string())).combine_chunks()
-        with pa.ipc.new_stream(str(twin), table.schema) as writer:
+        with pa.ipc.new_stream(str(copy_path), table.schema) as writer:
             writer.write_table(table)
-    return str(twin)
+    return str(copy_path)
 
 
 def gathers(path, name):
     ds, table = aw.open(path), pa.ipc.open_stream(pa.memory_map(path)).read_all()
     frame = pl.from_arrow(table)
-    places = np.random.default_rng(3).integers(0, len(ds), 10_000)
-    rows = places.tolist()
-    whole = pa.array(places)
+    row_numbers = np.random.default_rng(3).integers(0, len(ds), 10_000)
+    rows = row_numbers.tolist()
+    indices = pa.array(row_numbers)
     ways = {
-        OURS: lambda: ds.take(places)["price"].to_numpy(),
-        "pyarrow": lambda: table.take(whole)["price"].to_numpy(),
-        "polars": lambda: frame[places]["price"].to_numpy(),
+        OURS: lambda: ds.take(row_numbers)["price"].to_numpy(),
+        "pyarrow": lambda: table.take(indices)["price"].to_numpy(),
+        "polars": lambda: frame[row_numbers]["price"].to_numpy(),
     }
     shows = (
         "All columns of 10,000 rows anywhere, at once. It shows what finding a row's batch costs, and the cache misses of "
         "each value; it does not show pages that have to come from a disk."
     )
     yield Question(f"take of 10,000 rows, {name}", ways, shows)
-    some = rows[:500]
+    few_rows = rows[:500]
     ways = {
-        OURS: lambda: [ds[i]["price"] for i in some],
-        "pyarrow": lambda: [table.slice(i, 1).to_pylist()[0]["price"] for i in some],
-        "polars": lambda: [frame.row(i, named=True)["price"] for i in some],
+        OURS: lambda: [ds[i]["price"] for i in few_rows],
+        "pyarrow": lambda: [table.slice(i, 1).to_pylist()[0]["price"] for i in few_rows],
+        "polars": lambda: [frame.row(i, named=True)["price"] for i in few_rows],
     }
     try:
         import datasets
 
         hf = datasets.Dataset.from_file(path)
-        ways["Hugging Face"] = lambda: [hf[i]["price"] for i in some]
+        ways["Hugging Face"] = lambda: [hf[i]["price"] for i in few_rows]
     except ImportError:
         pass
     shows = (
@@ -151,17 +151,17 @@ def gathers(path, name):
 
 
 def many_batches(folder):
-    made = {}
+    paths_by_kind = {}
     schema = pa.schema({"id": pa.int64(), "price": pa.float64()})
-    for kind, new in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
-        made[kind] = folder / f"100000.{kind}"
-        if made[kind].exists():
+    for kind, open_writer in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+        paths_by_kind[kind] = folder / f"100000.{kind}"
+        if paths_by_kind[kind].exists():
             continue
-        with new(str(made[kind]), schema) as writer:
+        with open_writer(str(paths_by_kind[kind]), schema) as writer:
             for number in range(100_000):
                 ids = np.arange(number * 56, number * 56 + 56)
                 writer.write_batch(pa.record_batch([ids, ids * 0.25], schema=schema))
-    file, stream = str(made["file"]), str(made["stream"])
+    file, stream = str(paths_by_kind["file"]), str(paths_by_kind["stream"])
     row = 3_333_333
 
     def theirs(opened):
@@ -196,45 +196,47 @@ def many_batches(folder):
     )
 
 
-def loader(start, path, kind, count, barrier, out):
-    """What a worker of a training job does: random batches of 64 rows as dicts."""
+def run_loader(seed, path, kind, count, barrier, results):
+    """Fetches random batches of 64 rows as dicts, as a worker of a training job does."""
     if kind == OURS:
-        before = private()
+        before = private_bytes()
         ds = aw.open(path)
     else:
         import datasets
 
-        before = private()
+        before = private_bytes()
         ds = datasets.Dataset.from_file(path)
     fetch = ds.__getitems__
     len(ds)
-    random = np.random.default_rng(start)
-    places = random.integers(0, len(ds), (count, 64)).tolist()
-    fetch(places[0])
+    random = np.random.default_rng(seed)
+    row_numbers = random.integers(0, len(ds), (count, 64)).tolist()
+    fetch(row_numbers[0])
     barrier.wait()
-    begun = perf_counter()
-    for batch in places:
+    start = perf_counter()
+    for batch in row_numbers:
         fetch(batch)
-    out.put((count * 64, perf_counter() - begun, private() - before))
+    results.put((count * 64, perf_counter() - start, private_bytes() - before))
 
 
-def private():
+def private_bytes():
     with open("/proc/self/smaps_rollup") as lines:
-        # Pages of a file that one process alone maps count as private too; memory of its own is anonymous.
+        # Private pages include file pages that only this process maps, so anonymous pages are counted instead.
         return sum(int(line.split()[1]) for line in lines if line.startswith("Anonymous:")) * 1024
 
 
-def workers(path, kind, count):
-    """Rows a second of four workers together, and the private memory that opening and fetching added to all of them."""
+def measure_workers(path, kind, count):
+    """Runs four workers. Returns their rows per second, and the private memory that they added by fetching."""
     context = multiprocessing.get_context("spawn")
-    barrier, out = context.Barrier(4), context.Queue()
-    started = [context.Process(target=loader, args=(n, path, kind, count, barrier, out)) for n in range(4)]
+    barrier, results = context.Barrier(4), context.Queue()
+    started = [context.Process(target=run_loader, args=(n, path, kind, count, barrier, results)) for n in range(4)]
     for process in started:
         process.start()
-    ended = [out.get(timeout=300) for _ in started]
+    worker_results = [results.get(timeout=300) for _ in started]
     for process in started:
         process.join()
-    return sum(rows for rows, _, _ in ended) / max(taken for _, taken, _ in ended), sum(more for _, _, more in ended)
+    return sum(rows for rows, _, _ in worker_results) / max(taken for _, taken, _ in worker_results), sum(
+        added_bytes for _, _, added_bytes in worker_results
+    )
 
 
 def main():
@@ -256,16 +258,16 @@ def main():
         taken = question.ask(rounds)
         taken = {name: [round(seconds, 9) for seconds in times] for name, times in taken.items()}
         report["questions"].append({"title": question.title, "shows": question.shows, "taken": taken})
-        print(line(question.title, taken), flush=True)
+        print(format_line(question.title, taken), flush=True)
     progress("")
     if args.only:
         for question in report["questions"] if args.markdown else ():
-            put_section(args.markdown, question["title"], "\n".join(section(question)))
+            put_section(args.markdown, question["title"], "\n".join(format_section(question)))
         if not args.json:
             return
-        report = with_others(report, json.loads(args.json.read_text()))
+        report = merge_reports(report, json.loads(args.json.read_text()))
     elif not args.quick:
-        report["loaders"] = loaders(args)
+        report["loaders"] = measure_loaders(args)
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(report, indent=1, default=str) + "\n")
@@ -275,11 +277,11 @@ def main():
         plot(report, args.plots)
 
 
-def with_others(report, before):
-    """A report of some questions, with all others of the one before."""
-    asked = {question["title"]: question for question in report["questions"]}
-    questions = [asked.pop(question["title"], question) for question in before["questions"]]
-    return {**before, "questions": questions + list(asked.values())}
+def merge_reports(report, before):
+    """Returns the earlier report with the results of the questions that were asked now."""
+    new_questions = {question["title"]: question for question in report["questions"]}
+    questions = [new_questions.pop(question["title"], question) for question in before["questions"]]
+    return {**before, "questions": questions + list(new_questions.values())}
 
 
 def questions(args):
@@ -287,8 +289,8 @@ def questions(args):
     paths = {}
     for variant in ["1", "5600"] + ([] if args.quick or args.only else ["4g_one"]):
         progress(f"data of {variant}")
-        made, note = data.make(args.data, variant, args.stocks or data.default_stocks())
-        for file in made:
+        files, note = data.make(args.data, variant, args.stocks or data.default_stocks())
+        for file in files:
             if file["format"] == "stream":
                 paths[variant] = str(file["path"])
                 warm(file["path"])
@@ -298,41 +300,41 @@ def questions(args):
         yield from reductions(large, "253 M float64 (2 GB)")
     yield mean_by_group(one, "5.6 M rows, dictionary, one batch")
     yield mean_by_group(many, "5.6 M rows, dictionary, 5,600 batches")
-    yield mean_by_group(utf8_twin(one, args.data), "5.6 M rows, utf8, one batch")
+    yield mean_by_group(write_utf8_copy(one, args.data), "5.6 M rows, utf8, one batch")
     yield from gathers(one, "one batch")
     yield from gathers(many, "5,600 batches")
     yield from many_batches(args.data)
     yield from grouping.questions(args.data, 200_000 if args.quick else 5_000_000)
 
 
-def loaders(args):
-    made, _ = data.make(args.data, "4g", args.stocks or data.default_stocks())
-    path = next(str(file["path"]) for file in made if file["format"] == "stream")
+def measure_loaders(args):
+    files, _ = data.make(args.data, "4g", args.stocks or data.default_stocks())
+    path = next(str(file["path"]) for file in files if file["format"] == "stream")
     progress("four workers, the file is read once")
     warm(path)
-    found = {}
+    figures = {}
     for kind in (OURS, "Hugging Face"):
         progress(f"four workers, {kind}")
         try:
-            found[kind] = workers(path, kind, 1000)
+            figures[kind] = measure_workers(path, kind, 1000)
         except Exception as e:
             print(f"four workers, {kind}: {e}")
-    for kind, (rate, more) in found.items():
-        print(f"four workers on 4 GiB: {kind} {rate:,.0f} rows/s, {more / 2**20:.1f} MiB of private memory more")
-    return found
+    for kind, (rate, added_bytes) in figures.items():
+        print(f"four workers on 4 GiB: {kind} {rate:,.0f} rows/s, {added_bytes / 2**20:.1f} MiB of private memory more")
+    return figures
 
 
 def median(times):
     return statistics.median(times) * 1e9
 
 
-def line(title, taken):
+def format_line(title, taken):
     ours = median(taken[OURS])
     parts = [f"{name} {duration(median(times))} ×{median(times) / ours:.2f}" for name, times in taken.items()]
     return f"{title:55} " + "  ".join(parts)
 
 
-def section(question):
+def format_section(question):
     lines, ours = [], median(question["taken"][OURS])
     for name, times in question["taken"].items():
         middle = median(times)
@@ -356,10 +358,12 @@ def render(report):
         LOSSES,
     ]
     for question in report["questions"]:
-        parts += ["", f"## {question['title']}", *section(question)]
+        parts += ["", f"## {question['title']}", *format_section(question)]
     if loaders := report.get("loaders"):
         parts += ["", "## Four workers on one stream of 4 GiB", LOADERS, ""]
-        lines = [[kind, f"{rate:,.0f}", f"{more / 2**20:.1f} MiB"] for kind, (rate, more) in loaders.items()]
+        lines = [
+            [kind, f"{rate:,.0f}", f"{added_bytes / 2**20:.1f} MiB"] for kind, (rate, added_bytes) in loaders.items()
+        ]
         parts += grid(["", "rows a second, together", "private memory added"], lines, markdown=True)
     return "\n".join(parts) + "\n"
 

@@ -1,4 +1,4 @@
-"""Arrowwood beside its rivals: one command, one table per file, see README.md."""
+"""Compares arrowwood with its rivals: prints one table per file, see README.md."""
 
 import argparse
 import gc
@@ -34,10 +34,10 @@ PACKAGES = ("arrowwood", "pyarrow", "polars", "duckdb", "datasets", "numpy")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-# One contender with one file, in a process of its own.
+# ---- a contender with a file, in a process of its own ----
 
 
-def cell(name, file, what, budget):
+def measure_cell(name, file, what, budget):
     contender = CONTENDERS[name]
     try:
         contender.load()
@@ -45,118 +45,120 @@ def cell(name, file, what, budget):
         return {"absent": f"{name}: left out, {e}"}
     try:
         gc.collect()
-        gc.freeze()  # what the imports made is looked at no more: later collections are short
+        gc.freeze()  # excludes the imported modules from later collections
         gc.disable()
-        return memory(contender, file) if what == "memory" else times(contender, file, budget * 10**9)
+        return measure_memory(contender, file) if what == "memory" else measure_times(contender, file, budget * 10**9)
     except Exception as e:
-        at = traceback.extract_tb(e.__traceback__)[-1]
-        return {"failed": f"{type(e).__name__}: {e} ({Path(at.filename).name}:{at.lineno})"}
+        frame = traceback.extract_tb(e.__traceback__)[-1]
+        return {"failed": f"{type(e).__name__}: {e} ({Path(frame.filename).name}:{frame.lineno})"}
 
 
-def opened(contender, file):
-    held = contender(file)
-    return held, held.names, held.rows
+def open_and_inspect(contender, file):
+    instance = contender(file)
+    return instance, instance.names, instance.rows
 
 
-def clock(budget, *calls):
-    """Each call's median and minimum, the calls taking turns. The first round warms up and isn't
-    counted, unless it alone uses the budget up: then it is all there is, and marked as rough."""
-    taken = [[] for _ in calls]
+def time_calls(budget, *calls):
+    """Returns the median and minimum of each call. The calls take turns.
+
+    The first round warms up and isn't counted. If it uses up the budget, it is the only round, and marked as rough.
+    """
+    durations_of_calls = [[] for _ in calls]
     start = perf_counter_ns()
-    while len(taken[0]) < 4 or (perf_counter_ns() - start < budget and len(taken[0]) < 5000):
-        for call, kept in zip(calls, taken):
+    while len(durations_of_calls[0]) < 4 or (perf_counter_ns() - start < budget and len(durations_of_calls[0]) < 5000):
+        for call, durations in zip(calls, durations_of_calls):
             begin = perf_counter_ns()
             result = call()
-            kept.append(perf_counter_ns() - begin)
+            durations.append(perf_counter_ns() - begin)
             del result  # closing is not part of opening
-        if kept[-1] > 10**6:
-            gc.collect()  # some contenders leave cycles that hold the whole file
-        if len(kept) == 1 and perf_counter_ns() - start > budget:
+        if durations[-1] > 10**6:
+            gc.collect()  # some contenders leave reference cycles that keep the whole file in memory
+        if len(durations) == 1 and perf_counter_ns() - start > budget:
             break
-    return [summary(kept[1:] or kept, rough=len(kept) == 1) for kept in taken]
+    return [summary(durations[1:] or durations, rough=len(durations) == 1) for durations in durations_of_calls]
 
 
-def summary(kept, rough):
-    return {"median": statistics.median(kept), "min": min(kept), "n": len(kept), "rough": rough}
+def summary(durations, rough):
+    return {"median": statistics.median(durations), "min": min(durations), "n": len(durations), "rough": rough}
 
 
-def times(contender, file, budget):
-    make = lambda: contender(file)
+def measure_times(contender, file, budget):
+    open_contender = lambda: contender(file)
     if contender.sums_only:
-        out = {"wrong": unequal([("open + sum", make().total(), file["sum"])])}
+        out = {"wrong": list_differences([("open + sum", open_contender().total(), file["sum"])])}
         if contender.beside:
-            # On a busy machine a ratio of times taken in turns is worth more than one of two processes.
+            # On a busy machine, a ratio is more reliable if the calls take turns than if two processes are compared.
             contender.beside.load()
-            turns = lambda: make().total(), lambda: contender.beside(file).total()
-            out["open_sum"], out["beside"] = clock(2 * budget, *turns)
+            turns = lambda: open_contender().total(), lambda: contender.beside(file).total()
+            out["open_sum"], out["beside"] = time_calls(2 * budget, *turns)
         else:
-            (out["open_sum"],) = clock(budget, lambda: make().total())
+            (out["open_sum"],) = time_calls(budget, lambda: open_contender().total())
         return out
-    out = {"wrong": wrong(make, file)}
+    out = {"wrong": find_wrong_answers(open_contender, file)}
     starts = {
-        "open": lambda: opened(contender, file),
-        "schema": lambda: (held := make(), held.schema()),
-        "first": lambda: make().first(),
-        "last": lambda: make().last(),
-        "open_sum": lambda: make().total(),
+        "open": lambda: open_and_inspect(contender, file),
+        "schema": lambda: (instance := open_contender(), instance.schema()),
+        "first": lambda: open_contender().first(),
+        "last": lambda: open_contender().last(),
+        "open_sum": lambda: open_contender().total(),
     }
     for key, call in starts.items():
         if key != "schema" or contender.schema:
-            (out[key],) = clock(budget, call)
-    held = make()
-    held.sum(), held.row(0)  # some read only now
-    (out["sum"],) = clock(budget, held.sum)
-    out["row"], out["rows"] = rows(held, file["rows"], budget)
+            (out[key],) = time_calls(budget, call)
+    instance = open_contender()
+    instance.sum(), instance.row(0)  # some contenders read the file only now
+    (out["sum"],) = time_calls(budget, instance.sum)
+    out["row"], out["rows"] = measure_rows(instance, file["rows"], budget)
     return out
 
 
-def rows(held, count, budget):
+def measure_rows(instance, count, budget):
     draw = random.Random(2)
-    places = [draw.randrange(count) for _ in range(10_000)]
-    tens = itertools.cycle(zip(*[iter(places)] * 10))
+    row_numbers = [draw.randrange(count) for _ in range(10_000)]
+    tens = itertools.cycle(zip(*[iter(row_numbers)] * 10))
 
-    def some(places):
-        for i in places:
-            held.row(i)
+    def read_rows(row_numbers):
+        for i in row_numbers:
+            instance.row(i)
 
-    (ten,) = clock(budget, lambda: some(next(tens)))  # also touches the file for what follows
+    (ten,) = time_calls(budget, lambda: read_rows(next(tens)))  # warms up the file for the calls that follow
     if not ten["rough"]:
-        (ten,) = clock(budget, lambda: some(next(tens)))
+        (ten,) = time_calls(budget, lambda: read_rows(next(tens)))
     if ten["median"] * 1000 > budget:
-        return scaled(ten, 0.1), scaled(ten, 1000) | {"rough": True}
-    return scaled(ten, 0.1), *clock(budget, lambda: some(places))
+        return scale(ten, 0.1), scale(ten, 1000) | {"rough": True}
+    return scale(ten, 0.1), *time_calls(budget, lambda: read_rows(row_numbers))
 
 
-def scaled(one, by):
+def scale(one, by):
     return one | {key: one[key] * by for key in ("median", "min")}
 
 
-def wrong(make, file):
-    held, (first, last) = make(), (want for _, want in file["samples"][:2])
-    names = [("schema only", list(make().schema()), file["names"])] if make().schema else []
-    return unequal(
+def find_wrong_answers(open_contender, file):
+    instance, (first, last) = open_contender(), (want for _, want in file["samples"][:2])
+    names = [("schema only", list(open_contender().schema()), file["names"])] if open_contender().schema else []
+    return list_differences(
         [
             *names,
-            ("names", list(held.names), file["names"]),
-            ("rows", held.rows, file["rows"]),
-            ("open + sum", make().total(), file["sum"]),
-            ("sum", held.sum(), file["sum"]),
-            ("open + first row", plain(make().first()), first),
-            ("open + last row", plain(make().last()), last),
-            *((f"row {i}", plain(held.row(i)), want) for i, want in file["samples"]),
+            ("names", list(instance.names), file["names"]),
+            ("rows", instance.rows, file["rows"]),
+            ("open + sum", open_contender().total(), file["sum"]),
+            ("sum", instance.sum(), file["sum"]),
+            ("open + first row", comparable_row(open_contender().first()), first),
+            ("open + last row", comparable_row(open_contender().last()), last),
+            *((f"row {i}", comparable_row(instance.row(i)), want) for i, want in file["samples"]),
         ]
     )
 
 
-def unequal(checks):
-    def same(got, want):
-        return got == want or (type(want) is float and abs(got - want) <= 1e-9 * abs(want))
+def list_differences(checks):
+    def same(result, want):
+        return result == want or (type(want) is float and abs(result - want) <= 1e-9 * abs(want))
 
-    return [f"{what}: {got!r}, wanted {want!r}" for what, got, want in checks if not same(got, want)]
+    return [f"{what}: {result!r}, wanted {want!r}" for what, result, want in checks if not same(result, want)]
 
 
-def plain(row):
-    """Instants as milliseconds; a date without a time zone raises, another type is shown as itself."""
+def comparable_row(row):
+    """Returns a row with times as milliseconds. A time without a zone raises, and other types become text."""
 
     def value(v):
         if isinstance(v, datetime):
@@ -166,17 +168,17 @@ def plain(row):
     return {k: value(v) for k, v in row.items()}
 
 
-def memory(contender, file):
-    if contender.sums_only or not (before := resident()):
+def measure_memory(contender, file):
+    if contender.sums_only or not (before := resident_bytes()):
         return {}
-    held = opened(contender, file)
-    after = resident()
-    assert held[2] == file["rows"]
+    instance = open_and_inspect(contender, file)
+    after = resident_bytes()
+    assert instance[2] == file["rows"]
     return {"memory": [b - a for a, b in zip(before, after)]}
 
 
-def resident():
-    """Resident and private bytes; nothing where the system doesn't say."""
+def resident_bytes():
+    """Returns the resident and private bytes of this process, or None if the system doesn't tell."""
     try:
         with open("/proc/self/status") as f:
             lines = dict(line.split(":", 1) for line in f)
@@ -185,7 +187,7 @@ def resident():
         return None
 
 
-# All of them, and what is printed.
+# ---- all contenders, and the report ----
 
 
 def main():
@@ -199,19 +201,25 @@ def main():
     p.add_argument("--cell", help=argparse.SUPPRESS)
     args = p.parse_args()
     if args.cell:
-        return print("\n" + json.dumps(cell(**json.loads(args.cell))))
+        return print("\n" + json.dumps(measure_cell(**json.loads(args.cell))))
     notes, tables, failures = [], {}, []
     for file in files(args, notes):
         tables[Path(file["path"]).name] = table = {"about": file, "cells": {}}
         for name in CONTENDERS:
             measure(name, file, 0.2 if args.quick else 1.0, table["cells"], notes, failures)
     progress("")
-    report = {"machine": machine(), "notes": notes, "failures": failures, "tables": tables, "figures": figures(tables)}
+    report = {
+        "machine": machine(),
+        "notes": notes,
+        "failures": failures,
+        "tables": tables,
+        "figures": promised_figures(tables),
+    }
     print(render(report, markdown=False))
     if args.json:
         args.json.write_text(json.dumps(report, indent=1))
     if args.markdown:
-        # A page has a title and more before it, and behind it what `make bench-jvm` measures.
+        # The page has a title before the report, and the results of `make bench-jvm` after it.
         before = args.markdown.read_text() if args.markdown.exists() else MEASURED
         title = before.partition(MEASURED)[0]
         _, heading, jvm = before.partition("\n### On the JVM\n")
@@ -221,7 +229,7 @@ def main():
 
 
 def files(args, notes):
-    import data  # here, because it imports what only some of the cells' processes should hold
+    import data  # imported here, as the processes of contenders should not load what it imports
 
     args.data.mkdir(parents=True, exist_ok=True)
     only = args.only or list(data.VARIANTS)
@@ -243,7 +251,7 @@ def files(args, notes):
 
 
 def warm(path):
-    """Reads the file once: what is measured is a file that is in the page cache."""
+    """Reads a file once, so that it is in the page cache."""
     piece = bytearray(8 * MIB)
     with open(path, "rb", buffering=0) as f:
         while f.readinto(piece):
@@ -260,29 +268,29 @@ def measure(name, file, budget, cells, notes, failures):
         notes.append(f"{where}, {name}: left out, it copies and memory is short")
         return
     progress(f"{where}: {name}")
-    got = {}
+    result = {}
     for what in ("times", "memory"):
-        got |= process(name, file, what, budget)
-        if "absent" in got:
-            notes += [got["absent"]] if got["absent"] not in notes else []
+        result |= run_process(name, file, what, budget)
+        if "absent" in result:
+            notes += [result["absent"]] if result["absent"] not in notes else []
             return
-    if wrong := got.pop("failed", None) or "; ".join(got.pop("wrong")):
-        failures.append(f"{where}, {name}: {wrong}")
+    if failure := result.pop("failed", None) or "; ".join(result.pop("wrong")):
+        failures.append(f"{where}, {name}: {failure}")
         return
-    cells[name] = got
+    cells[name] = result
 
 
-def process(name, file, what, budget):
+def run_process(name, file, what, budget):
     request = json.dumps({"name": name, "file": file, "what": what, "budget": budget})
     try:
-        done = subprocess.run(
+        child = subprocess.run(
             [sys.executable, __file__, "--cell", request], capture_output=True, text=True, timeout=300
         )
-        return json.loads(done.stdout.splitlines()[-1])
+        return json.loads(child.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
         return {"failed": f"{what} took over 5 minutes"}
     except (IndexError, ValueError):
-        return {"failed": f"{what} ended with {done.returncode}: {done.stderr[-500:]}"}
+        return {"failed": f"{what} ended with {child.returncode}: {child.stderr[-500:]}"}
 
 
 def progress(text):
@@ -300,8 +308,8 @@ def machine():
     return f"Python {platform.python_version()}, {', '.join(versions)}; {platform.system()}, {os.cpu_count()} cores"
 
 
-def figures(tables):
-    def at(file, key, name=OURS):
+def promised_figures(tables):
+    def median_of(file, key, name=OURS):
         return tables.get(file, {}).get("cells", {}).get(name, {}).get(key, {}).get("median")
 
     def figure(what, wanted, ours, theirs, limit):
@@ -310,31 +318,41 @@ def figures(tables):
         reached = f"{ours / theirs:.3g} ({duration(ours)} : {duration(theirs)})"
         return [what, wanted, reached, "met" if ours / theirs <= limit else "NOT met"]
 
-    def against(what, file, key, part):
-        return figure(what, f"≤ 1/{part} of pyarrow mapped", at(file, key), at(file, key, "pyarrow mapped"), 1 / part)
+    def figure_against_pyarrow(what, file, key, part):
+        return figure(
+            what,
+            f"≤ 1/{part} of pyarrow mapped",
+            median_of(file, key),
+            median_of(file, key, "pyarrow mapped"),
+            1 / part,
+        )
 
     rss = tables.get("4g.file", {}).get("cells", {}).get(OURS, {}).get("memory")
     limit = "limit of the sum, 2 threads"
     return [
-        against("open one batch of 95 MB", "1.stream", "open", 3),
-        against("open + first row", "1.stream", "first", 3),
+        figure_against_pyarrow("open one batch of 95 MB", "1.stream", "open", 3),
+        figure_against_pyarrow("open + first row", "1.stream", "first", 3),
         figure(
-            "open: 4 GiB against 95 MB, one batch", "≤ 1.2", at("4g_one.stream", "open"), at("1.stream", "open"), 1.2
+            "open: 4 GiB against 95 MB, one batch",
+            "≤ 1.2",
+            median_of("4g_one.stream", "open"),
+            median_of("1.stream", "open"),
+            1.2,
         ),
-        against("open 4 GiB of 4,096 batches, file format", "4g.file", "open", 100),
+        figure_against_pyarrow("open 4 GiB of 4,096 batches, file format", "4g.file", "open", 100),
         [
             "memory it adds",
             "< 8 MiB",
             f"{rss[0] / MIB:.1f} MiB" if rss else "–",
             "not measured" if not rss else "met" if rss[0] < 8 * MIB else "NOT met",
         ],
-        against("open + row count, stream of 5,600 batches", "5600.stream", "open", 8),
-        against("one random row as a dict", "1.stream", "row", 3),
+        figure_against_pyarrow("open + row count, stream of 5,600 batches", "5600.stream", "open", 8),
+        figure_against_pyarrow("one random row as a dict", "1.stream", "row", 3),
         figure(
             "open + sum of 5.6 M float64, taking turns with the limit",
             "≤ 1.25 × the limit, two threads",
-            at("1.stream", "beside", limit),
-            at("1.stream", "open_sum", limit),
+            median_of("1.stream", "beside", limit),
+            median_of("1.stream", "open_sum", limit),
             1.25,
         ),
     ]
@@ -347,7 +365,7 @@ def duration(ns):
             return f"{x:.{2 if x < 9.995 else 1 if x < 99.95 else 0}f} {unit}"
 
 
-# What a report begins with.
+# The beginning of a report.
 MEASURED = "Measured with "
 
 
@@ -371,33 +389,33 @@ def render(report, markdown):
 
 def contender_lines(cells, markdown):
     lines = []
-    for name, got in cells.items():
+    for name, result in cells.items():
         lines.append(
             [name, *(time_text(cells, name, key, markdown) for key in MEASURES), memory_text(cells, name, markdown)]
         )
         if not markdown:
-            lines.append(["  minimum", *(duration(got[k]["min"]) if k in got else "" for k in MEASURES), ""])
+            lines.append(["  minimum", *(duration(result[k]["min"]) if k in result else "" for k in MEASURES), ""])
     return lines
 
 
 def time_text(cells, name, key, markdown):
-    got, ours = cells[name].get(key), cells.get(OURS, {}).get(key)
-    if not got:
+    result, ours = cells[name].get(key), cells.get(OURS, {}).get(key)
+    if not result:
         return "–"
-    text = ("~" if got["rough"] else "") + duration(got["median"])
+    text = ("~" if result["rough"] else "") + duration(result["median"])
     if not ours or name == OURS:
         return text
-    ratio = got["median"] / ours["median"]
+    ratio = result["median"] / ours["median"]
     text += f" ×{ratio:,.{2 if ratio < 1 else 1 if ratio < 100 else 0}f}"
     return f"**{text}**" if markdown and ratio < 1 else text
 
 
 def memory_text(cells, name, markdown):
-    got, ours = cells[name].get("memory"), cells.get(OURS, {}).get("memory")
-    if not got:
+    result, ours = cells[name].get("memory"), cells.get(OURS, {}).get("memory")
+    if not result:
         return "–"
-    text = f"{got[0] / MIB:,.1f} ({got[1] / MIB:,.1f})"
-    return f"**{text}**" if markdown and ours and got[0] < ours[0] else text
+    text = f"{result[0] / MIB:,.1f} ({result[1] / MIB:,.1f})"
+    return f"**{text}**" if markdown and ours and result[0] < ours[0] else text
 
 
 def grid(head, lines, markdown):

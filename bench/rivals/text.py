@@ -1,9 +1,9 @@
-"""CSV and JSON lines to Arrow, beside Polars, DuckDB and pyarrow: seconds and the most memory of a process.
+"""Converts CSV and JSON lines to Arrow with arrowwood, Polars, DuckDB and pyarrow: seconds and peak memory.
 
     $ python bench/rivals/text.py [--mb 200] [--folder .] [--page docs/performance.md]
 
-The text has times, numbers and words. Each way is a process of its own, timed from the inside after its imports, in
-turns; what it has read is counted and summed up afterwards, and must be the same for all. With --page the figures
+The text has times, numbers and words. Each conversion runs in a process of its own, which measures itself after
+its imports. The libraries take turns, and the counts and sums of what they read must be equal. With --page the figures
 become a section of that page.
 """
 
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from report import grid_of, put_section
+from report import format_table, put_section
 
 OURS = "arrowwood"
 IPC = "pl.scan_{scan}.sink_ipc(out, compression='uncompressed') or out"
@@ -32,7 +32,7 @@ POLARS, DUCKDB, PYARROW = (
     "import pyarrow as pa, pyarrow.{} as text_of",
 )
 
-# Of each text and each goal: the imports of each library, and what is timed.
+# For each format and each target: the imports of each library, and the expression that is timed.
 WAYS = {
     ("csv", "to an Arrow file"): {
         OURS: ("from arrowwood import _arrowwood", "_arrowwood._run_cli(['arrowwood', 'import', text, out]) or out"),
@@ -103,7 +103,7 @@ def line(i, is_csv):
 
 
 def measure(ways, text, out, runs):
-    """Seconds of each way, the most memory, and the type that the times became."""
+    """Returns the seconds and the peak memory of each library in each run, and the type that it read times as."""
     taken, peaks, types, answers = ({name: [] for name in ways} for _ in range(4))
     for _ in range(runs):
         for name, (imports, run) in ways.items():
@@ -140,7 +140,7 @@ def main():
             seconds = f"{middle:.2f} s", f"± {(high - low) / 2:.2f} s"
             lines.append([f"{what} {goal}", name, *seconds, f"**{ratio}**" if middle < ours else ratio, peak])
     header = ["", "", "median", "spread", "against arrowwood", "memory at most"]
-    table = grid_of(header, lines)
+    table = format_table(header, lines)
     print(table)
     if options.page:
         shows = SHOWS.format(mb=options.mb, texts=", ".join(sorted(left)) or "none did")

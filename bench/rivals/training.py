@@ -1,11 +1,11 @@
-"""Batches for training beside Hugging Face `datasets`: 256 random rows of 3,072 bytes, as tensors, from one file.
+"""Compares batches for training with Hugging Face `datasets`: 256 random rows of 3,072 bytes as tensors.
 
     $ python bench/rivals/training.py [--gib 4] [--batches 300] [--page docs/performance.md]
 
-Both read the same Arrow stream, which is made in --folder, and each batch is what the other one gets: rows by a seed,
-as tensors where torch is installed, as NumPy arrays where not. Prints batches a second, of one process and of four, and
-the memory that processes have for themselves. Needs `datasets`; the first rows are read before, so that the file is in
-the page cache as far as it fits. With --page the figures become a section of that page.
+Both read the same Arrow stream, which is written to --folder, and the same kind of batches: rows in random order by a
+seed, as tensors if torch is installed, and otherwise as NumPy arrays. Prints batches per second of one process and of
+four, and the private memory of the processes. Needs `datasets`. The file is read before, so that it is in the page
+cache as far as it fits. With --page the figures become a section of that page.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import numpy as np
 import arrowwood as aw
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from report import grid_of, put_section
+from report import format_table, put_section
 
 WIDTH, BATCH = 3072, 256
 
@@ -33,7 +33,7 @@ SHOWS = (
 
 
 def make(path, rows):
-    """A stream of `rows` rows in batches of 10,000, as `datasets` writes them."""
+    """Writes a stream of `rows` rows in batches of 10,000, like `datasets`."""
     import pyarrow as pa
 
     schema = pa.schema({"x": pa.list_(pa.uint8(), WIDTH), "y": pa.int64()})
@@ -45,7 +45,7 @@ def make(path, rows):
 
 
 def own_memory():
-    """The bytes that this process has beside pages of files."""
+    """Returns the bytes of this process's memory without pages of files."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
 
@@ -77,14 +77,14 @@ def theirs(path, numbers):
 
 
 def run(job):
-    """Batches a second after the first two, the memory that came with them, and what is in them."""
-    who, path, numbers = job
+    """Fetches batches. Returns the batches per second after the first two, and the memory that they added."""
+    read_batches, path, numbers = job
     form()
-    if who is theirs:
-        import datasets  # noqa: F401, what is imported is not of the batches
+    if read_batches is theirs:
+        import datasets  # noqa: F401, memory of the import should not be counted
     before, total, start = own_memory(), 0, time.perf_counter()
-    for count, batch in enumerate(who(path, numbers)):
-        # By NumPy: torch's sum of bytes makes 64-bit integers of them all first, which is memory of neither.
+    for count, batch in enumerate(read_batches(path, numbers)):
+        # NumPy adds the bytes up, as torch would convert them all to 64-bit integers first.
         total += int(np.asarray(batch["x"]).sum()) + int(np.asarray(batch["y"]).sum())
         assert tuple(batch["x"].shape) == (BATCH, WIDTH), batch["x"].shape
         if count == 1:
@@ -126,7 +126,7 @@ def main():
             what = "one process" if processes == 1 else f"{processes} processes"
             memory = f"{statistics.median(memories[who]) / 2**20:.1f} MiB"
             rows_of_table.append([what, name, f"{middle:,.0f}", f"± {(high - low) / 2:,.0f}", ratio, memory])
-    table = grid_of(["", "", "batches a second", "spread", "arrowwood is", "memory of their own"], rows_of_table)
+    table = format_table(["", "", "batches a second", "spread", "arrowwood is", "memory of their own"], rows_of_table)
     print(table)
     if options.page:
         put_section(
