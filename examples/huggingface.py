@@ -1,7 +1,7 @@
-"""A cache of Hugging Face `datasets`, opened in place, and handed back without rewriting.
+"""Opens the files of Hugging Face `datasets` in place, and converts them back without copying.
 
-`datasets` keeps tables as Arrow streams, in files `data-00000-of-00003.arrow` that `save_to_disk` writes, or in its
-cache. They are Arrow files like any others.
+`datasets` stores tables as Arrow streams, in the files that `save_to_disk` writes, such as `data-00000-of-00003.arrow`,
+and in its cache.
 
     $ python examples/huggingface.py
 """
@@ -15,23 +15,23 @@ import datasets
 import arrowwood as aw
 
 
-def saved(folder, rows):
-    """A folder of `save_to_disk`, in three shards."""
+def open_saved_dataset(folder, rows):
+    """Saves a dataset in three files with `save_to_disk`, and opens the folder."""
     columns = {"text": [f"sentence {i}" for i in range(rows)], "label": [i % 2 for i in range(rows)]}
     datasets.Dataset.from_dict(columns).save_to_disk(folder, num_shards=3)
     return aw.open(folder)
 
 
-def cached(folder, rows):
-    """What `load_dataset` leaves in its cache: the files of one split."""
+def open_cached_dataset(folder, rows):
+    """Loads a dataset with `load_dataset`, and opens the files of a split in its cache."""
     text = folder / "rows.jsonl"
     text.write_text("".join(json.dumps({"n": i, "text": f"sentence {i}"}) + "\n" for i in range(rows)))
-    made = datasets.load_dataset("json", data_files=str(text), cache_dir=str(folder / "cache"), split="train")
-    return aw.open([file["filename"] for file in made.cache_files])
+    dataset = datasets.load_dataset("json", data_files=str(text), cache_dir=str(folder / "cache"), split="train")
+    return aw.open([file["filename"] for file in dataset.cache_files])
 
 
-def handed_back(ds):
-    """A dataset of theirs over the same memory: features come from the schema's metadata."""
+def to_hugging_face(ds):
+    """Returns a dataset of `datasets` over the same memory. Its features come from the metadata of the schema."""
     return datasets.Dataset(ds.to_arrow())
 
 
@@ -39,12 +39,12 @@ def main(rows=10_000):
     datasets.disable_progress_bars()
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        ds = saved(folder / "saved", rows)
+        ds = open_saved_dataset(folder / "saved", rows)
         print(ds)
-        again = handed_back(ds)
-        print("handed back:", again[rows // 2], again.features)
-        print("from the cache:", cached(folder, rows)[-1])
-        print("chosen here, used there:", handed_back(ds.filter(aw.col("label") == 1)).num_rows, "rows")
+        converted = to_hugging_face(ds)
+        print("handed back:", converted[rows // 2], converted.features)
+        print("from the cache:", open_cached_dataset(folder, rows)[-1])
+        print("chosen here, used there:", to_hugging_face(ds.filter(aw.col("label") == 1)).num_rows, "rows")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The walk of "Memory Mapping, Clojure, and Apache Arrow", in Python.
+"""Repeats the steps of the article "Memory Mapping, Clojure, and Apache Arrow" in Python.
 
-A CSV file becomes a dataset, the dataset an Arrow stream; the stream is mapped and taken apart message by message; its
-dictionary is read by hand from offsets and bytes, its columns from their buffers; and 10,000 copies of it, 5.6 million
-rows in one batch, are opened, looked at and summed up in place, beside pyarrow on the same machine.
+Converts a CSV file to an Arrow stream, maps it, and lists its messages. Reads the dictionary from its offsets and
+bytes, and the columns from their buffers. Then opens 10,000 copies of the data, 5.6 million rows in one batch, reads and
+sums them up in place, and compares the times with pyarrow.
 
     $ python examples/in_place.py
 
@@ -24,13 +24,13 @@ COPIES = 10_000
 
 
 def stocks_csv():
-    from vega_datasets import data  # carries the file itself: nothing is downloaded
+    from vega_datasets import data  # the package contains the file, so nothing is downloaded
 
     return Path(data.stocks.filepath)
 
 
 def read(csv):
-    """The CSV file as a dataset; symbols as a dictionary, dates like `Jan 1 2000` as dates."""
+    """Reads the CSV file, with symbols as a dictionary. Texts such as `Jan 1 2000` become dates."""
     return aw.read_csv(csv, dictionary=["symbol"])
 
 
@@ -40,27 +40,27 @@ def take_apart(ds, path):
     return aw.map(path), aw.open(path).messages
 
 
-def place_of(message, field, name):
-    """Where a buffer of a message lies in the file: first byte and bytes."""
-    found = next(b for b in message["buffers"] if (b["field"], b["name"]) == (field, name))
-    return message["body_offset"] + found["offset"], found["length"]
+def locate_buffer(message, field, name):
+    """Returns the offset of a buffer of a message in the file, and its length."""
+    buffer = next(b for b in message["buffers"] if (b["field"], b["name"]) == (field, name))
+    return message["body_offset"] + buffer["offset"], buffer["length"]
 
 
 def dictionary_by_hand(mapping, message):
-    """The strings of a dictionary batch, from its offsets and its bytes."""
-    at, _ = place_of(message, "symbol", "offsets")
-    offsets = np.asarray(mapping[at : at + 4 * (message["rows"] + 1)].view("int32"))
-    at, length = place_of(message, "symbol", "data")
-    text = mapping[at : at + length].tobytes()
+    """Reads the strings of a dictionary batch from its offsets and bytes."""
+    start, _ = locate_buffer(message, "symbol", "offsets")
+    offsets = np.asarray(mapping[start : start + 4 * (message["rows"] + 1)].view("int32"))
+    start, length = locate_buffer(message, "symbol", "data")
+    text = mapping[start : start + length].tobytes()
     return [text[a:b].decode() for a, b in zip(offsets[:-1], offsets[1:])]
 
 
 def columns_by_hand(mapping, message, symbols):
-    """The columns of a record batch, from their buffers: symbols, dates and prices."""
+    """Reads the columns of a record batch from their buffers: symbols, dates and prices."""
 
     def buffer(field, name, dtype, width):
-        at, _ = place_of(message, field, name)
-        return np.asarray(mapping[at : at + width * message["rows"]].view(dtype))
+        start, _ = locate_buffer(message, field, name)
+        return np.asarray(mapping[start : start + width * message["rows"]].view(dtype))
 
     keys = buffer("symbol", "keys", "int8", 1)
     dates = buffer("date", "values", "int32", 4).astype("datetime64[D]")
@@ -68,7 +68,7 @@ def columns_by_hand(mapping, message, symbols):
 
 
 def copies(ds):
-    """`ds` 10,000 times in one batch: symbol a dictionary with int8 keys, date a timestamp, price float64."""
+    """Returns the rows 10,000 times in one batch: symbol as a dictionary with int8 keys, date as a timestamp."""
     table = ds.to_arrow()
     symbol = table["symbol"].combine_chunks()
     keys = np.tile(symbol.indices.to_numpy(), COPIES).astype("int8")
@@ -82,7 +82,7 @@ def copies(ds):
 
 
 def median_seconds(work, seconds=0.5):
-    """The median time of `work`, after one run that is not counted."""
+    """Returns the median seconds of a function, after one call that is not counted."""
     work()
     times, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 5:
@@ -92,8 +92,8 @@ def median_seconds(work, seconds=0.5):
     return statistics.median(times)
 
 
-def ours(path):
-    """Open, first row and sum, each from a fresh mapping."""
+def arrowwood_functions(path):
+    """Returns functions that open the file and read the first row or the sum."""
     return {
         "open, schema and row count known": lambda: len(aw.open(path)),
         "open + first row": lambda: aw.open(path)[0],
@@ -101,8 +101,8 @@ def ours(path):
     }
 
 
-def pyarrows(path):
-    """The same with pyarrow over a memory map."""
+def pyarrow_functions(path):
+    """Returns the same functions with pyarrow and a memory map."""
     import pyarrow.compute as pc
 
     def table():
@@ -120,9 +120,9 @@ def pyarrows(path):
 
 
 def compare(path):
-    """For each question both answers, which must agree, and both times in seconds."""
+    """Checks that both libraries return the same, and returns the seconds of both for each function."""
     rows = []
-    for (what, mine), theirs in zip(ours(path).items(), pyarrows(path).values()):
+    for (what, mine), theirs in zip(arrowwood_functions(path).items(), pyarrow_functions(path).values()):
         a, b = mine(), theirs()
         assert a == b or abs(a - b) <= 1e-9 * abs(b), f"{what}: {a} and {b}"
         rows.append((what, median_seconds(mine), median_seconds(theirs)))
@@ -151,7 +151,7 @@ def walk(csv, folder):
     for column in columns_by_hand(mapping, messages[2], symbols):
         print(column[:3], "…", column[-3:])
     del column
-    mapping.close()  # unmaps at once; refused while an array still points into it
+    mapping.close()  # unmaps the file; this fails while an array still refers to the mapping
 
     path = folder / "big.arrow"
     title(f"{COPIES:,} copies, one batch, opened in place")

@@ -1,8 +1,8 @@
-"""One memory, several processes, no copies: Arrowwood writes and stock pyarrow reads in place, and the reverse.
+"""Shares memory between processes without copies: Arrowwood writes and pyarrow reads in place, and the other way round.
 
-Files in `/dev/shm` are memory with a name; a memfd is memory without one, whose descriptor a process passes on to its
-children (or, by `SCM_RIGHTS`, to anyone). Readers map either, and get Arrow arrays over the very bytes that the writer
-wrote. Java's, Go's and JavaScript's Arrow read the same bytes (`make interop`).
+A file in `/dev/shm` is memory with a name. A memfd is memory without a name, whose descriptor a process passes to its
+children, or to any process with `SCM_RIGHTS`. Readers map either and get Arrow arrays over the bytes of the writer.
+Arrow for Java, Go and JavaScript can read them too (`make interop`).
 
     $ python examples/shared_memory.py
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 import arrowwood as aw
 
-# Stock pyarrow, which knows nothing of Arrowwood. A memfd is opened by its name in /proc.
+# Reads with pyarrow alone. A memfd is opened by its name in /proc.
 READER = """
 import sys, pyarrow as pa
 open_as = pa.ipc.open_stream if sys.argv[1] == "stream" else pa.ipc.open_file
@@ -35,57 +35,57 @@ with pa.OSFile(sys.argv[1], "wb") as sink, pa.ipc.new_stream(sink, table.schema)
 """
 
 
-def child(script, *arguments, pass_fds=()):
+def run_python(script, *arguments, pass_fds=()):
     command = [sys.executable, "-c", script, *map(str, arguments)]
     return subprocess.run(command, check=True, capture_output=True, text=True, pass_fds=pass_fds).stdout.strip()
 
 
-def rows(count):
+def make_rows(count):
     return {"n": np.arange(count), "x": np.arange(count) / 2}
 
 
-def by_name(folder, count):
-    """A stream in shared memory, opened by its path."""
+def share_by_name(folder, count):
+    """Writes a stream to shared memory, which the reader opens by its path."""
     path = folder / "rows.arrows"
-    aw.write(rows(count), path, format="stream")
-    return child(READER, "stream", path)
+    aw.write(make_rows(count), path, format="stream")
+    return run_python(READER, "stream", path)
 
 
-def by_descriptor(count):
-    """A stream in memory without a name, opened by the descriptor that a child has got."""
+def share_by_descriptor(count):
+    """Writes a stream to memory without a name, whose descriptor the reader inherits."""
     memory = os.memfd_create("rows")
     with open(memory, "wb") as sink:
-        aw.write(rows(count), sink, format="stream")
+        aw.write(make_rows(count), sink, format="stream")
         sink.flush()
-        return child(READER, "stream", f"/proc/self/fd/{memory}", pass_fds=[memory])
+        return run_python(READER, "stream", f"/proc/self/fd/{memory}", pass_fds=[memory])
 
 
-def while_it_grows(folder, count):
-    """A growing table in shared memory: what is committed is Arrow files for others, at any time."""
+def share_growing_table(folder, count):
+    """Appends to a table in shared memory. Its committed rows are valid Arrow files at any time."""
     schema = aw.open(folder / "rows.arrows").schema
     with aw.writer(folder / "table", schema) as writer:
-        writer.append(rows(count))
+        writer.append(make_rows(count))
         writer.commit()
-        return child(READER, "file", *sorted((folder / "table").glob("*.arrow")))
+        return run_python(READER, "file", *sorted((folder / "table").glob("*.arrow")))
 
 
-def the_other_way(folder, count):
-    """A stream that pyarrow writes, opened in place here."""
+def read_from_pyarrow(folder, count):
+    """Opens a stream in place that pyarrow writes."""
     path = folder / "theirs.arrows"
-    child(WRITER, path, count)
+    run_python(WRITER, path, count)
     ds = aw.open(path)
     return f"{len(ds):,} rows, sum {ds['x'].sum():.0f}, {'copied' if ds.footprint.copied else 'in place'}"
 
 
 def main(rows=1_000_000):
-    # Where there is no /dev/shm, any folder does as well, but for the disk.
+    # Without /dev/shm any folder works too, but uses the disk.
     shared = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=shared) as folder:
         folder = Path(folder)
-        print("a file in shared memory:", by_name(folder, rows))
-        print("a descriptor passed on: ", by_descriptor(rows))
-        print("a table that grows:     ", while_it_grows(folder, rows))
-        print("the other way:          ", the_other_way(folder, rows))
+        print("a file in shared memory:", share_by_name(folder, rows))
+        print("a descriptor passed on: ", share_by_descriptor(rows))
+        print("a table that grows:     ", share_growing_table(folder, rows))
+        print("the other way:          ", read_from_pyarrow(folder, rows))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""A dataset for training: random rows of one mapped file, for any number of worker processes.
+"""Reads random rows of a mapped file for training, in several worker processes.
 
-PyTorch's DataLoader asks a dataset for three things, which :class:`arrowwood.Dataset` has: `len(ds)`, `ds[i]`, and
-`ds.__getitems__(indices)` for a whole batch. A worker gets the dataset pickled, which is a path and the numbers of
-rows, and maps the file for itself: the pages are in memory once, however many workers there are.
+PyTorch's DataLoader needs three methods, which :class:`arrowwood.Dataset` has: `len(ds)`, `ds[i]`, and
+`ds.__getitems__(indices)` for a batch. A worker gets the pickled dataset, which is a path and the numbers of rows, and
+maps the file itself. The pages of the file are in memory once, independent of the number of workers.
 
-Where torch is installed this trains a line with it; else it shows the same protocol by hand.
+If torch is installed, the script fits a linear model with it.
 
     $ python examples/training.py
 """
@@ -22,15 +22,15 @@ import arrowwood as aw
 ROWS, FEATURES, BATCH = 100_000, 16, 256
 
 
-def make(path):
-    """Features, and the target that a model is to find: their sum."""
+def write_data(path):
+    """Writes features and the target of the model, which is their sum."""
     features = np.random.default_rng(0).random((ROWS, FEATURES), dtype=np.float32)
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), FEATURES)
     aw.write(pa.table({"x": vectors, "y": features.sum(axis=1)}), path)
 
 
 class Batches:
-    """A dataset that gives arrays instead of dicts: a transform is a class around a dataset, no more."""
+    """A dataset with a transform: it wraps another dataset, and returns arrays instead of dicts."""
 
     def __init__(self, ds):
         self.ds = ds
@@ -43,38 +43,38 @@ class Batches:
         return np.asarray(row["x"], "float32"), np.float32(row["y"])
 
     def __getitems__(self, indices):
-        """A whole batch at once: one gather of each column, and no Python object for a value."""
+        """Returns a batch with one gather per column, and without Python objects for the values."""
         rows = self.ds.take(indices)
-        # Copies, as PyTorch warns of arrays that can't be written to; a batch is small.
+        # Copies the batch, which is small, as PyTorch warns about arrays that are not writable.
         return list(zip(rows["x"].to_numpy(copy=True), rows["y"].to_numpy(copy=True), strict=True))
 
 
-def own_memory():
-    """The bytes that this process has beside pages of files, which the system keeps once for all who map them."""
+def private_bytes():
+    """Returns the bytes of this process's memory without pages of files, which processes share."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
 
 
-def work(ds, indices):
-    """What a worker does: batches of random rows. Returns their sum, and how much its own memory has grown."""
-    Batches(ds).__getitems__(indices[:BATCH])  # what Python and NumPy load at first is not ours
-    before = own_memory()
+def read_batches(ds, indices):
+    """Reads batches of random rows, as a worker does. Returns their sum, and how many private bytes were added."""
+    Batches(ds).__getitems__(indices[:BATCH])  # loads modules before memory is measured
+    before = private_bytes()
     total = 0.0
     for start in range(0, len(indices), BATCH):
         total += sum(float(y) for _, y in Batches(ds).__getitems__(indices[start : start + BATCH]))
-    return total, own_memory() - before
+    return total, private_bytes() - before
 
 
-def by_hand(ds, method, workers=2):
-    """The rows in random order, shared between processes that are started by `method`: `fork` or `spawn`."""
+def read_with_workers(ds, method, workers=2):
+    """Reads all rows in random order in several processes, which are started by `method`: `fork` or `spawn`."""
     order = np.random.default_rng(1).permutation(len(ds))
     with multiprocessing.get_context(method).Pool(workers) as pool:
-        done = pool.starmap(work, [(ds, part.tolist()) for part in np.array_split(order, workers)])
-    return sum(total for total, _ in done), max(grown for _, grown in done)
+        results = pool.starmap(read_batches, [(ds, part.tolist()) for part in np.array_split(order, workers)])
+    return sum(total for total, _ in results), max(added_bytes for _, added_bytes in results)
 
 
-def with_torch(ds, epochs=1):
-    """A line fitted by PyTorch, whose loader's workers map the file."""
+def train_with_torch(ds, epochs=1):
+    """Fits a linear model with PyTorch, whose workers map the file. Returns the loss."""
     import torch
     from torch.utils.data import DataLoader
 
@@ -93,16 +93,18 @@ def with_torch(ds, epochs=1):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.arrow"
-        make(path)
+        write_data(path)
         ds = aw.open(path)
         print(f"{len(ds):,} rows, {path.stat().st_size:,} bytes; pickled {len(pickle.dumps(ds)):,} bytes")
         for method in ["fork", "spawn"]:
-            total, grown = by_hand(ds, method)
-            print(f"2 workers by {method}: sum {total:.1f}, {grown / 1e6:.1f} MB of memory of its own in each at most")
-        whole = np.from_dlpack(ds["x"])
-        print(f"the whole column as an array of shape {whole.shape}, in place: {not whole.flags.owndata}")
+            total, added_bytes = read_with_workers(ds, method)
+            print(
+                f"2 workers by {method}: sum {total:.1f}, {added_bytes / 1e6:.1f} MB of memory of its own in each at most"
+            )
+        column = np.from_dlpack(ds["x"])
+        print(f"the whole column as an array of shape {column.shape}, in place: {not column.flags.owndata}")
         try:
-            print(f"PyTorch: loss after one epoch {with_torch(ds):.5f}")
+            print(f"PyTorch: loss after one epoch {train_with_torch(ds):.5f}")
         except ImportError:
             print("PyTorch is not installed; its DataLoader does what was done by hand here")
 

@@ -1,5 +1,4 @@
-"""Docstrings name what they speak of as ``:class:`Dataset```, which help() shows as it stands;
-here it becomes a link."""
+"""Converts roles in docstrings, such as ``:class:`Dataset```, to links when the documentation is built."""
 
 import re
 
@@ -9,7 +8,7 @@ ROLE = re.compile(r":(?:class|func|meth|attr):`([\w.]+)`")
 
 
 class Roles(griffe.Extension):
-    """Puts links in the place of roles, and shows functions that have overloads only."""
+    """Replaces roles by links, and adds functions that only have overloads."""
 
     def on_module_members(self, *, mod, **kwargs):
         for name, overloads in mod.overloads.items():
@@ -19,10 +18,10 @@ class Roles(griffe.Extension):
     def on_object(self, *, obj, **kwargs):
         if obj.docstring:
             scope = obj if obj.is_class else obj.parent
-            obj.docstring.value = ROLE.sub(lambda found: link(scope, found[1]), obj.docstring.value)
+            obj.docstring.value = ROLE.sub(lambda match: make_link(scope, match[1]), obj.docstring.value)
 
 
-def link(scope, name):
-    """A link to `name`, which may be a method of the class that speaks of it."""
-    own = scope is not None and scope.is_class and name in scope.members
-    return f"[`{name}`][arrowwood.{scope.name + '.' if own else ''}{name}]"
+def make_link(scope, name):
+    """Returns a link to `name`, which may be a method of the class whose docstring names it."""
+    is_method = scope is not None and scope.is_class and name in scope.members
+    return f"[`{name}`][arrowwood.{scope.name + '.' if is_method else ''}{name}]"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int failed(arrowwood_error *error) {
+static int print_error(arrowwood_error *error) {
   fprintf(stderr, "%s\n", error->message);
   arrowwood_error_clear(error);
   return 1;
@@ -33,10 +33,10 @@ static int sum_by_hand(const arrowwood_dataset *dataset, size_t column, arrowwoo
 }
 
 /* Returns whether a column holds 64-bit floats: "g" in Arrow's C data interface. */
-static int is_double(const arrowwood_dataset *dataset, size_t column, int *yes, arrowwood_error *error) {
+static int is_double(const arrowwood_dataset *dataset, size_t column, int *result, arrowwood_error *error) {
   struct ArrowSchema schema;
   if (arrowwood_dataset_schema(dataset, &schema, error)) return 1;
-  *yes = strcmp(schema.children[column]->format, "g") == 0;
+  *result = strcmp(schema.children[column]->format, "g") == 0;
   schema.release(&schema);
   return 0;
 }
@@ -46,14 +46,14 @@ static int sum(const arrowwood_dataset *dataset, const char *name, arrowwood_err
   uint64_t rows;
   size_t column;
   double number;
-  int can_be_read;
+  int has_doubles;
   if (arrowwood_dataset_column_index(dataset, name, &column, error)) return 1;
   if (arrowwood_dataset_num_rows(dataset, &rows, error)) return 1;
   if (arrowwood_dataset_reduce(dataset, column, ARROWWOOD_SUM, &value, error)) return 1;
   if (arrowwood_value_double(&value, &number, error)) return 1;
   printf("%.17g is the sum of %llu values\n", number, (unsigned long long)rows);
-  if (is_double(dataset, column, &can_be_read, error)) return 1;
-  return can_be_read ? sum_by_hand(dataset, column, error) : 0;
+  if (is_double(dataset, column, &has_doubles, error)) return 1;
+  return has_doubles ? sum_by_hand(dataset, column, error) : 0;
 }
 
 int main(int count, char **arguments) {
@@ -64,8 +64,8 @@ int main(int count, char **arguments) {
     fprintf(stderr, "sum FILE COLUMN\n");
     return 2;
   }
-  if (arrowwood_open(arguments[1], NULL, &dataset, &error)) return failed(&error);
+  if (arrowwood_open(arguments[1], NULL, &dataset, &error)) return print_error(&error);
   code = sum(dataset, arguments[2], &error);
   arrowwood_dataset_free(dataset);
-  return code ? failed(&error) : 0;
+  return code ? print_error(&error) : 0;
 }

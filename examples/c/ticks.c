@@ -1,4 +1,4 @@
-/* A table that one process appends to while others follow it.
+/* Appends to a table in one process, and follows it in others.
  *
  *   cc ticks.c $(pkg-config --cflags --libs arrowwood) -o ticks
  *   ./ticks append ticks 1000 & ./ticks follow ticks 1000
@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int failed(arrowwood_error *error) {
+static int print_error(arrowwood_error *error) {
   fprintf(stderr, "%s\n", error->message);
   arrowwood_error_clear(error);
   return 1;
 }
 
-/* Makes the table, where there is none, and opens it for writing. */
+/* Opens a table for writing, and creates it if there is none. */
 static int open_writer(const char *path, arrowwood_writer **writer, arrowwood_error *error) {
   static const char *const dictionary[] = {"symbol"};
   arrowwood_writer_options options = ARROWWOOD_WRITER_OPTIONS_INIT;
@@ -35,34 +35,34 @@ static int append(const char *path, long long rows) {
   arrowwood_error error = ARROWWOOD_ERROR_INIT;
   arrowwood_writer *writer;
   long long n;
-  if (open_writer(path, &writer, &error)) return failed(&error);
+  if (open_writer(path, &writer, &error)) return print_error(&error);
   for (n = 0; n < rows; n++) {
     arrowwood_value row[3];
     row[0] = arrowwood_timestamp(n, ARROWWOOD_UNIT_MICROSECOND);
     row[1] = arrowwood_text(symbols[n % 3]);
     row[2] = arrowwood_float64(100 + (double)(n % 50));
-    /* All of ten rows or none of them: readers never see fewer. */
+    /* Commits ten rows at once, so that readers never see a part of them. */
     if (arrowwood_writer_append_row(writer, row, 3, &error) ||
         (n % 10 == 9 && arrowwood_writer_commit(writer, 0, &error))) {
       arrowwood_writer_free(writer);
-      return failed(&error);
+      return print_error(&error);
     }
   }
-  return arrowwood_writer_close(writer, &error) ? failed(&error) : 0; /* commits, and brings all to the disk */
+  return arrowwood_writer_close(writer, &error) ? print_error(&error) : 0; /* commits, and writes all rows to the disk */
 }
 
-static int follow(const char *path, unsigned long long wanted) {
+static int follow(const char *path, unsigned long long row_count) {
   arrowwood_error error = ARROWWOOD_ERROR_INIT;
   arrowwood_dataset *table, *rows;
   arrowwood_follower *follower;
   unsigned long long seen = 0;
   double total = 0;
   int code;
-  if (arrowwood_open(path, NULL, &table, &error)) return failed(&error);
+  if (arrowwood_open(path, NULL, &table, &error)) return print_error(&error);
   code = arrowwood_follow(table, 0, &follower, &error);
   arrowwood_dataset_free(table);
-  if (code) return failed(&error);
-  while (seen < wanted) {
+  if (code) return print_error(&error);
+  while (seen < row_count) {
     arrowwood_value sum;
     uint64_t count;
     if (arrowwood_follower_next(follower, 10000, &rows, &error)) break;
@@ -78,7 +78,7 @@ static int follow(const char *path, unsigned long long wanted) {
     total += sum.as.float64;
   }
   arrowwood_follower_free(follower);
-  if (seen < wanted) return error.message == NULL ? 1 : failed(&error);
+  if (seen < row_count) return error.message == NULL ? 1 : print_error(&error);
   printf("%llu rows, mean %.3f\n", seen, total / (double)seen);
   return 0;
 }

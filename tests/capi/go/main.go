@@ -10,32 +10,32 @@ import (
 	"sync"
 )
 
-// goroutines opens, asks and fails in count goroutines at once: each must get its own answer.
-func goroutines(path string, count int) error {
-	whole, err := Open(path)
+// runGoroutines reads datasets and causes errors in many goroutines at once. Each must get its own results.
+func runGoroutines(path string, count int) error {
+	shared, err := Open(path)
 	if err != nil {
 		return err
 	}
-	rows, err := whole.Rows()
+	rows, err := shared.Rows()
 	if err != nil {
 		return err
 	}
-	expected, err := whole.Sum(0)
+	expected, err := shared.Sum(0)
 	if err != nil {
 		return err
 	}
-	wrong := make(chan error, count)
+	failures := make(chan error, count)
 	var group sync.WaitGroup
 	for i := 0; i < count; i++ {
 		group.Add(1)
 		go func(number int) {
 			defer group.Done()
-			wrong <- one(path, number, rows, expected, whole)
+			failures <- useDataset(path, number, rows, expected, shared)
 		}(i)
 	}
 	group.Wait()
-	close(wrong)
-	for err := range wrong {
+	close(failures)
+	for err := range failures {
 		if err != nil {
 			return err
 		}
@@ -45,18 +45,18 @@ func goroutines(path string, count int) error {
 	return nil
 }
 
-func one(path string, number int, rows uint64, expected float64, whole *Dataset) error {
+func useDataset(path string, number int, rows uint64, expected float64, shared *Dataset) error {
 	missing := path + ".none." + strconv.Itoa(number)
 	_, err := Open(missing)
 	var failure *Error
 	if !errors.As(err, &failure) || failure.Code != 1 || !strings.Contains(failure.Message, missing) {
 		return fmt.Errorf("goroutine %d: not the error of its own call: %v", number, err)
 	}
-	own, err := Open(path)
+	opened, err := Open(path)
 	if err != nil {
 		return err
 	}
-	for _, dataset := range []*Dataset{own, whole} {
+	for _, dataset := range []*Dataset{opened, shared} {
 		if _, err = dataset.Int(rows, 0); !errors.As(err, &failure) || failure.Code != 7 {
 			return fmt.Errorf("goroutine %d: no error for a row that is not there: %v", number, err)
 		}
@@ -76,8 +76,8 @@ func one(path string, number int, rows uint64, expected float64, whole *Dataset)
 	return nil
 }
 
-// follow prints the number of each row of a table as it comes, until there were as many as wanted.
-func follow(path string, wanted uint64) error {
+// follow prints the number of each new row of a table, until rowCount rows were printed.
+func follow(path string, rowCount uint64) error {
 	table, err := Open(path)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func follow(path string, wanted uint64) error {
 	if err != nil {
 		return err
 	}
-	for seen := uint64(0); seen < wanted; {
+	for seen := uint64(0); seen < rowCount; {
 		rows, err := follower.Next(240000)
 		if err != nil {
 			return err
@@ -110,18 +110,18 @@ func follow(path string, wanted uint64) error {
 	return nil
 }
 
-func run(words []string) error {
-	if len(words) != 3 {
+func run(arguments []string) error {
+	if len(arguments) != 3 {
 		return errors.New("capi goroutines FILE COUNT, or capi follow TABLE ROWS")
 	}
-	number, err := strconv.Atoi(words[2])
+	number, err := strconv.Atoi(arguments[2])
 	if err != nil {
 		return err
 	}
-	if words[0] == "follow" {
-		return follow(words[1], uint64(number))
+	if arguments[0] == "follow" {
+		return follow(arguments[1], uint64(number))
 	}
-	return goroutines(words[1], number)
+	return runGoroutines(arguments[1], number)
 }
 
 func main() {

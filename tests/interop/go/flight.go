@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What a client of `arrowwood serve` does, as tests/interop/clients.py has it: a line of JSON for each step.
+// A client of `arrowwood serve` that does the steps of tests/interop/clients.py, and prints a line of JSON for each.
 
 var ticks = arrow.NewSchema([]arrow.Field{
 	{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
@@ -49,7 +49,7 @@ func batch(start int64) arrow.RecordBatch {
 	return builder.NewRecordBatch()
 }
 
-func (c flightClient) numbers(ticket *flight.Ticket, most int) ([]int64, error) {
+func (c flightClient) readNumbers(ticket *flight.Ticket, maxCount int) ([]int64, error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	stream, err := c.client.DoGet(ctx, ticket)
@@ -61,14 +61,14 @@ func (c flightClient) numbers(ticket *flight.Ticket, most int) ([]int64, error) 
 		return nil, err
 	}
 	defer reader.Release()
-	found := []int64{}
-	for len(found) < most && reader.Next() {
-		found = append(found, reader.RecordBatch().Column(0).(*array.Int64).Int64Values()...)
+	numbers := []int64{}
+	for len(numbers) < maxCount && reader.Next() {
+		numbers = append(numbers, reader.RecordBatch().Column(0).(*array.Int64).Int64Values()...)
 	}
-	if err := reader.Err(); err != nil && len(found) < most {
+	if err := reader.Err(); err != nil && len(numbers) < maxCount {
 		return nil, err
 	}
-	return found[:min(most, len(found))], nil
+	return numbers[:min(maxCount, len(numbers))], nil
 }
 
 func (c flightClient) list() (any, error) {
@@ -105,23 +105,23 @@ func (c flightClient) schema() (any, error) {
 	return names, nil
 }
 
-func (c flightClient) parts() (any, error) {
+func (c flightClient) readAllEndpoints() (any, error) {
 	info, err := c.client.GetFlightInfo(c.ctx, command("ticks?to=10"))
 	if err != nil {
 		return nil, err
 	}
 	all := []int64{}
 	for _, endpoint := range info.Endpoint {
-		some, err := c.numbers(endpoint.Ticket, 1<<30)
+		part, err := c.readNumbers(endpoint.Ticket, 1<<30)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, some...)
+		all = append(all, part...)
 	}
 	return all, nil
 }
 
-func (c flightClient) put() (any, error) {
+func (c flightClient) appendBatch() (any, error) {
 	stream, err := c.client.DoPut(c.ctx)
 	if err != nil {
 		return nil, err
@@ -141,9 +141,9 @@ func (c flightClient) put() (any, error) {
 	if err := stream.CloseSend(); err != nil {
 		return nil, err
 	}
-	var told answer
-	err = json.Unmarshal(result.AppMetadata, &told)
-	return []any{told.Rows, told.Durable >= 12, told.Duplicate}, err
+	var acknowledged answer
+	err = json.Unmarshal(result.AppMetadata, &acknowledged)
+	return []any{acknowledged.Rows, acknowledged.Durable >= 12, acknowledged.Duplicate}, err
 }
 
 func (c flightClient) exchange() (any, error) {
@@ -159,18 +159,18 @@ func (c flightClient) exchange() (any, error) {
 	if err := stream.CloseSend(); err != nil {
 		return nil, err
 	}
-	var told answer
+	var acknowledged answer
 	batches := 0
 	for {
 		data, err := stream.Recv()
 		if err == io.EOF {
-			return []any{told.Rows, told.Duplicate, batches > 1}, nil
+			return []any{acknowledged.Rows, acknowledged.Duplicate, batches > 1}, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		if len(data.AppMetadata) > 0 {
-			if err := json.Unmarshal(data.AppMetadata, &told); err != nil {
+			if err := json.Unmarshal(data.AppMetadata, &acknowledged); err != nil {
 				return nil, err
 			}
 		} else {
@@ -180,14 +180,14 @@ func (c flightClient) exchange() (any, error) {
 }
 
 func (c flightClient) refusal() (any, error) {
-	_, err := c.numbers(&flight.Ticket{Ticket: []byte("nothing")}, 1)
+	_, err := c.readNumbers(&flight.Ticket{Ticket: []byte("nothing")}, 1)
 	if status.Code(err) == codes.NotFound {
 		return "not found", nil
 	}
 	return nil, fmt.Errorf("expected NOT_FOUND, got %w", err)
 }
 
-func useServer(address string) error {
+func runFlightSteps(address string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	client, err := flight.NewClientWithMiddleware(address, nil, nil, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -196,24 +196,24 @@ func useServer(address string) error {
 	}
 	defer client.Close()
 	c := flightClient{ctx, client}
-	rows := func(text string, most int) func() (any, error) {
-		return func() (any, error) { return c.numbers(&flight.Ticket{Ticket: []byte(text)}, most) }
+	rows := func(text string, maxCount int) func() (any, error) {
+		return func() (any, error) { return c.readNumbers(&flight.Ticket{Ticket: []byte(text)}, maxCount) }
 	}
 	steps := []struct {
 		name string
 		do   func() (any, error)
 	}{
 		{"list", c.list}, {"schema", c.schema}, {"rows", rows("ticks?to=10", 1<<30)},
-		{"condition", rows("ticks?columns=n&to=10&where=n > 6", 1<<30)}, {"parts", c.parts},
-		{"append", c.put}, {"send again", c.put}, {"follow", rows("ticks?follow=true&from=8&columns=n", 2)},
+		{"condition", rows("ticks?columns=n&to=10&where=n > 6", 1<<30)}, {"parts", c.readAllEndpoints},
+		{"append", c.appendBatch}, {"send again", c.appendBatch}, {"follow", rows("ticks?follow=true&from=8&columns=n", 2)},
 		{"exchange", c.exchange}, {"refusal", c.refusal},
 	}
 	for _, step := range steps {
 		line := map[string]any{"step": step.name}
-		if found, err := step.do(); err != nil {
+		if result, err := step.do(); err != nil {
 			line["error"] = err.Error()
 		} else {
-			line["found"] = found
+			line["found"] = result
 		}
 		if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
 			return err

@@ -21,32 +21,32 @@ const (
 	start  = 1_700_000_000_000_000
 )
 
-// Opens the last segment of a table that is being written until the time is over, and checks its rows.
-func live(folder string, seconds float64) {
-	said := struct {
+// checkGrowingTable opens the newest segment of a table again and again, and checks its rows.
+func checkGrowingTable(folder string, seconds float64) {
+	figures := struct {
 		Opens      int      `json:"opens"`
 		Rows       int      `json:"rows"`
 		Wrong      int      `json:"wrong"`
 		Complaints []string `json:"complaints"`
 	}{Complaints: []string{}}
-	most := map[string]int{}
+	rowCounts := map[string]int{}
 	for deadline := time.Now().Add(time.Duration(seconds * 1e9)); time.Now().Before(deadline); {
-		name, rows, err := look(folder)
-		said.Opens++
-		said.Rows += rows
-		if err == nil && rows < most[name] {
-			err = fmt.Errorf("%s: %d rows after %d", name, rows, most[name])
+		name, rows, err := checkSegment(folder)
+		figures.Opens++
+		figures.Rows += rows
+		if err == nil && rows < rowCounts[name] {
+			err = fmt.Errorf("%s: %d rows after %d", name, rows, rowCounts[name])
 		}
 		if err != nil {
-			said.Wrong++
-			said.Complaints = append(said.Complaints[:min(4, len(said.Complaints))], err.Error())
+			figures.Wrong++
+			figures.Complaints = append(figures.Complaints[:min(4, len(figures.Complaints))], err.Error())
 		}
-		most[name] = max(most[name], rows)
+		rowCounts[name] = max(rowCounts[name], rows)
 	}
-	json.NewEncoder(os.Stdout).Encode(said)
+	json.NewEncoder(os.Stdout).Encode(figures)
 }
 
-func look(folder string) (name string, rows int, err error) {
+func checkSegment(folder string) (name string, rows int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%s: panic: %v", name, r)
@@ -69,14 +69,14 @@ func look(folder string) (name string, rows int, err error) {
 		return name, 0, err
 	}
 	defer reader.Close()
-	for i := 0; i < reader.NumRecords(); i++ {
-		batch, err := reader.RecordBatchAt(i)
+	for index := 0; index < reader.NumRecords(); index++ {
+		batch, err := reader.RecordBatchAt(index)
 		if err != nil {
 			return name, rows, err
 		}
-		for at := 0; at < int(batch.NumRows()); at++ {
-			if wrong := complaint(batch, at, first+rows+at); wrong != "" {
-				return name, rows, fmt.Errorf("%s, row %d: %s", name, first+rows+at, wrong)
+		for row := 0; row < int(batch.NumRows()); row++ {
+			if difference := describeDifference(batch, row, first+rows+row); difference != "" {
+				return name, rows, fmt.Errorf("%s, row %d: %s", name, first+rows+row, difference)
 			}
 		}
 		rows += int(batch.NumRows())
@@ -84,46 +84,46 @@ func look(folder string) (name string, rows int, err error) {
 	return name, rows, nil
 }
 
-func complaint(batch arrow.RecordBatch, at, i int) string {
-	near := i % period
-	if got := batch.Column(0).(*array.Int64).Value(at); got != int64(i) {
-		return fmt.Sprintf("row %d", got)
+func describeDifference(batch arrow.RecordBatch, row, number int) string {
+	periodic := number % period
+	if actual := batch.Column(0).(*array.Int64).Value(row); actual != int64(number) {
+		return fmt.Sprintf("row %d", actual)
 	}
-	if got := batch.Column(1).(*array.Timestamp).Value(at); int64(got) != int64(start+i/3*10) {
-		return fmt.Sprintf("ts %d", got)
+	if actual := batch.Column(1).(*array.Timestamp).Value(row); int64(actual) != int64(start+number/3*10) {
+		return fmt.Sprintf("ts %d", actual)
 	}
 	symbols := batch.Column(2).(*array.Dictionary)
-	if got := symbols.Dictionary().(*array.String).Value(symbols.GetValueIndex(at)); got != "S"+strconv.Itoa(near/16) {
-		return "symbol " + got
+	if actual := symbols.Dictionary().(*array.String).Value(symbols.GetValueIndex(row)); actual != "S"+strconv.Itoa(periodic/16) {
+		return "symbol " + actual
 	}
 	prices := batch.Column(3).(*array.Float64)
-	if prices.IsNull(at) != (i%10 == 3) || prices.IsValid(at) && prices.Value(at) != float64(i)*0.25 {
-		return fmt.Sprintf("price %v", prices.Value(at))
+	if prices.IsNull(row) != (number%10 == 3) || prices.IsValid(row) && prices.Value(row) != float64(number)*0.25 {
+		return fmt.Sprintf("price %v", prices.Value(row))
 	}
 	texts := batch.Column(4).(*array.String)
-	if texts.IsNull(at) != (near%13 == 5) {
+	if texts.IsNull(row) != (periodic%13 == 5) {
 		return "text is null or not"
 	}
-	if texts.IsValid(at) && texts.Value(at) != strings.Repeat(strconv.FormatInt(int64(near), 16), near%4) {
-		return "text " + texts.Value(at)
+	if texts.IsValid(row) && texts.Value(row) != strings.Repeat(strconv.FormatInt(int64(periodic), 16), periodic%4) {
+		return "text " + texts.Value(row)
 	}
-	return badList(batch.Column(5).(*array.List), at, near)
+	return describeListDifference(batch.Column(5).(*array.List), row, periodic)
 }
 
-func badList(lists *array.List, at, near int) string {
-	if lists.IsNull(at) != (near%17 == 3) {
+func describeListDifference(lists *array.List, row, periodic int) string {
+	if lists.IsNull(row) != (periodic%17 == 3) {
 		return "list is null or not"
 	}
-	if lists.IsNull(at) {
+	if lists.IsNull(row) {
 		return ""
 	}
-	from, to := lists.ValueOffsets(at)
+	from, to := lists.ValueOffsets(row)
 	items := lists.ListValues().(*array.Int32)
-	if to-from != int64(near%5) {
+	if to-from != int64(periodic%5) {
 		return fmt.Sprintf("list of %d", to-from)
 	}
 	for k := from; k < to; k++ {
-		if items.Value(int(k)) != int32(near)+int32(k-from) {
+		if items.Value(int(k)) != int32(periodic)+int32(k-from) {
 			return fmt.Sprintf("item %d", items.Value(int(k)))
 		}
 	}

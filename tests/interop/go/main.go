@@ -23,7 +23,7 @@ func main() {
 		if err != nil {
 			panic(err)
 		}
-		live(os.Args[2], seconds)
+		checkGrowingTable(os.Args[2], seconds)
 		return
 	}
 	if len(os.Args) != 3 {
@@ -31,11 +31,11 @@ func main() {
 		os.Exit(2)
 	}
 	if os.Args[1] == "flight" {
-		check(useServer(os.Args[2]))
+		check(runFlightSteps(os.Args[2]))
 		return
 	}
 	if os.Args[1] == "write" {
-		writeBoth(os.Args[2])
+		writeFiles(os.Args[2])
 		return
 	}
 	entries, err := os.ReadDir(os.Args[2])
@@ -46,20 +46,20 @@ func main() {
 	out := json.NewEncoder(os.Stdout)
 	for _, entry := range entries {
 		if ending := filepath.Ext(entry.Name()); ending == ".arrow" || ending == ".stream" {
-			out.Encode(line(filepath.Join(os.Args[2], entry.Name())))
+			out.Encode(readFile(filepath.Join(os.Args[2], entry.Name())))
 		}
 	}
 }
 
-func line(path string) map[string]any {
-	rows, err := rowsOf(path)
+func readFile(path string) map[string]any {
+	rows, err := readRows(path)
 	if err != nil {
 		return map[string]any{"file": filepath.Base(path), "error": err.Error()}
 	}
 	return map[string]any{"file": filepath.Base(path), "rows": rows}
 }
 
-func rowsOf(path string) (rows [][]any, err error) {
+func readRows(path string) (rows [][]any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
@@ -70,11 +70,11 @@ func rowsOf(path string) (rows [][]any, err error) {
 		return nil, err
 	}
 	rows = [][]any{}
-	err = each(data, strings.HasSuffix(path, ".stream"), func(batch arrow.RecordBatch) {
+	err = forEachBatch(data, strings.HasSuffix(path, ".stream"), func(batch arrow.RecordBatch) {
 		for row := 0; row < int(batch.NumRows()); row++ {
 			cells := []any{}
 			for _, column := range batch.Columns() {
-				cells = append(cells, spelled(column, row))
+				cells = append(cells, spell(column, row))
 			}
 			rows = append(rows, cells)
 		}
@@ -82,7 +82,7 @@ func rowsOf(path string) (rows [][]any, err error) {
 	return rows, err
 }
 
-func each(data []byte, isStream bool, use func(arrow.RecordBatch)) error {
+func forEachBatch(data []byte, isStream bool, use func(arrow.RecordBatch)) error {
 	if isStream {
 		reader, err := ipc.NewReader(bytes.NewReader(data))
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// spelled is a cell in the spelling that examples/samples/main.rs defines.
-func spelled(column arrow.Array, row int) any {
+// spell returns a cell in the spelling that examples/samples/main.rs defines.
+func spell(column arrow.Array, row int) any {
 	if column.IsNull(row) {
 		return nil
 	}
@@ -32,35 +32,35 @@ func spelled(column arrow.Array, row int) any {
 	case *array.StringView:
 		return a.Value(row)
 	case *array.Binary:
-		return inHex(a.Value(row))
+		return toHex(a.Value(row))
 	case *array.LargeBinary:
-		return inHex(a.Value(row))
+		return toHex(a.Value(row))
 	case *array.BinaryView:
-		return inHex(a.Value(row))
+		return toHex(a.Value(row))
 	case *array.FixedSizeBinary:
-		return inHex(a.Value(row))
+		return toHex(a.Value(row))
 	case *array.Dictionary:
-		return spelled(a.Dictionary(), a.GetValueIndex(row))
+		return spell(a.Dictionary(), a.GetValueIndex(row))
 	case *array.RunEndEncoded:
-		return spelled(a.Values(), a.GetPhysicalIndex(row))
+		return spell(a.Values(), a.GetPhysicalIndex(row))
 	case array.ExtensionArray:
-		return spelled(a.Storage(), row)
+		return spell(a.Storage(), row)
 	}
-	if number, ok := integer(column, row); ok {
+	if number, ok := spellInteger(column, row); ok {
 		return number
 	}
-	if moment, ok := temporal(column, row); ok {
+	if moment, ok := spellTemporal(column, row); ok {
 		return moment
 	}
-	if number, ok := decimal(column, row); ok {
+	if number, ok := spellDecimal(column, row); ok {
 		return number
 	}
-	return nested(column, row)
+	return spellNested(column, row)
 }
 
-func inHex(bytes []byte) string { return "0x" + hex.EncodeToString(bytes) }
+func toHex(bytes []byte) string { return "0x" + hex.EncodeToString(bytes) }
 
-func integer(column arrow.Array, row int) (string, bool) {
+func spellInteger(column arrow.Array, row int) (string, bool) {
 	switch a := column.(type) {
 	case *array.Int8:
 		return fmt.Sprint(a.Value(row)), true
@@ -82,7 +82,7 @@ func integer(column arrow.Array, row int) (string, bool) {
 	return "", false
 }
 
-func temporal(column arrow.Array, row int) (string, bool) {
+func spellTemporal(column arrow.Array, row int) (string, bool) {
 	switch a := column.(type) {
 	case *array.Date32:
 		return fmt.Sprintf("date %d", int32(a.Value(row))), true
@@ -95,10 +95,10 @@ func temporal(column arrow.Array, row int) (string, bool) {
 	case *array.Duration:
 		return fmt.Sprintf("duration %d%s", int64(a.Value(row)), a.DataType().(*arrow.DurationType).Unit), true
 	case *array.Timestamp:
-		kind := a.DataType().(*arrow.TimestampType)
-		text := fmt.Sprintf("timestamp %d%s", int64(a.Value(row)), kind.Unit)
-		if kind.TimeZone != "" {
-			text += " " + kind.TimeZone
+		timestampType := a.DataType().(*arrow.TimestampType)
+		text := fmt.Sprintf("timestamp %d%s", int64(a.Value(row)), timestampType.Unit)
+		if timestampType.TimeZone != "" {
+			text += " " + timestampType.TimeZone
 		}
 		return text, true
 	case *array.MonthInterval:
@@ -113,7 +113,7 @@ func temporal(column arrow.Array, row int) (string, bool) {
 	return "", false
 }
 
-func decimal(column arrow.Array, row int) (string, bool) {
+func spellDecimal(column arrow.Array, row int) (string, bool) {
 	var digits *big.Int
 	switch a := column.(type) {
 	case *array.Decimal32:
@@ -130,38 +130,38 @@ func decimal(column arrow.Array, row int) (string, bool) {
 	return fmt.Sprintf("%se-%d", digits, column.DataType().(arrow.DecimalType).GetScale()), true
 }
 
-func nested(column arrow.Array, row int) any {
+func spellNested(column arrow.Array, row int) any {
 	switch a := column.(type) {
 	case *array.Map:
 		start, end := a.ValueOffsets(row)
 		pairs := []any{}
 		for i := int(start); i < int(end); i++ {
-			pairs = append(pairs, []any{spelled(a.Keys(), i), spelled(a.Items(), i)})
+			pairs = append(pairs, []any{spell(a.Keys(), i), spell(a.Items(), i)})
 		}
 		return pairs
 	case array.ListLike:
 		start, end := a.ValueOffsets(row)
 		items := []any{}
 		for i := int(start); i < int(end); i++ {
-			items = append(items, spelled(a.ListValues(), i))
+			items = append(items, spell(a.ListValues(), i))
 		}
 		return items
 	case *array.Struct:
 		members := map[string]any{}
 		for i, field := range a.DataType().(*arrow.StructType).Fields() {
-			members[field.Name] = spelled(a.Field(i), row)
+			members[field.Name] = spell(a.Field(i), row)
 		}
 		return members
 	case *array.SparseUnion:
-		return member(a, row, row)
+		return spellMember(a, row, row)
 	case *array.DenseUnion:
-		return member(a, row, int(a.ValueOffset(row)))
+		return spellMember(a, row, int(a.ValueOffset(row)))
 	}
 	panic(fmt.Sprintf("%s: not known to spell.go", column.DataType()))
 }
 
-func member(union array.Union, row, at int) any {
+func spellMember(union array.Union, row, childRow int) any {
 	child := union.ChildID(row)
 	name := union.DataType().(arrow.UnionType).Fields()[child].Name
-	return map[string]any{name: spelled(union.Field(child), at)}
+	return map[string]any{name: spell(union.Field(child), childRow)}
 }

@@ -23,27 +23,27 @@ var schema = arrow.NewSchema([]arrow.Field{
 }, nil)
 
 // writeBoth writes the rows that run.py expects as a file and as a stream.
-func writeBoth(folder string) {
+func writeFiles(folder string) {
 	builder := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	// One dictionary for both batches: arrow-go writes no replacement into a file.
+	// Both batches use the same dictionary, as arrow-go can't replace a dictionary in a file.
 	check(builder.Field(4).(*array.BinaryDictionaryBuilder).InsertStringDictValues(dictionary()))
-	row(builder, 1, 1<<53+1, 0.5, "a", "x", []int32{1, 2}, true)
+	appendRow(builder, 1, 1<<53+1, 0.5, "a", "x", []int32{1, 2}, true)
 	for i := range schema.NumFields() {
 		builder.Field(i).AppendNull()
 	}
 	first := builder.NewRecordBatch()
 	check(builder.Field(4).(*array.BinaryDictionaryBuilder).InsertStringDictValues(dictionary()))
-	row(builder, -3, -1, -1.5, "ünï", "y", nil, false)
+	appendRow(builder, -3, -1, -1.5, "ünï", "y", nil, false)
 	second := builder.NewRecordBatch()
 
 	file, err := os.Create(filepath.Join(folder, "go.arrow"))
 	check(err)
-	asFile, err := ipc.NewFileWriter(file, ipc.WithSchema(schema))
-	check(err, asFile.Write(first), asFile.Write(second), asFile.Close(), file.Close())
+	fileWriter, err := ipc.NewFileWriter(file, ipc.WithSchema(schema))
+	check(err, fileWriter.Write(first), fileWriter.Write(second), fileWriter.Close(), file.Close())
 	file, err = os.Create(filepath.Join(folder, "go.stream"))
 	check(err)
-	asStream := ipc.NewWriter(file, ipc.WithSchema(schema))
-	check(asStream.Write(first), asStream.Write(second), asStream.Close(), file.Close())
+	streamWriter := ipc.NewWriter(file, ipc.WithSchema(schema))
+	check(streamWriter.Write(first), streamWriter.Write(second), streamWriter.Close(), file.Close())
 }
 
 func dictionary() *array.String {
@@ -52,14 +52,14 @@ func dictionary() *array.String {
 	return builder.NewStringArray()
 }
 
-func row(to *array.RecordBuilder, i int32, n int64, f float64, s, d string, l []int32, b bool) {
-	to.Field(0).(*array.Int32Builder).Append(i)
-	to.Field(1).(*array.Int64Builder).Append(n)
-	to.Field(2).(*array.Float64Builder).Append(f)
-	to.Field(3).(*array.StringBuilder).Append(s)
-	check(to.Field(4).(*array.BinaryDictionaryBuilder).AppendString(d))
-	list := to.Field(5).(*array.ListBuilder)
+func appendRow(builder *array.RecordBuilder, i int32, n int64, f float64, s, d string, l []int32, b bool) {
+	builder.Field(0).(*array.Int32Builder).Append(i)
+	builder.Field(1).(*array.Int64Builder).Append(n)
+	builder.Field(2).(*array.Float64Builder).Append(f)
+	builder.Field(3).(*array.StringBuilder).Append(s)
+	check(builder.Field(4).(*array.BinaryDictionaryBuilder).AppendString(d))
+	list := builder.Field(5).(*array.ListBuilder)
 	list.Append(true)
 	list.ValueBuilder().(*array.Int32Builder).AppendValues(l, nil)
-	to.Field(6).(*array.BooleanBuilder).Append(b)
+	builder.Field(6).(*array.BooleanBuilder).Append(b)
 }

@@ -28,12 +28,12 @@ public final class Interop {
             return;
         }
         if (arguments[0].equals("write")) {
-            Writer.writeBoth(folder);
+            Writer.writeFiles(folder);
             return;
         }
         if (arguments[0].equals("paused")) {
             PausedChannel file = new PausedChannel(Files.newByteChannel(folder));
-            say(line(folder, new ArrowFileReader(file, new RootAllocator())));
+            printJson(readFile(folder, new ArrowFileReader(file, new RootAllocator())));
             return;
         }
         List<Path> paths;
@@ -43,27 +43,28 @@ public final class Interop {
                     .toList();
         }
         for (Path path : paths) {
-            // An allocator that is closed complains of what a failed read leaked, and would hide why it failed.
-            say(line(path, reader(path, new RootAllocator())));
+            // The allocator isn't closed: it would report the memory that a failed read leaked, and hide why it failed.
+            printJson(readFile(path, openReader(path, new RootAllocator())));
         }
     }
 
-    private static void say(Map<String, Object> line) throws Exception {
+    private static void printJson(Map<String, Object> line) throws Exception {
         System.out.println(new ObjectMapper().writeValueAsString(line));
     }
 
-    private static Map<String, Object> line(Path path, ArrowReader reader) {
+    private static Map<String, Object> readFile(Path path, ArrowReader reader) {
         Map<String, Object> line = new LinkedHashMap<>();
         line.put("file", path.getFileName().toString());
         try {
-            line.put("rows", rows(reader));
+            line.put("rows", readRows(reader));
+            // Any failure is the answer for this file. Arrow Java throws errors such as UnsatisfiedLinkError too.
         } catch (Throwable e) {
             line.put("error", e.toString());
         }
         return line;
     }
 
-    private static List<Object> rows(ArrowReader reader) throws Exception {
+    private static List<Object> readRows(ArrowReader reader) throws Exception {
         List<Object> rows = new ArrayList<>();
         try (reader) {
             VectorSchemaRoot root = reader.getVectorSchemaRoot();
@@ -72,7 +73,7 @@ public final class Interop {
                 for (int row = 0; row < root.getRowCount(); row++) {
                     List<Object> cells = new ArrayList<>();
                     for (FieldVector column : root.getFieldVectors()) {
-                        cells.add(spelling.of(column, row));
+                        cells.add(spelling.spell(column, row));
                     }
                     rows.add(cells);
                 }
@@ -81,7 +82,7 @@ public final class Interop {
         return rows;
     }
 
-    private static ArrowReader reader(Path path, BufferAllocator allocator) throws Exception {
+    private static ArrowReader openReader(Path path, BufferAllocator allocator) throws Exception {
         return path.toString().endsWith(".stream")
                 ? new ArrowStreamReader(
                         new ByteArrayInputStream(Files.readAllBytes(path)),

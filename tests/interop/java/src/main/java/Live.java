@@ -23,51 +23,49 @@ import org.apache.arrow.vector.dictionary.DictionaryEncoder;
 import org.apache.arrow.vector.ipc.ArrowFileReader;
 
 /**
- * Opens the last segment of a table that is being written until the time is over, and checks the rows that
- * tests/live/rows.py defines.
+ * Opens the newest segment of a growing table again and again, and checks its rows, which tests/live/rows.py defines.
  */
 final class Live {
     private static final int PERIOD = 1 << 14;
-    private static final long START = 1_700_000_000_000_000L;
+    private static final long START_MICROS = 1_700_000_000_000_000L;
+    private static final int MAX_COMPLAINTS = 5;
 
     static void run(Path folder, double seconds) throws Exception {
-        Map<String, Integer> most = new HashMap<>();
+        Map<String, Integer> rowCounts = new HashMap<>();
         List<String> complaints = new ArrayList<>();
         long opens = 0;
         long rows = 0;
         long wrong = 0;
         long deadline = System.nanoTime() + (long) (seconds * 1e9);
-        // Not closed: a reader that fails leaks, and the complaint about that would hide why it failed.
+        // The allocator isn't closed: it would report the memory that a failed read leaked, and hide why it failed.
         BufferAllocator allocator = new RootAllocator();
-        {
-            while (System.nanoTime() < deadline) {
-                Path path = last(folder);
-                String name = path.getFileName().toString();
-                opens++;
-                long began = System.nanoTime();
-                try {
-                    int found = look(path, Long.parseLong(name.substring(0, 20)), allocator);
-                    rows += found;
-                    same("rows after more", Math.max(found, most.getOrDefault(name, 0)), found);
-                    most.put(name, found);
-                } catch (Exception e) {
-                    wrong++;
-                    if (complaints.size() < 5) {
-                        long millis = (System.nanoTime() - began) / 1_000_000;
-                        complaints.add(name + ", open " + opens + ", after " + millis + " ms: " + e);
-                    }
+        while (System.nanoTime() < deadline) {
+            Path path = newestSegment(folder);
+            String name = path.getFileName().toString();
+            opens++;
+            long start = System.nanoTime();
+            try {
+                int count = checkSegment(path, Long.parseLong(name.substring(0, 20)), allocator);
+                rows += count;
+                assertEqual("rows after more", Math.max(count, rowCounts.getOrDefault(name, 0)), count);
+                rowCounts.put(name, count);
+            } catch (Exception e) {
+                wrong++;
+                if (complaints.size() < MAX_COMPLAINTS) {
+                    long millis = (System.nanoTime() - start) / 1_000_000;
+                    complaints.add(name + ", open " + opens + ", after " + millis + " ms: " + e);
                 }
             }
         }
-        Map<String, Object> said = new LinkedHashMap<>();
-        said.put("opens", opens);
-        said.put("rows", rows);
-        said.put("wrong", wrong);
-        said.put("complaints", complaints);
-        System.out.println(new ObjectMapper().writeValueAsString(said));
+        Map<String, Object> figures = new LinkedHashMap<>();
+        figures.put("opens", opens);
+        figures.put("rows", rows);
+        figures.put("wrong", wrong);
+        figures.put("complaints", complaints);
+        System.out.println(new ObjectMapper().writeValueAsString(figures));
     }
 
-    private static Path last(Path folder) throws IOException {
+    private static Path newestSegment(Path folder) throws IOException {
         try (Stream<Path> all = Files.list(folder)) {
             return all.filter(path -> path.toString().endsWith(".arrow"))
                     .sorted()
@@ -76,7 +74,7 @@ final class Live {
         }
     }
 
-    private static int look(Path path, long first, BufferAllocator allocator) throws IOException {
+    private static int checkSegment(Path path, long firstRow, BufferAllocator allocator) throws IOException {
         int rows = 0;
         try (FileInputStream file = new FileInputStream(path.toFile());
                 ArrowFileReader reader = new ArrowFileReader(file.getChannel(), allocator)) {
@@ -86,7 +84,7 @@ final class Live {
                 try (FieldVector symbols = (FieldVector) DictionaryEncoder.decode(
                         root.getVector(2), reader.getDictionaryVectors().get(id))) {
                     for (int row = 0; row < root.getRowCount(); row++) {
-                        check(root, (VarCharVector) symbols, row, first + rows + row);
+                        checkRow(root, (VarCharVector) symbols, row, firstRow + rows + row);
                     }
                 }
                 rows += root.getRowCount();
@@ -95,29 +93,29 @@ final class Live {
         return rows;
     }
 
-    private static void check(VectorSchemaRoot root, VarCharVector symbols, int row, long i) {
-        int near = (int) (i % PERIOD);
-        same("row", i, ((BigIntVector) root.getVector(0)).get(row));
-        same("ts", START + i / 3 * 10, ((TimeStampMicroTZVector) root.getVector(1)).get(row));
-        same("symbol", "S" + near / 16, symbols.getObject(row).toString());
-        same("price", i % 10 == 3 ? null : i * 0.25, ((Float8Vector) root.getVector(3)).getObject(row));
+    private static void checkRow(VectorSchemaRoot root, VarCharVector symbols, int row, long number) {
+        int periodic = (int) (number % PERIOD);
+        assertEqual("row", number, ((BigIntVector) root.getVector(0)).get(row));
+        assertEqual("ts", START_MICROS + number / 3 * 10, ((TimeStampMicroTZVector) root.getVector(1)).get(row));
+        assertEqual("symbol", "S" + periodic / 16, symbols.getObject(row).toString());
+        assertEqual("price", number % 10 == 3 ? null : number * 0.25, ((Float8Vector) root.getVector(3)).getObject(row));
         Object text = root.getVector(4).getObject(row);
-        String wanted = near % 13 == 5 ? null : Integer.toHexString(near).repeat(near % 4);
-        same("text", wanted, text == null ? null : text.toString());
+        String expected = periodic % 13 == 5 ? null : Integer.toHexString(periodic).repeat(periodic % 4);
+        assertEqual("text", expected, text == null ? null : text.toString());
         ListVector lists = (ListVector) root.getVector(5);
-        same("list is null", near % 17 == 3, lists.isNull(row));
+        assertEqual("list is null", periodic % 17 == 3, lists.isNull(row));
         if (!lists.isNull(row)) {
             int start = lists.getElementStartIndex(row);
-            same("length of list", near % 5, lists.getElementEndIndex(row) - start);
-            for (int k = 0; k < near % 5; k++) {
-                same("item", near + k, ((IntVector) lists.getDataVector()).get(start + k));
+            assertEqual("length of list", periodic % 5, lists.getElementEndIndex(row) - start);
+            for (int k = 0; k < periodic % 5; k++) {
+                assertEqual("item", periodic + k, ((IntVector) lists.getDataVector()).get(start + k));
             }
         }
     }
 
-    private static void same(String what, Object wanted, Object got) {
-        if (wanted == null ? got != null : !wanted.equals(got)) {
-            throw new IllegalStateException(what + ": " + got + " instead of " + wanted);
+    private static void assertEqual(String name, Object expected, Object actual) {
+        if (expected == null ? actual != null : !expected.equals(actual)) {
+            throw new IllegalStateException(name + ": " + actual + " instead of " + expected);
         }
     }
 }

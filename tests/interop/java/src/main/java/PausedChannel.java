@@ -5,7 +5,7 @@ import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.nio.channels.SeekableByteChannel;
 
-/** A file that says {@code read} before each read, and waits for a line: tests/python/test_pauses.py. */
+/** A file that prints {@code read} before each read, and waits for a line of input: tests/python/test_pauses.py. */
 final class PausedChannel implements SeekableByteChannel {
     private final SeekableByteChannel file;
     private final BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
@@ -18,7 +18,7 @@ final class PausedChannel implements SeekableByteChannel {
     public int read(ByteBuffer into) throws IOException {
         System.out.println("read");
         if (input.readLine() == null) {
-            throw new EOFException("nobody says when to go on");
+            throw new EOFException("standard input ended during a pause");
         }
         return file.read(into);
     }

@@ -13,7 +13,7 @@ import org.apache.arrow.vector.types.pojo.ArrowType;
 import org.apache.arrow.vector.types.pojo.DictionaryEncoding;
 import org.apache.arrow.vector.util.Text;
 
-/** Cells in the spelling that examples/samples/main.rs defines. */
+/** Converts cells to the spelling that examples/samples/main.rs defines. */
 final class Spelling {
     private final ArrowReader reader;
 
@@ -21,10 +21,10 @@ final class Spelling {
         this.reader = reader;
     }
 
-    Object of(ValueVector vector, int row) throws Exception {
-        // A union has no validity, its members have.
+    Object spell(ValueVector vector, int row) throws Exception {
+        // Unions have no validity of their own; their members have.
         if (vector instanceof UnionVector || vector instanceof DenseUnionVector) {
-            return nested(vector, row);
+            return spellNested(vector, row);
         }
         if (vector instanceof NullVector || vector.isNull(row)) {
             return null;
@@ -32,13 +32,13 @@ final class Spelling {
         DictionaryEncoding encoding = vector.getField().getDictionary();
         if (encoding != null) {
             Dictionary dictionary = reader.lookup(encoding.getId());
-            return of(dictionary.getVector(), (int) ((BaseIntVector) vector).getValueAsLong(row));
+            return spell(dictionary.getVector(), (int) ((BaseIntVector) vector).getValueAsLong(row));
         }
-        Object plain = plain(vector, row);
-        return plain != null ? plain : nested(vector, row);
+        Object primitive = spellPrimitive(vector, row);
+        return primitive != null ? primitive : spellNested(vector, row);
     }
 
-    private Object plain(ValueVector vector, int row) {
+    private Object spellPrimitive(ValueVector vector, int row) {
         if (vector instanceof BitVector bits) return bits.get(row) != 0;
         if (vector instanceof UInt2Vector ints) return Integer.toString(ints.get(row));
         if (vector instanceof UInt4Vector ints) return Integer.toUnsignedString(ints.get(row));
@@ -50,10 +50,10 @@ final class Spelling {
         if (vector.getObject(row) instanceof byte[] bytes)
             return "0x" + HexFormat.of().formatHex(bytes);
         if (vector.getObject(row) instanceof BigDecimal number) return number.unscaledValue() + "e-" + number.scale();
-        return temporal(vector, row);
+        return spellTemporal(vector, row);
     }
 
-    private static Object temporal(ValueVector vector, int row) {
+    private static Object spellTemporal(ValueVector vector, int row) {
         ArrowType type = vector.getField().getType();
         if (vector instanceof DateDayVector days) return "date " + days.get(row);
         if (vector instanceof DateMilliVector millis) return "date " + millis.get(row) / 86_400_000;
@@ -94,63 +94,63 @@ final class Spelling {
         };
     }
 
-    private Object nested(ValueVector vector, int row) throws Exception {
+    private Object spellNested(ValueVector vector, int row) throws Exception {
         if (vector instanceof MapVector map) {
             StructVector entries = (StructVector) map.getDataVector();
-            return items(entries, map.getElementStartIndex(row), map.getElementEndIndex(row), true);
+            return spellItems(entries, map.getElementStartIndex(row), map.getElementEndIndex(row), true);
         }
         if (vector instanceof LargeListVector list) {
-            return items(list.getDataVector(), list.getElementStartIndex(row), list.getElementEndIndex(row), false);
+            return spellItems(list.getDataVector(), list.getElementStartIndex(row), list.getElementEndIndex(row), false);
         }
-        // What this version calls a list view's end is its size.
+        // In this version, getElementEndIndex of a list view returns its size.
         if (vector instanceof ListViewVector list) {
             long start = list.getOffsetBuffer().getInt(4L * row);
-            return items(
+            return spellItems(
                     list.getDataVector(), start, start + list.getSizeBuffer().getInt(4L * row), false);
         }
         if (vector instanceof LargeListViewVector list) {
             long start = list.getOffsetBuffer().getLong(8L * row);
-            return items(
+            return spellItems(
                     list.getDataVector(), start, start + list.getSizeBuffer().getLong(8L * row), false);
         }
         if (vector instanceof BaseListVector list) {
             ValueVector values = ((FieldVector) list).getChildrenFromFields().get(0);
-            return items(values, list.getElementStartIndex(row), list.getElementEndIndex(row), false);
+            return spellItems(values, list.getElementStartIndex(row), list.getElementEndIndex(row), false);
         }
-        if (vector instanceof StructVector struct) return members(struct, row);
-        if (vector instanceof UnionVector union) return member(union.getVector(row), row);
+        if (vector instanceof StructVector struct) return spellMembers(struct, row);
+        if (vector instanceof UnionVector union) return spellMember(union.getVector(row), row);
         if (vector instanceof DenseUnionVector union) {
-            return member(union.getVectorByType(union.getTypeId(row)), union.getOffset(row));
+            return spellMember(union.getVectorByType(union.getTypeId(row)), union.getOffset(row));
         }
         if (vector instanceof RunEndEncodedVector runs) {
-            return of(runs.getValuesVector(), runs.getPhysicalIndex(row));
+            return spell(runs.getValuesVector(), runs.getPhysicalIndex(row));
         }
         throw new UnsupportedOperationException(vector.getClass() + ": not known to Spelling.java");
     }
 
-    private List<Object> items(ValueVector values, long start, long end, boolean arePairs) throws Exception {
+    private List<Object> spellItems(ValueVector values, long start, long end, boolean arePairs) throws Exception {
         List<Object> items = new ArrayList<>();
         for (int row = (int) start; row < end; row++) {
             items.add(
                     arePairs
                             ? new ArrayList<>(
-                                    members((StructVector) values, row).values())
-                            : of(values, row));
+                                    spellMembers((StructVector) values, row).values())
+                            : spell(values, row));
         }
         return items;
     }
 
-    private Map<String, Object> members(StructVector struct, int row) throws Exception {
+    private Map<String, Object> spellMembers(StructVector struct, int row) throws Exception {
         Map<String, Object> members = new LinkedHashMap<>();
         for (FieldVector child : struct.getChildrenFromFields()) {
-            members.put(child.getName(), of(child, row));
+            members.put(child.getName(), spell(child, row));
         }
         return members;
     }
 
-    private Map<String, Object> member(ValueVector child, int row) throws Exception {
+    private Map<String, Object> spellMember(ValueVector child, int row) throws Exception {
         Map<String, Object> member = new LinkedHashMap<>();
-        member.put(child.getName(), of(child, row));
+        member.put(child.getName(), spell(child, row));
         return member;
     }
 }

@@ -49,7 +49,7 @@ final class Writer {
         dictionaries = new DictionaryProvider.MapDictionaryProvider(new Dictionary(words, WORDS));
     }
 
-    static void writeBoth(Path folder) throws Exception {
+    static void writeFiles(Path folder) throws Exception {
         Writer writer = new Writer(new RootAllocator());
         try (OutputStream out = Files.newOutputStream(folder.resolve("java.arrow"))) {
             writer.write(new ArrowFileWriter(writer.root, writer.dictionaries, Channels.newChannel(out)));
@@ -62,20 +62,20 @@ final class Writer {
     private void write(ArrowWriter out) throws Exception {
         out.start();
         root.clear();
-        row(1, (1L << 53) + 1, 0.5, "a", 0, List.of(1, 2), 1);
+        setRow(1, (1L << 53) + 1, 0.5, "a", 0, List.of(1, 2), 1);
         root.getFieldVectors().forEach(vector -> vector.setNull(1));
         root.setRowCount(2);
         out.writeBatch();
         root.clear();
-        row(-3, -1, -1.5, "ünï", 1, List.of(), 0);
+        setRow(-3, -1, -1.5, "ünï", 1, List.of(), 0);
         root.setRowCount(1);
         out.writeBatch();
         out.end();
         out.close();
     }
 
-    /** Row 0 of a batch. */
-    private void row(int i, long n, double f, String s, int d, List<Integer> l, int b) {
+    /** Sets row 0 of a batch. */
+    private void setRow(int i, long n, double f, String s, int d, List<Integer> l, int b) {
         root.getFieldVectors().forEach(FieldVector::allocateNew);
         this.i.setSafe(0, i);
         this.n.setSafe(0, n);
