@@ -1,8 +1,8 @@
 """Repeats the steps of the article "Memory Mapping, Clojure, and Apache Arrow" in Python.
 
 Converts a CSV file to an Arrow stream, maps it, and lists its messages. Reads the dictionary from its offsets and
-bytes, and the columns from their buffers. Then opens 10,000 copies of the data, 5.6 million rows in one batch, reads and
-sums them up in place, and compares the times with pyarrow.
+bytes, and the columns from their buffers. Then opens 10,000 copies of the data, 5.6 million rows in one batch, reads
+and sums them up in place, and compares the times with pyarrow.
 
     $ python examples/in_place.py
 

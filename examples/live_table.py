@@ -31,7 +31,7 @@ SYMBOLS = ["MSFT", "AMZN", "IBM", "GOOG", "AAPL"]
 
 def append_rows(path, rows, pause):
     """Appends and commits single rows, with a pause after each. The writer process runs this."""
-    with aw.start_writer(path) as w:
+    with aw.writer(path) as w:
         for number in range(w.rows, w.rows + rows):
             w.append_row(sent=time.time_ns(), symbol=SYMBOLS[number % 5], price=100 + number % 17 / 4)
             w.commit()
@@ -99,7 +99,7 @@ def print_title(text):
 
 def walk(path):
     print_title("Another process appends a row every 50 ms; this one follows it")
-    aw.start_writer(path, SCHEMA, dictionary=["symbol"]).close()
+    aw.writer(path, SCHEMA, dictionary=["symbol"]).close()
     process = start_writer(path, 1000, 0.05)  # more rows than it has time for
     follow(path, 0, 20)
 
