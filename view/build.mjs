@@ -1,4 +1,4 @@
-// Builds the page into serve/page, where the server takes it from; with --check, compares it with what is there.
+// Builds the page into serve/page, which is compiled into the server. With --check, compares it with the files there.
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { build } from "esbuild";
 const here = dirname(fileURLToPath(import.meta.url));
 const folder = join(here, "..", "serve", "page");
 const isCheck = process.argv.includes("--check");
-const built = await build({
+const script = await build({
   absWorkingDir: here,
   entryPoints: { view: "src/main.ts" },
   bundle: true,
@@ -22,7 +22,7 @@ const built = await build({
   write: false,
   outdir: folder,
 });
-const files = built.outputFiles.map((file) => ["view.js", Buffer.from(file.contents)]);
+const files = script.outputFiles.map((file) => ["view.js", Buffer.from(file.contents)]);
 const styles = await build({
   absWorkingDir: here,
   entryPoints: ["src/view.css"],
@@ -33,7 +33,7 @@ const styles = await build({
 files.push(["view.css", Buffer.from(styles.outputFiles[0].contents)]);
 for (const name of ["index.html", "icon.svg"]) files.push([name, readFileSync(join(here, "src", name))]);
 
-// What the bundle was made of, for a test that has no npm.
+// A hash of the sources, with which a test without npm can tell whether the bundle is current.
 const hash = createHash("sha256");
 for (const name of readdirSync(join(here, "src")).sort())
   hash.update(`${name}\0`).update(readFileSync(join(here, "src", name)));

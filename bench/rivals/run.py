@@ -48,6 +48,7 @@ def measure_cell(name, file, what, budget):
         gc.freeze()  # excludes the imported modules from later collections
         gc.disable()
         return measure_memory(contender, file) if what == "memory" else measure_times(contender, file, budget * 10**9)
+    # The report lists any failure of a contender, and the other contenders are measured.
     except Exception as e:
         frame = traceback.extract_tb(e.__traceback__)[-1]
         return {"failed": f"{type(e).__name__}: {e} ({Path(frame.filename).name}:{frame.lineno})"}
@@ -134,7 +135,7 @@ def scale(one, by):
 
 
 def find_wrong_answers(open_contender, file):
-    instance, (first, last) = open_contender(), (want for _, want in file["samples"][:2])
+    instance, (first, last) = open_contender(), (row for _, row in file["samples"][:2])
     names = [("schema only", list(open_contender().schema()), file["names"])] if open_contender().schema else []
     return list_differences(
         [
@@ -145,27 +146,34 @@ def find_wrong_answers(open_contender, file):
             ("sum", instance.sum(), file["sum"]),
             ("open + first row", comparable_row(open_contender().first()), first),
             ("open + last row", comparable_row(open_contender().last()), last),
-            *((f"row {i}", comparable_row(instance.row(i)), want) for i, want in file["samples"]),
+            *((f"row {i}", comparable_row(instance.row(i)), row) for i, row in file["samples"]),
         ]
     )
 
 
 def list_differences(checks):
-    def same(result, want):
-        return result == want or (type(want) is float and abs(result - want) <= 1e-9 * abs(want))
+    """Returns messages for the checks, which are `(name, actual, expected)`, whose values differ."""
+    differences = []
+    for name, actual, expected in checks:
+        if not is_close(actual, expected):
+            differences.append(f"{name}: {actual!r}, wanted {expected!r}")
+    return differences
 
-    return [f"{what}: {result!r}, wanted {want!r}" for what, result, want in checks if not same(result, want)]
+
+def is_close(actual, expected):
+    return actual == expected or (type(expected) is float and abs(actual - expected) <= 1e-9 * abs(expected))
 
 
 def comparable_row(row):
     """Returns a row with times as milliseconds. A time without a zone raises, and other types become text."""
 
-    def value(v):
-        if isinstance(v, datetime):
-            return (v - EPOCH) / timedelta(milliseconds=1)
-        return v if type(v) in (str, float) else repr(v)
-
-    return {k: value(v) for k, v in row.items()}
+    comparable = {}
+    for name, value in row.items():
+        if isinstance(value, datetime):
+            comparable[name] = (value - EPOCH) / timedelta(milliseconds=1)
+        else:
+            comparable[name] = value if type(value) in (str, float) else repr(value)
+    return comparable
 
 
 def measure_memory(contender, file):
@@ -191,15 +199,15 @@ def resident_bytes():
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--quick", action="store_true", help="without the 4 GiB files, a fifth of the time each")
-    p.add_argument("--json", type=Path, metavar="FILE")
-    p.add_argument("--markdown", type=Path, metavar="FILE")
-    p.add_argument("--data", type=Path, metavar="DIR", default=Path(tempfile.gettempdir(), "arrowwood-rivals"))
-    p.add_argument("--only", nargs="+", metavar="VARIANT", help="1, 86, 5600, 4g, 4g_one, or one file: 1.stream")
-    p.add_argument("--stocks", metavar="CSV", help="the 560 rows (default: those in the package vega_datasets)")
-    p.add_argument("--cell", help=argparse.SUPPRESS)
-    args = p.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="without the 4 GiB files, a fifth of the time each")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--markdown", type=Path, metavar="FILE")
+    parser.add_argument("--data", type=Path, metavar="DIR", default=Path(tempfile.gettempdir(), "arrowwood-rivals"))
+    parser.add_argument("--only", nargs="+", metavar="VARIANT", help="1, 86, 5600, 4g, 4g_one, or one file: 1.stream")
+    parser.add_argument("--stocks", metavar="CSV", help="the 560 rows (default: those in the package vega_datasets)")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)
+    args = parser.parse_args()
     if args.cell:
         return print("\n" + json.dumps(measure_cell(**json.loads(args.cell))))
     notes, tables, failures = [], {}, []
@@ -229,6 +237,7 @@ def main():
 
 
 def files(args, notes):
+    """Yields the descriptions of the files to measure, after making and reading them."""
     import data  # imported here, as the processes of contenders should not load what it imports
 
     args.data.mkdir(parents=True, exist_ok=True)
@@ -242,9 +251,9 @@ def files(args, notes):
             notes.append(f"{variant}: left out, --quick")
             continue
         progress(f"data of {variant}")
-        made, note = data.make(args.data, variant, args.stocks or data.default_stocks())
+        variant_files, note = data.make(args.data, variant, args.stocks or data.default_stocks())
         notes += [note] if note else []
-        for file in made:
+        for file in variant_files:
             if variant in only or f"{variant}.{file['format']}" in only:
                 warm(file["path"])
                 yield file
@@ -259,6 +268,7 @@ def warm(path):
 
 
 def measure(name, file, budget, cells, notes, failures):
+    """Measures a contender with a file, and adds the result to `cells`, `notes` or `failures`."""
     from data import available
 
     contender, where = CONTENDERS[name], Path(file["path"]).name

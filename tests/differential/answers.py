@@ -473,11 +473,11 @@ class FilterRows:
         return [filtered[number] for number in range(min(len(filtered), 9))] + filtered.to_pylist()
 
     def expect(rows, names, node):
-        result = conditions.matching_rows(rows, node)
-        if isinstance(result, Refused | AnyOf):
-            return result
-        to_dicts = rows.take(result).to_dicts()
-        return to_dicts[:9] + to_dicts
+        numbers = conditions.matching_rows(rows, node)
+        if isinstance(numbers, Refused | AnyOf):
+            return numbers
+        dicts = rows.take(numbers).to_dicts()
+        return dicts[:9] + dicts
 
 
 @answer("filter at a bound")

@@ -89,7 +89,13 @@ def binary_array(kind, values):
         data = b"".join(b"\x07" * kind.size if value is None else value for value in values)
         return pa.Array.from_buffers(kind.arrow, len(values), [validity_buffer(values), pa.py_buffer(data)])
     is_text = kind.family == "text"
-    parts = [b"null" if value is None else value.encode() if is_text else value for value in values]
+    parts = []
+    for value in values:
+        if value is None:
+            # Some bytes for the null, which its offsets span.
+            parts.append(b"null")
+        else:
+            parts.append(value.encode() if is_text else value)
     width = np.int64 if kind.spec.startswith("large") else np.int32
     ends = np.cumsum([0, *map(len, parts)], dtype=width)
     buffers = [validity_buffer(values), pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(parts))]

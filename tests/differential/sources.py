@@ -118,8 +118,8 @@ def draw_options(plan, rng, rows):
         case "partitions":
             names = [rng.choice(["a", "b", "c d", "ż/x"]) for _ in range(rows)]
             numbers = [rng.choice([1, 20, -3]) for _ in range(rows)]
-            text = rng.random() < 0.5
-            plan["columns"].append(["p", "utf8" if text else "int32", names if text else numbers])
+            is_text = rng.random() < 0.5
+            plan["columns"].append(["p", "utf8", names] if is_text else ["p", "int32", numbers])
 
 
 def can_sort(spec):
@@ -136,16 +136,16 @@ def sort_table(plan, name, rng, rows):
     """Sorts the values of a column, and moves some to the end if late rows are accepted."""
     options = plan["options"]
     options["sorted_by"], options["late"] = name, rng.choice(["refuse", "accept"])
-    for column in plan["columns"]:
-        if column[0] == name:
-            values = [value for value in column[2] if value is not None]
-            kind = parse_kind(column[1])
-            values += random_values(kind, rng, 0) + [0 if kind.family != "text" else ""] * (rows - len(values))
-            values.sort(key=lambda value: value.encode() if isinstance(value, str) else value)
-            if options["late"] == "accept":
-                for _ in range(rows // 4):
-                    values.append(values.pop(rng.randrange(rows)))
-            column[2] = values
+    column = next(column for column in plan["columns"] if column[0] == name)
+    is_text = parse_kind(column[1]).family == "text"
+    # Nulls are replaced, as they can't be sorted.
+    values = [value for value in column[2] if value is not None]
+    values += [""] * (rows - len(values)) if is_text else [0] * (rows - len(values))
+    values.sort(key=lambda value: value.encode() if is_text else value)
+    if options["late"] == "accept":
+        for _ in range(rows // 4):
+            values.append(values.pop(rng.randrange(rows)))
+    column[2] = values
 
 
 class Source:
@@ -159,9 +159,8 @@ class Source:
         layout = Layout(plan["layout"])
         for name, kind in self.rows.kinds.items():
             if kind.has_ranks:
-                kind.ranks = {
-                    entry_key(value): n for n, value in enumerate(unique_entries(kind, self.rows.columns[name], layout))
-                }
+                entries = unique_entries(kind, self.rows.columns[name], layout)
+                kind.ranks = {entry_key(value): rank for rank, value in enumerate(entries)}
         self.schema, self.batches = record_batches(plan["columns"], plan["batches"], layout)
         self.dataset = getattr(self, plan["place"])()
         if plan["place"] == "partitions":
@@ -173,9 +172,8 @@ class Source:
 
     def encode(self, open_writer, **options):
         sink = io.BytesIO()
-        with open_writer(
-            sink, self.schema, options=pa.ipc.IpcWriteOptions(compression=self.options.get("compression"), **options)
-        ) as writer:
+        write_options = pa.ipc.IpcWriteOptions(compression=self.options.get("compression"), **options)
+        with open_writer(sink, self.schema, options=write_options) as writer:
             for batch in self.batches:
                 writer.write_batch(batch)
         return sink.getvalue()

@@ -1,20 +1,20 @@
-// The figures of the page: MINUTES=10 node test/bench.mjs
+// Measures the page: MINUTES=10 node test/bench.mjs
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
-import { CHROMIUM, grow, SAMPLES, samples, View } from "./browser.mjs";
+import { CHROMIUM, growTable, makeSamples, SAMPLES, View } from "./browser.mjs";
 
 const MINUTES = Number(process.env.MINUTES ?? 1);
 const LARGE = 5_600_000;
 const BINNED = 100_000_000;
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
-const say = (what, figure) => console.log(`${what.padEnd(72)} ${figure}`);
+const printFigure = (name, figure) => console.log(`${name.padEnd(72)} ${figure}`);
 const ms = (x) => `${x.toFixed(x < 10 ? 1 : 0)} ms`;
 
-const folder = samples();
+const folder = makeSamples();
 const large = join(folder, "large.arrow");
 const sparse = join(folder, "sparse.arrows");
 execFileSync(SAMPLES, ["walk", large, String(LARGE)]);
@@ -23,31 +23,32 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--enable-precise-memory-info"],
 });
 
-async function painted(page) {
+async function waitForCells(page) {
   await page.waitForFunction(() => document.querySelector(".row:not([hidden]) .cell:not(.coming)")?.textContent);
 }
 
-async function look(path) {
+async function openView(path) {
   const view = await View.open(path);
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   await page.goto(view.url);
-  await painted(page);
+  await waitForCells(page);
   return { view, page, close: async () => (await page.close(), view.close()) };
 }
 
-/** Milliseconds of a request of the page, from its own side. */
-const timed = (page, route) =>
+/** Returns the milliseconds of a request that the page makes. */
+const timeRequest = (page, route) =>
   page.evaluate(async (route) => {
     const { tables } = await (await fetch("/v1/tables")).json();
-    const begun = performance.now();
+    const start = performance.now();
     await (await fetch(`/v1/tables/${tables[0].name}/${route}`)).json();
-    return performance.now() - begun;
+    return performance.now() - start;
   }, route);
 
-const anonymous = (pid) => Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) / 1024;
+const privateMebibytes = (pid) =>
+  Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) / 1024;
 
-/** Milliseconds until a page of nothing is painted: what the browser itself takes. */
-async function blank() {
+/** Returns the milliseconds until an empty page is painted, which is the time that the browser itself takes. */
+async function timeEmptyPage() {
   const server = createServer((_, answer) =>
     answer.setHeader("content-type", "text/html").end('<!doctype html><p class="row"><span class="cell">x</span>'),
   );
@@ -55,17 +56,17 @@ async function blank() {
   const times = [];
   for (let run = 0; run < 7; run++) {
     const page = await browser.newPage();
-    const begun = performance.now();
+    const start = performance.now();
     await page.goto(`http://127.0.0.1:${server.address().port}/`);
-    await painted(page);
-    times.push(performance.now() - begun);
+    await waitForCells(page);
+    times.push(performance.now() - start);
     await page.close();
   }
   server.close();
   return median(times);
 }
 
-say("a page of nothing, painted", ms(await blank()));
+printFigure("a page of nothing, painted", ms(await timeEmptyPage()));
 for (const [name, path] of [
   ["180 MB, 5.6 M rows", large],
   ["100 GB, 3·10⁹ rows, sparse", sparse],
@@ -73,25 +74,25 @@ for (const [name, path] of [
   const times = [];
   for (let run = 0; run < 7; run++) {
     const page = await browser.newPage();
-    const begun = performance.now();
+    const start = performance.now();
     const view = await View.open(path);
     await page.goto(view.url);
-    await painted(page);
-    times.push(performance.now() - begun);
+    await waitForCells(page);
+    times.push(performance.now() - start);
     await page.close();
     view.close();
   }
-  say(`arrowwood view to first rows painted, ${name}`, ms(median(times)));
+  printFigure(`arrowwood view to first rows painted, ${name}`, ms(median(times)));
 }
 
 {
-  const { page, close, view } = await look(sparse);
+  const { page, close, view } = await openView(sparse);
   const jumps = await page.evaluate(async () => {
     const input = document.querySelector(".goto");
     const times = [];
     for (let jump = 0; jump < 40; jump++) {
       const row = Math.floor(Math.random() * 2.9e9);
-      const begun = performance.now();
+      const start = performance.now();
       input.value = String(row);
       input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
       for (;;) {
@@ -99,19 +100,22 @@ for (const [name, path] of [
         const cell = document.getElementById(`cell-${row}-0`);
         if (cell && !cell.classList.contains("coming")) break;
       }
-      times.push(performance.now() - begun);
+      times.push(performance.now() - start);
     }
     return times;
   });
-  say("jump anywhere in 3·10⁹ rows, painted: median, worst of 40", `${ms(median(jumps))}, ${ms(Math.max(...jumps))}`);
+  printFigure(
+    "jump anywhere in 3·10⁹ rows, painted: median, worst of 40",
+    `${ms(median(jumps))}, ${ms(Math.max(...jumps))}`,
+  );
 
   const scroll = (seconds) =>
     page.evaluate(async (seconds) => {
       const grid = document.getElementById("grid");
       const frames = [];
-      const begun = performance.now();
-      let last = begun;
-      while (performance.now() - begun < seconds * 1000) {
+      const start = performance.now();
+      let last = start;
+      while (performance.now() - start < seconds * 1000) {
         await new Promise(requestAnimationFrame);
         const now = performance.now();
         frames.push(now - last);
@@ -122,7 +126,7 @@ for (const [name, path] of [
     }, seconds);
   const frames = (await scroll(Math.min(20, 60 * MINUTES))).slice(5);
   const late = frames.filter((frame) => frame > 25).length / frames.length;
-  say(
+  printFigure(
     "scrolling for 20 s: frames a second, share of frames over 25 ms",
     `${(1000 / (frames.reduce((a, b) => a + b, 0) / frames.length)).toFixed(1)}, ${(100 * late).toFixed(1)} %`,
   );
@@ -131,62 +135,68 @@ for (const [name, path] of [
     globalThis.gc?.();
     return performance.memory.usedJSHeapSize / 2 ** 20;
   });
-  say(
+  printFigure(
     `memory after ${MINUTES} min of scrolling: page (JavaScript), server (private)`,
-    `${heap.toFixed(1)} MiB, ${anonymous(view.pid).toFixed(1)} MiB`,
+    `${heap.toFixed(1)} MiB, ${privateMebibytes(view.pid).toFixed(1)} MiB`,
   );
 
   const bins = [];
-  for (let run = 0; run < 5; run++) bins.push(await timed(page, `bins?at=1&from=0&to=${BINNED}&count=1200`));
+  for (let run = 0; run < 5; run++) bins.push(await timeRequest(page, `bins?at=1&from=0&to=${BINNED}&count=1200`));
   const sum = Number(execFileSync(SAMPLES, ["sum", sparse, "b", String(BINNED)], { encoding: "utf8" }));
-  say(
+  printFigure(
     "bins of 10⁸ float64: best of 5, beside sum",
     `${ms(Math.min(...bins))}, ${ms(sum)} (${(Math.min(...bins) / sum).toFixed(2)} ×)`,
   );
-  say("  the same from a sample", ms(await timed(page, `bins?at=1&from=0&to=${BINNED}&count=1200&sample=true`)));
+  printFigure(
+    "  the same from a sample",
+    ms(await timeRequest(page, `bins?at=1&from=0&to=${BINNED}&count=1200&sample=true`)),
+  );
   await close();
 }
 
 {
-  const { page, close, view } = await look(large);
+  const { page, close, view } = await openView(large);
   for (const [name, sample] of [
     ["first estimate", "&sample=true"],
     ["exact", ""],
   ]) {
     const times = [];
-    for (let run = 0; run < 5; run++) times.push(await timed(page, `statistics?at=0,1,2,3,4${sample}`));
-    say(`column statistics of 5.6 M rows, all 5 columns in one request, ${name}: median of 5`, ms(median(times)));
+    for (let run = 0; run < 5; run++) times.push(await timeRequest(page, `statistics?at=0,1,2,3,4${sample}`));
+    printFigure(
+      `column statistics of 5.6 M rows, all 5 columns in one request, ${name}: median of 5`,
+      ms(median(times)),
+    );
   }
   for (const [name, sample] of [
     ["a sample", "&sample=true"],
     ["exact", ""],
   ]) {
     const times = [];
-    for (let run = 0; run < 5; run++) times.push(await timed(page, `bins?at=3&over=1&count=1200${sample}`));
-    say(`bins of 5.6 M rows over time, in no known order, ${name}: best of 5`, ms(Math.min(...times)));
+    for (let run = 0; run < 5; run++) times.push(await timeRequest(page, `bins?at=3&over=1&count=1200${sample}`));
+    printFigure(`bins of 5.6 M rows over time, in no known order, ${name}: best of 5`, ms(Math.min(...times)));
   }
-  const begun = performance.now();
+  const start = performance.now();
   await page.fill(".filter", "volume > 990 and price > 50");
   await page.press(".filter", "Enter");
   await page.waitForFunction(() => / of 5,600,000/.test(document.querySelector(".status").textContent));
-  say("filter of 5.6 M rows by two conditions, painted", ms(performance.now() - begun));
-  say("  server, private", `${anonymous(view.pid).toFixed(1)} MiB`);
+  printFigure("filter of 5.6 M rows by two conditions, painted", ms(performance.now() - start));
+  printFigure("  server, private", `${privateMebibytes(view.pid).toFixed(1)} MiB`);
   await close();
 }
 
 {
   const rate = 1_000_000;
-  const alone = await grow(join(folder, "alone"), rate, 10);
+  const alone = await growTable(join(folder, "alone"), rate, 10);
   const table = join(folder, "live");
-  const growing = grow(table, rate, 10);
+  const growing = growTable(table, rate, 10);
   while (!existsSync(join(table, "00000000000000000000.arrow"))) await pause(20);
-  const { page, close } = await look(table);
+  const { page, close } = await openView(table);
   await page.locator(".follow").click();
   const frames = await page.evaluate(async () => {
     const frames = [];
-    const begun = performance.now();
-    let last = begun;
-    while (performance.now() - begun < 6000) {
+    const start = performance.now();
+    let last = start;
+    while (performance.now() - start < 6000) {
       await new Promise(requestAnimationFrame);
       frames.push(performance.now() - last);
       last = performance.now();
@@ -195,7 +205,7 @@ for (const [name, path] of [
   });
   const watched = await growing;
   const late = frames.filter((frame) => frame > 25).length / frames.length;
-  say(
+  printFigure(
     "live table at 1 M rows/s: frames over 25 ms; writer beside itself alone",
     `${(100 * late).toFixed(1)} %, ${(watched / alone).toFixed(3)} ×`,
   );

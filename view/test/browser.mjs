@@ -1,4 +1,4 @@
-// Programs that the tests and the figures of the page share: the browser, servers, data.
+// Helpers of the tests and the benchmark of the page: the browser, servers and data.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
@@ -21,67 +21,67 @@ export const CHROMIUM = [
   "/usr/bin/google-chrome",
 ].find((path) => path && existsSync(path));
 
-/** The milliseconds after which a wait has failed, also on a machine that is busy with other things. */
+/** The milliseconds after which a wait fails, long enough for a busy machine. */
 export const PATIENCE = 1000 * Number(process.env.ARROWWOOD_PATIENCE ?? 240);
 
-/** Waits until `is` resolves to true; `what` says what that means, as in "there is a file". Only polls sleep, and only here. */
-export async function until(what, is) {
+/** Waits until `predicate` resolves to true. `description` names the condition in the failure. */
+export async function waitUntil(description, predicate) {
   for (const end = Date.now() + PATIENCE; Date.now() < end; ) {
-    if (await is()) return;
+    if (await predicate()) return;
     await new Promise((done) => setTimeout(done, 50));
   }
-  assert.fail(`${what}: not within ${PATIENCE / 1000} seconds`);
+  assert.fail(`${description}: not within ${PATIENCE / 1000} seconds`);
 }
 
 export const launch = () => chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"], timeout: PATIENCE });
 
-/** A page of its own, where all waits end. */
+/** Opens a page in a context of its own, whose waits are limited by PATIENCE. */
 export async function newPage(browser, options) {
   const context = await browser.newContext(options);
   context.setDefaultTimeout(PATIENCE);
   return context.newPage();
 }
 
-/** Opens a page over `path`, and makes sure that nothing in it fails or is asked of another server. */
-export async function look(
+/** Opens the page of a file or table, runs a test body with it, and checks that it had no errors or requests to other hosts. */
+export async function withView(
   browser,
   path,
-  story,
+  body,
   { hash = "", command, allowed = /status of (4\d\d|501)/, ...options } = {},
 ) {
   const view = await View.open(path, command);
   const page = await newPage(browser, { viewport: { width: 1200, height: 720 }, ...options });
-  const wrong = [];
+  const problems = [];
   const origin = new URL(view.url).origin;
-  page.on("pageerror", (e) => wrong.push(e.message));
+  page.on("pageerror", (e) => problems.push(e.message));
   page.on(
     "console",
-    (message) => message.type() === "error" && !allowed.test(message.text()) && wrong.push(message.text()),
+    (message) => message.type() === "error" && !allowed.test(message.text()) && problems.push(message.text()),
   );
-  page.on("request", (request) => request.url().startsWith(origin) || wrong.push(request.url()));
+  page.on("request", (request) => request.url().startsWith(origin) || problems.push(request.url()));
   try {
     await page.goto(view.url);
     if (hash) await page.goto(`${origin}/${hash}`);
     await page.locator("#cell-0-0, .row:not([hidden]) .cell:not(.coming)").first().waitFor();
-    await story(page, view);
-    assert.deepEqual(wrong, []);
+    await body(page, view);
+    assert.deepEqual(problems, []);
   } finally {
     await page.context().close();
     view.close();
   }
 }
 
-/** What can be looked at: a hostile file, one of exact values, a wide one, a long walk, and 100 GB of holes. */
-export function samples() {
+/** Makes the sample files in a temporary folder: hostile.arrow, exact.arrow, wide.arrow, walk.arrow, and 100 GB of holes. */
+export function makeSamples() {
   const folder = mkdtempSync(join(tmpdir(), "arrowwood-view-"));
-  const made = spawnSync(SAMPLES, ["make", folder], { stdio: "inherit" });
-  if (made.status !== 0) throw new Error(`${SAMPLES} failed`);
+  const maker = spawnSync(SAMPLES, ["make", folder], { stdio: "inherit" });
+  if (maker.status !== 0) throw new Error(`${SAMPLES} failed`);
   mkdirSync(SHOTS, { recursive: true });
   return folder;
 }
 
-/** A table that grows by `rows` a second; resolves to the rows that were appended when the time is over. */
-export function grow(table, rows, seconds) {
+/** Appends `rows` rows per second to a table for some seconds. Resolves to the number of appended rows. */
+export function growTable(table, rows, seconds) {
   const grower = spawn(SAMPLES, ["grow", table, String(rows), String(seconds)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -92,12 +92,12 @@ export function grow(table, rows, seconds) {
   );
 }
 
-/** Starts a table that grows by `rows` a second, and resolves when it has some to a function that ends it. */
-export async function growing(table, rows) {
+/** Starts to append `rows` rows per second to a table. Resolves, once it has rows, to a function that stops that. */
+export async function startGrowing(table, rows) {
   const grower = spawn(SAMPLES, ["grow", table, String(rows), "86400"], { stdio: ["ignore", "ignore", "inherit"] });
   const ended = new Promise((done) => grower.once("close", done));
   const first = () => spawnSync(ARROWWOOD, ["head", "-n", "1", "--json", table], { encoding: "utf8" });
-  await until("the table has rows", () => grower.exitCode !== null || /\{/.test(first().stdout));
+  await waitUntil("the table has rows", () => grower.exitCode !== null || /\{/.test(first().stdout));
   return () => (grower.kill(), ended);
 }
 
@@ -123,7 +123,7 @@ export class View {
   }
 }
 
-/** Whether a command has the page that is here, and is not one that was installed before it. */
+/** Returns whether a command serves the page in this checkout, and not an older one. */
 export async function isCurrent(command, path) {
   const view = await View.open(path, command);
   try {

@@ -1,17 +1,17 @@
-// aw.view in JupyterLab itself, in a browser: what it sends goes through a real kernel.
+// Tests aw.view in JupyterLab in a browser, with a real kernel.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { isCurrent, launch, newPage, SHOTS, samples } from "./browser.mjs";
+import { isCurrent, launch, makeSamples, newPage, SHOTS } from "./browser.mjs";
 
 /** A Python that has arrowwood, anywidget and JupyterLab. */
 const PYTHON = process.env.JUPYTER_PYTHON;
 
-/** Starts JupyterLab in a folder; resolves to its process and the URL that it prints. */
-function lab(folder) {
+/** Starts JupyterLab in a folder. Resolves to its process and the URL that it prints. */
+function startJupyterLab(folder) {
   const settings = [
     "--no-browser",
     "--allow-root",
@@ -20,7 +20,7 @@ function lab(folder) {
     "--LabApp.news_url=",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
   ];
-  const own = {
+  const env = {
     ...process.env,
     HOME: folder,
     JUPYTER_CONFIG_DIR: join(folder, "config"),
@@ -30,7 +30,7 @@ function lab(folder) {
   };
   const server = spawn(PYTHON, ["-m", "jupyterlab", ...settings], {
     cwd: folder,
-    env: own,
+    env,
     stdio: ["ignore", "ignore", "pipe"],
   });
   return new Promise((done, failed) => {
@@ -56,7 +56,7 @@ const code = (source) => ({
 test("aw.view shows the page in a cell of JupyterLab", {
   skip: !PYTHON && "needs JupyterLab beside the package: make test-python, then .venv/bin/pip install jupyterlab",
 }, async (t) => {
-  const folder = samples();
+  const folder = makeSamples();
   if (!(await isCurrent(join(dirname(PYTHON), "arrowwood"), join(folder, "walk.arrow")))) {
     rmSync(folder, { recursive: true });
     return t.skip("the Python package is older than the page: make test-python");
@@ -73,7 +73,7 @@ test("aw.view shows the page in a cell of JupyterLab", {
     nbformat_minor: 5,
   };
   writeFileSync(join(home, "look.ipynb"), JSON.stringify(notebook));
-  const { server, url } = await lab(home);
+  const { server, url } = await startJupyterLab(home);
   const browser = await launch();
   try {
     const page = await newPage(browser, { viewport: { width: 1300, height: 900 } });
@@ -92,12 +92,12 @@ test("aw.view shows the page in a cell of JupyterLab", {
     await page.keyboard.press("Escape");
     await page.keyboard.press("3");
     await frame.locator(".groups tbody tr").nth(3).waitFor();
-    // The line in a column's head has come the same way.
+    // The line of a column is also requested through the kernel.
     await page.keyboard.press("1");
     await frame.locator(".column", { hasText: "price" }).click();
     await frame.locator(".panel canvas.spark").waitFor();
     await page.screenshot({ path: join(SHOTS, "jupyterlab.png") });
-    // The next cell runs, and the server that it closes answers no more.
+    // The next cell closes the server, and the page reports that.
     await page.locator(".jp-Notebook .jp-CodeCell").nth(1).locator(".cm-content").click();
     await page.keyboard.press("Shift+Enter");
     await page.locator(".jp-OutputArea-output", { hasText: "closed <arrowwood.View closed>" }).waitFor();
@@ -109,6 +109,6 @@ test("aw.view shows the page in a cell of JupyterLab", {
     await browser.close();
     server.kill();
     await new Promise((done) => server.once("close", done));
-    for (const each of [folder, home]) rmSync(each, { recursive: true, force: true, maxRetries: 5 });
+    for (const path of [folder, home]) rmSync(path, { recursive: true, force: true, maxRetries: 5 });
   }
 });
