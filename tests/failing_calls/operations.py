@@ -427,23 +427,33 @@ def is_system_error(e):
 def check_after(path, begins_with, rows, what, is_unfinished):
     """Checks a table once calls no longer fail. If `is_unfinished`, the next writer may finish a commit first."""
     if begins_with == "replica":
-        try:
-            check_rows(aw.open(path), rows, what)
-        except aw.NotFound:
-            assert rows.acknowledged == 0, f"{what}: there is no table"
-        pull_rows(path, start_server())
-        rows.acknowledge()
-        check_rows(aw.open(path), rows, f"{what}, and pulled again")
-        report = aw.check(path)
-        assert report.is_good, f"{what}: {report}"
-        return
-    if begins_with == "nothing" and rows.acknowledged == 0 and not os.path.exists(path):
-        return
-    if begins_with == "partitions":
+        check_replica(path, rows, what)
+    elif begins_with == "partitions":
         check_partitions(path, rows, what)
-        report = aw.check(path)
-        assert report.is_good, f"{what}: {report}"
-        return
+        check_is_good(path, what)
+    elif begins_with != "nothing" or rows.acknowledged > 0 or os.path.exists(path):
+        check_table(path, begins_with, rows, what, is_unfinished)
+
+
+def check_is_good(path, what):
+    report = aw.check(path)
+    assert report.is_good, f"{what}: {report}"
+
+
+def check_replica(path, rows, what):
+    """Checks the rows that were pulled, and pulls the others."""
+    try:
+        check_rows(aw.open(path), rows, what)
+    except aw.NotFound:
+        assert rows.acknowledged == 0, f"{what}: there is no table"
+    pull_rows(path, start_server())
+    rows.acknowledge()
+    check_rows(aw.open(path), rows, f"{what}, and pulled again")
+    check_is_good(path, what)
+
+
+def check_table(path, begins_with, rows, what, is_unfinished):
+    """Checks a file or a table, and that a writer of the table can continue."""
     if begins_with == "prepared table":
         aw.writer(path).close()
         rows.finish()
@@ -457,18 +467,18 @@ def check_after(path, begins_with, rows, what, is_unfinished):
         return
     damaged = [name for name in os.listdir(os.path.dirname(path)) if "damaged" in name]
     assert not damaged, f"{what}: {damaged}"
-    report = aw.check(path)
-    assert report.is_good, f"{what}: {report}"
-    if begins_with != "file":
-        if is_unfinished:
-            aw.writer(path).close()
-            data = aw.open(path)
-            check_rows(data, rows, f"{what}, and finished")
-        rows.appended = rows.acknowledged = data.first_row + len(data)
-        with aw.writer(path) as writer:
-            assert writer.dropped_rows == 0, f"{what}: {writer.dropped_rows} rows dropped"
-            append(writer, rows, 7)
-        check_rows(aw.open(path), rows, f"{what}, and written on")
+    check_is_good(path, what)
+    if begins_with == "file":
+        return
+    if is_unfinished:
+        aw.writer(path).close()
+        data = aw.open(path)
+        check_rows(data, rows, f"{what}, and finished")
+    rows.appended = rows.acknowledged = data.first_row + len(data)
+    with aw.writer(path) as writer:
+        assert writer.dropped_rows == 0, f"{what}: {writer.dropped_rows} rows dropped"
+        append(writer, rows, 7)
+    check_rows(aw.open(path), rows, f"{what}, and written on")
 
 
 def try_operation(libc, name, original, path, call_number, fault, lasts):

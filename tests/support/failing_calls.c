@@ -49,7 +49,7 @@ static int find_code(struct dl_phdr_info *object, size_t size, void *name) {
 // Limits failures to calls from the library whose path contains `name`. Returns false if no such library is loaded.
 bool fail_calls_of(const char *name) { return dl_iterate_phdr(find_code, (void *)name) == 1 && code_start != 0; }
 
-enum { MAX_FILES = 1024 };
+enum { MAX_FILES = 1024, PAGE_SIZE = 4096 };
 typedef struct {
     dev_t device;
     ino_t inode;
@@ -97,7 +97,7 @@ static void replace_pages(int mapping) {
         bad_files[bad_count] = mappings[mapping].file;
         __atomic_add_fetch(&bad_count, 1, __ATOMIC_SEQ_CST);
     }
-    size_t pages = (mappings[mapping].length + 4095) / 4096 * 4096;
+    size_t pages = (mappings[mapping].length + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE;
     syscall(SYS_mmap, mappings[mapping].address, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty, 0);
 }
 
@@ -211,8 +211,8 @@ static bool should_fail(int kind, const char *name, void *caller) {
 
 // Sets errno and returns true for a file whose pages fail.
 static bool is_unreadable(int file) {
-    Identity status;
-    if (bad_count == 0 || !identify(file, &status) || !is_bad(status)) {
+    Identity identity;
+    if (bad_count == 0 || !identify(file, &identity) || !is_bad(identity)) {
         return false;
     }
     errno = EIO;
@@ -329,15 +329,15 @@ int madvise(void *address, size_t length, int advice) {
         if (file >= 0 && FAILS(MAP, #name)) { \
             return MAP_FAILED; \
         } \
-        Identity status; \
-        bool is_noted = file >= 0 && is_tested_code(__builtin_return_address(0)) && identify(file, &status); \
+        Identity identity; \
+        bool is_noted = file >= 0 && is_tested_code(__builtin_return_address(0)) && identify(file, &identity); \
         if (!is_noted) { \
             return next(address, length, protection, flags, file, from); \
         } \
         pthread_mutex_lock(&mappings_lock); \
         void *mapped = next(address, length, protection, flags, file, from); \
         if (mapped != MAP_FAILED) { \
-            note_mapping(mapped, length, status); \
+            note_mapping(mapped, length, identity); \
         } \
         pthread_mutex_unlock(&mappings_lock); \
         return mapped; \
