@@ -214,7 +214,7 @@ class HuggingFace(Contender):
     def __init__(self, file):
         super().__init__(file)
         self.ds = self.lib.Dataset.from_file(self.path)
-        self.names, self.rows = self.ds.columns, self.ds.num_rows
+        self.names, self.rows = self.ds.column_names, self.ds.num_rows
 
     def row(self, i):
         return self.ds[i]
