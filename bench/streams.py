@@ -10,6 +10,7 @@ import io
 import socket
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -39,18 +40,14 @@ def arrowwood_stream(sink, schema, batches):
     return sink
 
 
-def receive_function(stream):
-    """Returns a function that receives the bytes of a stream from a socket in one buffer."""
-
-    def receive():
-        buffer = np.empty(len(stream), dtype="uint8")
-        with StreamSender(stream) as source:
-            view, position = memoryview(buffer), 0
-            while position < len(buffer):
-                position += source.recv_into(view[position:])
-        return buffer
-
-    return receive
+def receive_bytes(stream):
+    """Receives the bytes of a stream from a socket in one buffer."""
+    buffer = np.empty(len(stream), dtype="uint8")
+    with StreamSender(stream) as source:
+        view, position = memoryview(buffer), 0
+        while position < len(buffer):
+            position += source.recv_into(view[position:])
+    return buffer
 
 
 class StreamSender:
@@ -71,20 +68,14 @@ class StreamSender:
         self.reader.close()
 
 
-def arrowwood_receive_function(stream):
-    def receive():
-        with StreamSender(stream) as source:
-            return aw.read_stream(source).read_all()
-
-    return receive
+def receive_with_arrowwood(stream):
+    with StreamSender(stream) as source:
+        return aw.read_stream(source).read_all()
 
 
-def pyarrow_receive_function(stream):
-    def receive():
-        with StreamSender(stream) as source:
-            return pa.ipc.open_stream(source.makefile("rb")).read_all()
-
-    return receive
+def receive_with_pyarrow(stream):
+    with StreamSender(stream) as source:
+        return pa.ipc.open_stream(source.makefile("rb")).read_all()
 
 
 def check_sums(expected, *frames):
@@ -119,17 +110,18 @@ def measure_chunk_size(size, base, buffer):
     check_sums(expected, aw.open(results["arrowwood"]), aw.open(stream))
     del results
 
-    touched = pa.py_buffer(buffer)
+    # The buffer's pages are in memory already, so that page faults are not measured.
+    preallocated = pa.py_buffer(buffer)
     seconds, _ = medians(
         {
-            "pyarrow": lambda: pyarrow_stream(pa.FixedSizeBufferWriter(touched), batches),
+            "pyarrow": lambda: pyarrow_stream(pa.FixedSizeBufferWriter(preallocated), batches),
             "arrowwood": lambda: arrowwood_stream(buffer, schema, ours),
         },
         ROUNDS,
     )
     figures["write, preallocated"] = {name: gigabytes / median for name, median in seconds.items()}
     check_sums(expected, aw.open(buffer))
-    batches = ours = None  # frees them
+    batches = ours = None  # frees their memory
 
     seconds, _ = medians(
         {
@@ -155,9 +147,9 @@ def measure_chunk_size(size, base, buffer):
 
     seconds, results = medians(
         {
-            "recv into one buffer": receive_function(stream),
-            "pyarrow": pyarrow_receive_function(stream),
-            "arrowwood": arrowwood_receive_function(stream),
+            "recv into one buffer": partial(receive_bytes, stream),
+            "pyarrow": partial(receive_with_pyarrow, stream),
+            "arrowwood": partial(receive_with_arrowwood, stream),
         },
         ROUNDS,
     )
@@ -181,11 +173,11 @@ def main():
             text = "  ".join(f"{name} {figure:.2f}{unit}" for name, figure in by_name.items())
             print(f"{chunk_size >> 10:6} KiB  {what:20}  {text}  ({best:.2f} x pyarrow)", flush=True)
     if "--no-plots" not in sys.argv:
-        plots(all_figures, size)
-        replace_table(DOCS / "benchmarks.md", "streams", table(all_figures))
+        draw_plots(all_figures, size)
+        replace_table(DOCS / "benchmarks.md", "streams", format_table(all_figures))
 
 
-def table(all_figures):
+def format_table(all_figures):
     """Formats a row for each size of chunks, with all figures and the ratio of arrowwood to pyarrow."""
     rows = ["| chunk | " + " | ".join(next(iter(all_figures.values()))) + " |"]
     rows.append("| --- " * (rows[0].count("|") - 1) + "|")
@@ -199,15 +191,12 @@ def table(all_figures):
     return "\n".join(rows)
 
 
-def plots(all_figures, size):
+def draw_plots(all_figures, size):
     sizes = list(all_figures)
     for what, by_name in all_figures[sizes[0]].items():
         unit = "milliseconds" if "ms" in what else "GB/s"
         name = what.replace(",", "").replace(" ", "-")
-        series = {
-            receive: [all_figures[measure_chunk_size][what][receive] for measure_chunk_size in sizes]
-            for receive in by_name
-        }
+        series = {library: [all_figures[chunk][what][library] for chunk in sizes] for library in by_name}
         title = f"{size >> 20} MiB of 16 float64 columns: {what}"
         lines(f"docs/plots/stream-{name}.svg", title, "bytes per chunk", unit, sizes, series)
 

@@ -53,16 +53,18 @@ class Stocks:
 
     def batches(self, size):
         symbols, dates, prices = zip(*self.base)
-        tile = lambda values, dtype: pa.array(np.tile(np.array(values, dtype), self.times))
-        keys = tile([self.dictionary.index(s) for s in symbols], "i1")
-        whole = pa.record_batch(
+        keys = self.repeated_array([self.dictionary.index(symbol) for symbol in symbols], "i1")
+        all_rows = pa.record_batch(
             {
                 "symbol": pa.DictionaryArray.from_arrays(keys, pa.array(self.dictionary)),
-                "date": tile(dates, "i8").cast(pa.timestamp("ms", "UTC")),
-                "price": tile(prices, "f8"),
+                "date": self.repeated_array(dates, "i8").cast(pa.timestamp("ms", "UTC")),
+                "price": self.repeated_array(prices, "f8"),
             }
         )
-        return (whole.slice(at, size) for at in range(0, self.rows, size))
+        return (all_rows.slice(start, size) for start in range(0, self.rows, size))
+
+    def repeated_array(self, values, dtype):
+        return pa.array(np.tile(np.array(values, dtype), self.times))
 
 
 class Wide:
@@ -80,19 +82,20 @@ class Wide:
         return {f"v{k}": (i + k) % 1009 / 4 for k in range(WIDE_COLUMNS)} | {"name": f"row{i:09d}"}
 
     def batches(self, size):
-        for at in range(0, self.rows, size):
-            i = np.arange(at, at + size)
-            columns = {f"v{k}": (i + k) % 1009 / 4 for k in range(WIDE_COLUMNS)}
-            yield pa.record_batch(columns | {"name": names(i)})
+        for start in range(0, self.rows, size):
+            numbers = np.arange(start, start + size)
+            columns = {f"v{k}": (numbers + k) % 1009 / 4 for k in range(WIDE_COLUMNS)}
+            yield pa.record_batch(columns | {"name": row_names(numbers)})
 
 
-def names(i):
-    letters = np.empty((len(i), 12), "u1")
+def row_names(numbers):
+    """Returns an array of names such as "row000000001", computed without a Python object for each."""
+    letters = np.empty((len(numbers), 12), "u1")
     letters[:, :3] = list(b"row")
-    for place in range(9):
-        letters[:, 11 - place] = i // 10**place % 10 + ord("0")
+    for digit in range(9):
+        letters[:, 11 - digit] = numbers // 10**digit % 10 + ord("0")
     ends = np.arange(0, letters.size + 1, 12, dtype="i4")
-    return pa.StringArray.from_buffers(len(i), pa.py_buffer(ends), pa.py_buffer(letters))
+    return pa.StringArray.from_buffers(len(numbers), pa.py_buffer(ends), pa.py_buffer(letters))
 
 
 def epoch_ms(text):
@@ -105,39 +108,42 @@ def make(folder, variant, source):
     formats, size, disk = VARIANTS[variant]
     with open(source, "rb") as f:
         key = f"1 {hashlib.sha256(f.read()).hexdigest()}"
-    wanted = [folder / f"{variant}.{fmt}" for fmt in formats]
-    have = [known(path, key) for path in wanted]
-    if not all(have):
+    paths = [folder / f"{variant}.{fmt}" for fmt in formats]
+    descriptions = [read_description(path, key) for path in paths]
+    if not all(descriptions):
         if (free := shutil.disk_usage(folder).free / 1e9) < disk:
             return [], f"{variant}: left out, {disk} GB of free disk wanted, {free:.0f} there"
         if variant == "4g_one" and available() < 8e9:
             return [], f"{variant}: left out, 8 GB of free memory wanted to make it"
         content = Wide() if variant == "4g" else Stocks(source, size // 560 if variant == "4g_one" else COPIES)
-        have = [old or write(path, key, content, size) for path, old in zip(wanted, have)]
-    return have, None
+        for index, path in enumerate(paths):
+            descriptions[index] = descriptions[index] or write(path, key, content, size)
+    return descriptions, None
 
 
-def known(path, key):
+def read_description(path, key):
+    """Returns the description of a file, or None if the file is missing or was made from other data."""
     try:
         about = json.loads(path.with_suffix(path.suffix + ".json").read_text())
-        whole = about["key"] == key and about["bytes"] == path.stat().st_size
-        return about | {"path": str(path)} if whole else None  # the folder may have been moved
+        is_current = about["key"] == key and about["bytes"] == path.stat().st_size
+        return about | {"path": str(path)} if is_current else None  # the folder may have been moved
     except (OSError, ValueError, KeyError):
         return None
 
 
 def write(path, key, content, size):
+    """Writes a file and its description. Returns the description."""
     fmt = path.suffix[1:]
-    part = path.with_suffix(".part")
+    temporary = path.with_suffix(".part")
     batches = iter(content.batches(size))
     first = next(batches)
-    with (pa.ipc.new_stream if fmt == "stream" else pa.ipc.new_file)(part, first.schema) as out:
+    with (pa.ipc.new_stream if fmt == "stream" else pa.ipc.new_file)(temporary, first.schema) as out:
         out.write_batch(first)
         for batch in batches:
             out.write_batch(batch)
-    with open(part, "rb") as f:
+    with open(temporary, "rb") as f:
         os.fsync(f.fileno())  # otherwise the disk is still busy during the measurements
-    os.replace(part, path)
+    os.replace(temporary, path)
     about = describe(path, fmt, key, content, size)
     # Written last, so that an interrupted run leaves no file that looks complete.
     path.with_suffix(path.suffix + ".json").write_text(json.dumps(about))
@@ -145,8 +151,8 @@ def write(path, key, content, size):
 
 
 def describe(path, fmt, key, content, size):
-    draw = random.Random(1)
-    places = [0, content.rows - 1, *(draw.randrange(content.rows) for _ in range(6))]
+    rng = random.Random(1)
+    row_numbers = [0, content.rows - 1, *(rng.randrange(content.rows) for _ in range(6))]
     return {
         "key": key,
         "path": str(path),
@@ -157,7 +163,7 @@ def describe(path, fmt, key, content, size):
         "names": list(content.row(0)),
         "sum_column": content.sum_column,
         "sum": content.total,
-        "samples": [[i, content.row(i)] for i in places],
+        "samples": [[number, content.row(number)] for number in row_numbers],
         "dictionary": content.dictionary,
         "layout": layout(path, fmt) if content.rows == size else None,
     }

@@ -1,5 +1,7 @@
 """Questions about groups and conditions: few and many groups, and all kinds of keys."""
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -57,6 +59,11 @@ def is_same(a, b):
     numbers = [name for name in a.columns if name not in texts]
     near = all(np.allclose(a[name].to_numpy(), b[name].to_numpy(), rtol=1e-9) for name in numbers)
     return a.shape == b.shape and near and all(a[name].equals(b[name]) for name in texts)
+
+
+def filter_values(data, condition):
+    """Filters a dataset, data frame or table. Returns the column v."""
+    return data.filter(condition)["v"].to_numpy()
 
 
 def query_chdb(sql, groups_table):
@@ -131,16 +138,11 @@ def questions(folder, rows=5_000_000):
             pc.field(name).isin(twenty),
         ),
     }
-    for title, (arrowwood_aggregate, polars_aggregate, arrows) in conditions.items():
+    for title, (arrowwood_condition, polars_condition, pyarrow_condition) in conditions.items():
         names = ["near1000" if title == "v > 90" else "text1000", "v"]
-        own = ds[names], frame.select(names), table.select(names)
         ways = {
-            OURS: lambda own=own, arrowwood_aggregate=arrowwood_aggregate: (
-                own[0].filter(arrowwood_aggregate)["v"].to_numpy()
-            ),
-            "polars": lambda own=own, polars_aggregate=polars_aggregate: (
-                own[1].filter(polars_aggregate)["v"].to_numpy()
-            ),
-            "pyarrow": lambda own=own, arrows=arrows: own[2].filter(arrows)["v"].to_numpy(),
+            OURS: partial(filter_values, ds[names], arrowwood_condition),
+            "polars": partial(filter_values, frame.select(names), polars_condition),
+            "pyarrow": partial(filter_values, table.select(names), pyarrow_condition),
         }
         yield Question(f"rows of which {title}", ways, CONDITIONS)

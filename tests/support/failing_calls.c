@@ -1,5 +1,5 @@
-// A library that tests preload. It makes one system call fail, or all from one on, or sends the process a signal before a call.
-// Calls that can't fail, such as close, are left alone.
+// A library that tests preload. It makes one system call fail, or all from one on, or sends the process a signal before
+// a call. Calls that can't fail, such as close, are left alone.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -21,8 +21,8 @@
 
 // Kinds of calls.
 enum { READ = 1, WRITE = 2, SYNC = 4, OPEN = 8, NAME = 16, MAP = 32, SPACE = 64, STAT = 128, CREATE = 256 };
-// Not a kind of call. At the `when`-th call of any kind, pages of mapped files begin to fail, as if a disk could not read them:
-// the pages of the file that was mapped last, or, if the failure is lasting, of all files that are or will be mapped.
+// Not a kind of call. At the `when`-th call of any kind, pages of mapped files begin to fail, as if a disk could not read
+// them: the pages of the file that was mapped last, or, if the failure is lasting, of all files that are or will be mapped.
 enum { PAGES = 512 };
 
 static int failing_kinds, until_failure, outcome, failures;
@@ -65,7 +65,8 @@ static int mapping_count;
 static Identity bad_files[MAX_FILES];
 static int bad_count;
 static bool all_are_bad;
-// Held while memory is mapped and unmapped. Otherwise another file could be mapped to addresses whose pages are made to fail.
+// Held while memory is mapped and unmapped. Otherwise another file could be mapped to addresses whose pages are about to
+// fail.
 static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool identify(int file, Identity *into) {
@@ -139,8 +140,8 @@ static void note_mapping(void *address, size_t length, Identity file) {
     errno = error;
 }
 
-// Makes the `when`-th call of these kinds fail with the error number `how`, and all later ones too if `lasting`. If `how` is
-// negative, the process gets that signal before the call instead. A `when` of 0 ends all failures.
+// Makes the `when`-th call of these kinds fail with the error number `how`, and all later ones too if `lasting`. If `how`
+// is negative, the process gets that signal before the call instead. A `when` of 0 ends all failures.
 void fail_calls(int kinds, int when, int how, bool lasting) {
     __atomic_store_n(&until_failure, 0, __ATOMIC_SEQ_CST);
     failing_kinds = kinds;

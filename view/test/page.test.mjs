@@ -208,21 +208,21 @@ test("the panel of a column shows statistics, and a plot over rows", () =>
     await waitUntil("zoomed", async () => /tab=plot.*from=(49|50)\d{3}&to=(99|100)\d{3}/.test(page.url()));
   }));
 
-/** Of each column of pixels of a canvas that is painted its share from the left, and the highest and lowest pixel from the top. */
-const painted = (canvas) =>
-  canvas.evaluate((it) => {
-    const { width, height } = it;
-    const { data } = it.getContext("2d").getImageData(0, 0, width, height);
-    const found = [];
+/** Returns the painted columns of a canvas: their position, and their highest and lowest pixel, as shares of its size. */
+const paintedColumns = (canvas) =>
+  canvas.evaluate((element) => {
+    const { width, height } = element;
+    const { data } = element.getContext("2d").getImageData(0, 0, width, height);
+    const columns = [];
     for (let x = 0; x < width; x++) {
       const rows = Array.from({ length: height }, (_, y) => y).filter((y) => data[4 * (y * width + x) + 3] > 100);
-      if (rows.length) found.push({ x: x / width, top: rows[0] / height, bottom: rows.at(-1) / height });
+      if (rows.length) columns.push({ x: x / width, top: rows[0] / height, bottom: rows.at(-1) / height });
     }
-    return found;
+    return columns;
   });
 
-/** Values of a column of the walk, as its rows are sent. */
-const walked = async (page, column) => {
+/** Requests the values of a column of walk.arrow. */
+const columnValues = async (page, column) => {
   const lines = await page.evaluate(
     async (column) => (await fetch(`/v1/tables/walk.arrow/rows?format=csv&columns=${column}`)).text(),
     column,
@@ -233,18 +233,18 @@ const walked = async (page, column) => {
 test("a column's head and panel have a line over its rows", () =>
   open("walk.arrow", async (page) => {
     const line = (name) => page.locator(".column", { hasText: name }).locator("canvas").nth(1);
-    const drawn = async (canvas) => {
-      await waitUntil("a line", async () => (await canvas.isVisible()) && (await painted(canvas)).length > 30);
-      return painted(canvas);
+    const drawnColumns = async (canvas) => {
+      await waitUntil("a line", async () => (await canvas.isVisible()) && (await paintedColumns(canvas)).length > 30);
+      return paintedColumns(canvas);
     };
-    // Numbers of rows rise from the left to the right.
-    const rising = await drawn(line("int64"));
+    // The line of row numbers rises from left to right.
+    const rising = await drawnColumns(line("int64"));
     assert.ok(rising[0].bottom > 0.8 && rising.at(-1).top < 0.2, JSON.stringify([rising[0], rising.at(-1)]));
     for (let i = 1; i < rising.length; i++) assert.ok(rising[i].top <= rising[i - 1].top + 0.1);
     // The extremes of the line are at their rows: in the head by a sample, and in the panel by all rows.
-    const prices = await walked(page, "price");
+    const prices = await columnValues(page, "price");
     const [high, low] = [Math.max, Math.min].map(
-      (most) => prices.indexOf(prices.reduce((a, b) => most(a, b))) / prices.length,
+      (extreme) => prices.indexOf(prices.reduce((a, b) => extreme(a, b))) / prices.length,
     );
     await page.locator(".column", { hasText: "price" }).click();
     await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
@@ -254,10 +254,10 @@ test("a column's head and panel have a line over its rows", () =>
     );
     assert.equal(await page.locator(".panel canvas.spark").getAttribute("aria-label"), "price over 200,000 rows");
     for (const canvas of [line("price"), page.locator(".panel canvas.spark")]) {
-      const seen = await drawn(canvas);
-      const place = (best) => seen.reduce((a, b) => (best(a, b) ? a : b)).x;
-      assert.ok(Math.abs(place((a, b) => a.top <= b.top) - high) < 0.03, `the highest is at ${high}`);
-      assert.ok(Math.abs(place((a, b) => a.bottom >= b.bottom) - low) < 0.03, `the lowest is at ${low}`);
+      const columns = await drawnColumns(canvas);
+      const positionOf = (isBetter) => columns.reduce((a, b) => (isBetter(a, b) ? a : b)).x;
+      assert.ok(Math.abs(positionOf((a, b) => a.top <= b.top) - high) < 0.03, `the highest is at ${high}`);
+      assert.ok(Math.abs(positionOf((a, b) => a.bottom >= b.bottom) - low) < 0.03, `the lowest is at ${low}`);
     }
     // Text columns have no line, and the count of distinct values is at most the number of rows.
     assert.equal(await line("symbol").isVisible(), false);
@@ -337,7 +337,7 @@ test("a plot over an unsorted time reads all rows, and its range becomes a filte
       /not known to be sorted by time: each look reads all of them/,
     );
     // Times of rows are equidistant, so the highest price is drawn at the share of its row.
-    const prices = await walked(page, "price");
+    const prices = await columnValues(page, "price");
     const high = prices.indexOf(prices.reduce((a, b) => Math.max(a, b))) / prices.length;
     const accent = await page.locator("canvas.plot").evaluate((it) => {
       const { width, height } = it;
@@ -963,7 +963,7 @@ test("the page works in dark mode and on a phone", async () => {
       assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(20, 25, 23)");
       await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
       for (const canvas of await page.locator(".column canvas.mini:visible").all())
-        await waitUntil("the heads", async () => (await painted(canvas)).length > 0);
+        await waitUntil("the heads", async () => (await paintedColumns(canvas)).length > 0);
       // The README and docs/pictures use both screenshots.
       await page.screenshot({ path: join(SHOTS, "view-dark.png") });
       await page.locator(".theme").click();

@@ -125,23 +125,27 @@ static void test_append_columns_to_builder(void) {
 static arrowwood_builder *builder;
 
 /* Checks that columns are refused with a message, and that nothing is appended. */
-static void check_refused(int32_t expected_code, const char *message, const arrowwood_column *columns, size_t count, uint64_t rows) {
+static void check_refused(int32_t expected_code, const char *message, const arrowwood_column *columns, size_t count,
+                          uint64_t rows) {
   uint64_t rows_after;
   FAILS(expected_code, message, arrowwood_builder_append_columns(builder, rows, columns, count, &error));
   OK(arrowwood_builder_rows(builder, &rows_after, &error));
   CHECK(rows_after == 0);
 }
 
-#define REFUSES_CHANGED(expected_code, message, column, change)                                                                      \
-  do {                                                                                                              \
-    arrowwood_column columns[COLUMNS];                                                                              \
-    fill_columns(columns);                                                                                                  \
-    columns[column].change;                                                                                         \
-    check_refused(expected_code, message, columns, COLUMNS, ROWS);                                                               \
+/* Checks that columns are refused after a change of one of them. */
+#define REFUSES_CHANGED(expected_code, message, column, change)     \
+  do {                                                              \
+    arrowwood_column columns[COLUMNS];                              \
+    fill_columns(columns);                                          \
+    columns[column].change;                                         \
+    check_refused(expected_code, message, columns, COLUMNS, ROWS);  \
   } while (0)
 
 static void test_invalid_columns_are_refused(void) {
-  static const int64_t backward[ROWS + 1] = {0, 8, 4, 11}, outside[ROWS + 1] = {0, 4, 8, 12}, negative[ROWS + 1] = {-1, 4, 8, 11};
+  static const int64_t backward[ROWS + 1] = {0, 8, 4, 11};
+  static const int64_t outside[ROWS + 1] = {0, 4, 8, 12};
+  static const int64_t negative[ROWS + 1] = {-1, 4, 8, 11};
   const int32_t invalid = ARROWWOOD_ERROR_INVALID_ARGUMENT;
   arrowwood_column columns[COLUMNS];
   struct ArrowSchema schema = parse_schema(SCHEMA);

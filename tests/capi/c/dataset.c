@@ -310,7 +310,8 @@ static void check_deep_predicates(const arrowwood_dataset *dataset) {
     predicate = outer;
   }
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "more than 500 deep", arrowwood_predicate_not(predicate, &outer, &error));
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "more than 500 deep", arrowwood_predicate_and(predicate, predicate, &outer, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "more than 500 deep",
+        arrowwood_predicate_and(predicate, predicate, &outer, &error));
   CHECK(count_matches(dataset, predicate) == 3);
 }
 
@@ -322,7 +323,8 @@ static void check_groups(const arrowwood_dataset *dataset) {
   arrowwood_dataset *groups;
   OK(arrowwood_dataset_aggregate(dataset, by, 1, high, columns, 3, &groups, &error));
   CHECK(count_rows(groups) == 3 && is_text(cell(groups, 0, 0), "IBM"));
-  CHECK(cell(groups, 0, 1).as.float64 == 126.0 && cell(groups, 0, 2).as.int64 == 2 && cell(groups, 0, 3).as.float64 == 126.5);
+  CHECK(cell(groups, 0, 1).as.float64 == 126.0 && cell(groups, 0, 2).as.int64 == 2);
+  CHECK(cell(groups, 0, 3).as.float64 == 126.5);
   arrowwood_dataset_free(groups);
   OK(arrowwood_dataset_aggregate(dataset, NULL, 0, NULL, columns, 2, &groups, &error));
   CHECK(count_rows(groups) == 1 && cell(groups, 0, 0).as.float64 == 101.0);
@@ -403,9 +405,11 @@ static void check_memory(const char *folder) {
   copy = (char *)malloc((size_t)length);
   memcpy(copy, bytes, (size_t)length);
   /* Refused: the bytes remain the caller's. */
-  FAILS(ARROWWOOD_ERROR_INVALID_DATA, "", arrowwood_open_memory(bytes + 1, (size_t)length - 1, release, bytes, NULL, &dataset, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_DATA, "",
+        arrowwood_open_memory(bytes + 1, (size_t)length - 1, release, bytes, NULL, &dataset, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_DATA, "", arrowwood_open_memory(NULL, 0, release, bytes, NULL, &dataset, &error));
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'bytes' is NULL", arrowwood_open_memory(NULL, 5, release, bytes, NULL, &dataset, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'bytes' is NULL",
+        arrowwood_open_memory(NULL, 5, release, bytes, NULL, &dataset, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'dataset' is NULL",
         arrowwood_open_memory(bytes, (size_t)length, release, bytes, NULL, NULL, &error));
   CHECK(released == 0);
@@ -530,7 +534,8 @@ static void check_exchange(const arrowwood_dataset *dataset) {
   CHECK(array.release != NULL); /* the argument was wrong, so the array is still the caller's */
   OK(arrowwood_import_array(&array, &schema, &imported, &error));
   CHECK(array.release == NULL && count_rows(imported) == 5);
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'array' was released", arrowwood_import_array(&array, &schema, &imported, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'array' was released",
+        arrowwood_import_array(&array, &schema, &imported, &error));
   arrowwood_dataset_free(imported);
   FAILS(ARROWWOOD_ERROR_ROW_OUT_OF_RANGE, "batch 1 of a dataset of 1 batches",
         arrowwood_dataset_batch(dataset, 1, 0, &array, &error));
@@ -549,7 +554,8 @@ static void check_exchange(const arrowwood_dataset *dataset) {
   failing.get_schema = failing_get_schema;
   failing.get_last_error = failing_text;
   failing.release = failing_release;
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "importing an Arrow C stream", arrowwood_import_stream(&failing, &imported, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "importing an Arrow C stream",
+        arrowwood_import_stream(&failing, &imported, &error));
   CHECK(failing.release == NULL && released == before + 1);
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "colour", arrowwood_schema_parse("c: colour", &schema, &error));
 }
@@ -672,7 +678,8 @@ static void check_every_kind(void) {
   CHECK(back[11].as.timestamp.count == 1000000000 && back[11].unit == 3 && back[11].as.timestamp.zone == NULL);
   CHECK(back[12].kind == ARROWWOOD_KIND_DURATION && back[12].as.int64 == -5000 && back[12].unit == 1);
   CHECK(back[13].as.interval.months == -1 && back[13].as.interval.days == 31 && back[13].as.interval.nanoseconds == -7);
-  CHECK(back[14].kind == ARROWWOOD_KIND_DECIMAL && back[14].unit == 1 && back[14].as.words[0] == 50 && back[14].as.words[1] == 10);
+  CHECK(back[14].kind == ARROWWOOD_KIND_DECIMAL && back[14].unit == 1);
+  CHECK(back[14].as.words[0] == 50 && back[14].as.words[1] == 10);
   CHECK(back[15].kind == ARROWWOOD_KIND_FLOAT32 && back[15].as.float64 == 0.25);
   OK(arrowwood_dataset_cells(dataset, 1, back, 16, &error));
   for (i = 0; i < 16; i++) CHECK(back[i].kind == ARROWWOOD_KIND_NULL && back[i].length == 0);

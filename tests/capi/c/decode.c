@@ -201,7 +201,9 @@ static const char *decode_time(FILE *out, const struct ArrowSchema *type, const 
   int64_t count, months = 0, days = 0, nanoseconds = 0;
   int32_t parts[2];
   if (is(type, "tin")) {
-    if (!load(chunk->values, 2 * row, 8, parts) || !load(chunk->values, 2 * row + 1, 8, &nanoseconds)) return write_unreadable(out);
+    if (!load(chunk->values, 2 * row, 8, parts) || !load(chunk->values, 2 * row + 1, 8, &nanoseconds)) {
+      return write_unreadable(out);
+    }
     fprintf(out, "\"interval %d %d %lld\"", parts[0], parts[1], (long long)nanoseconds);
     return NULL;
   }
@@ -306,7 +308,9 @@ static const char *decode_run(FILE *out, const struct ArrowSchema *type, const a
   if (chunk->child_count < 2) return write_unreadable(out);
   for (high = chunk->children[0].rows; low < high;) {
     middle = low + (high - low) / 2;
-    if (!load_signed(chunk->children[0].values, middle, value_width(type->children[0]), &end) || end < 0) return write_unreadable(out);
+    if (!load_signed(chunk->children[0].values, middle, value_width(type->children[0]), &end) || end < 0) {
+      return write_unreadable(out);
+    }
     if ((uint64_t)end <= wanted)
       low = middle + 1;
     else
