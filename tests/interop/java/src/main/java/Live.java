@@ -98,9 +98,11 @@ final class Live {
         assertEqual("row", number, ((BigIntVector) root.getVector(0)).get(row));
         assertEqual("ts", START_MICROS + number / 3 * 10, ((TimeStampMicroTZVector) root.getVector(1)).get(row));
         assertEqual("symbol", "S" + periodic / 16, symbols.getObject(row).toString());
-        assertEqual("price", number % 10 == 3 ? null : number * 0.25, ((Float8Vector) root.getVector(3)).getObject(row));
+        assertEqual(
+                "price", number % 10 == 3 ? null : number * 0.25, ((Float8Vector) root.getVector(3)).getObject(row));
         Object text = root.getVector(4).getObject(row);
-        String expected = periodic % 13 == 5 ? null : Integer.toHexString(periodic).repeat(periodic % 4);
+        String expected =
+                periodic % 13 == 5 ? null : Integer.toHexString(periodic).repeat(periodic % 4);
         assertEqual("text", expected, text == null ? null : text.toString());
         ListVector lists = (ListVector) root.getVector(5);
         assertEqual("list is null", periodic % 17 == 3, lists.isNull(row));

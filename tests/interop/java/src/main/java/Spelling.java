@@ -100,7 +100,8 @@ final class Spelling {
             return spellItems(entries, map.getElementStartIndex(row), map.getElementEndIndex(row), true);
         }
         if (vector instanceof LargeListVector list) {
-            return spellItems(list.getDataVector(), list.getElementStartIndex(row), list.getElementEndIndex(row), false);
+            return spellItems(
+                    list.getDataVector(), list.getElementStartIndex(row), list.getElementEndIndex(row), false);
         }
         // In this version, getElementEndIndex of a list view returns its size.
         if (vector instanceof ListViewVector list) {
