@@ -109,7 +109,7 @@ def questions(folder, rows=5_000_000):
     yield grouped_question(
         "smallest text of 1,000 groups", key, ("text100000", "min"), text.min(), "min(text100000)", OTHERS
     )
-    # In the other libraries, the first value is the first of any thread.
+    # The other libraries return the first value of any thread.
     others = ["duckdb", "datafusion", "chdb"]
     yield grouped_question(
         "first value of 1,000 groups", key, ("v", "first"), v.first(), "first(v)", OTHERS, left_out=others

@@ -32,7 +32,7 @@ POLARS, DUCKDB, PYARROW = (
     "import pyarrow as pa, pyarrow.{} as text_of",
 )
 
-# For each format and each target: the imports of each library, and the expression that is timed.
+# The imports of each library and the expression that is timed, by format and target.
 WAYS = {
     ("csv", "to an Arrow file"): {
         OURS: ("from arrowwood import _arrowwood", "_arrowwood._run_cli(['arrowwood', 'import', text, out]) or out"),

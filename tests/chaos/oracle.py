@@ -20,7 +20,7 @@ class Commit:
 
 @dataclass
 class Snapshot:
-    """What was known of a table when a call began."""
+    """The knowledge about a table at the beginning of a call."""
 
     commit: int
     first_row: int
@@ -52,12 +52,12 @@ class Model:
     # How many added columns the table had when a row was appended, by id.
     added_columns_of: dict[int, int] = field(default_factory=dict)
     next_id: int = 0
-    # Whether the table certainly exists.
+    # True if the table certainly exists.
     exists: bool = False
-    # Whether a writer reported that it created or opened the table, so that it survives the loss of the page cache.
+    # True if a writer reported that it created or opened the table, so that it survives the loss of the page cache.
     is_created: bool = False
     was_attempted: bool = False
-    # Whether rows were removed by a call that was killed before it told readers.
+    # True if rows were removed by a call that was killed before it told readers.
     has_unannounced_drop: bool = False
 
     # ---- what is known ----
@@ -75,7 +75,7 @@ class Model:
 
     @property
     def is_certain(self) -> bool:
-        """Whether only one state of the table is possible."""
+        """Returns whether only one state of the table is possible."""
         return (
             self.known_commit == len(self.commits) - 1
             and self.min_first_row == self.max_first_row

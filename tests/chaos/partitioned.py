@@ -16,7 +16,7 @@ MAX_ADDED_COLUMNS = 3
 
 
 class PartitionSnapshot(NamedTuple):
-    """What was known of a partition when a call began."""
+    """The knowledge about a partition at the beginning of a call."""
 
     model: Snapshot
     existed: bool

@@ -51,7 +51,7 @@ ERRNOS = {
     "map": [errno.ENOMEM],
     "space": [errno.ENOSPC, errno.EIO, errno.EDQUOT],
 }
-# For how many calls after a loss of unwritten pages the calls are counted under that fault.
+# After a loss of unwritten pages, this many calls are counted under that fault.
 CALLS_AFTER_LOSS = 12
 
 
@@ -65,23 +65,23 @@ class Call:
     arguments: dict
     on_success: Callable
     on_error: Callable | None = None
-    # What was known of the table when the call began; a dict by partition in rounds of partitions.
+    # The knowledge about the table when the call began. Rounds of partitions have a dict by partition.
     snapshot: Snapshot | dict | None = None
     trap: Trap | None = None
     trap_label: str | None = None
     faults: set = field(default_factory=set)
     # The round's count of changes when the call began.
     changes_before: int = 0
-    # Whether the table certainly existed when the call began.
+    # True if the table certainly existed when the call began.
     table_existed: bool = False
     is_retry: bool = False
-    # Whether another writer has opened the table since the call began.
+    # True if another writer has opened the table since the call began.
     is_overtaken: bool = False
     is_unsent: bool = False
-    # Whether the call uses the second mount of the volume.
+    # True if the call uses the second mount of the volume.
     uses_other_mount: bool = False
     first_row_was_certain: bool = False
-    # Whether the footers that other Arrow readers use may be lost, as no writer has opened the table since the loss.
+    # True if the footers that other Arrow readers use may be lost, as no writer has opened the table since the loss.
     may_lack_footers: bool = False
 
 
@@ -97,11 +97,11 @@ class WorkerHandle:
         self.is_stopped = False
         self.is_dead = False
         self.has_writer = False
-        # Whether the writer had an error that makes it refuse further calls.
+        # True if the writer had an error that makes it refuse further calls.
         self.is_poisoned = False
-        # Whether the writer met a fault after which it may refuse calls.
+        # True if the writer met a fault after which it may refuse calls.
         self.may_fail = False
-        # For how many seconds the writer retains rows; None retains all.
+        # How many seconds of rows the writer retains. None means all rows.
         self.retained_seconds: int | None = None
         self.datasets, self.followers, self.aggregations = {}, {}, {}
 
@@ -122,7 +122,7 @@ class WorkerHandle:
 
     @property
     def is_changing(self) -> bool:
-        """Whether the worker is in a call that changes the table."""
+        """Returns whether the worker is in a call that changes the table."""
         return self.call is not None and self.call.label in CHANGES
 
 
@@ -136,7 +136,7 @@ class Round:
     def __init__(self, seed: int, place, counts: dict, can_trap: bool):
         self.seed, self.place, self.counts, self.can_trap = seed, place, counts, can_trap
         self.rng = random.Random(seed)
-        # Whether calls run concurrently. Otherwise they run one at a time, except for calls that are stopped midway.
+        # True if calls run concurrently. Otherwise they run one at a time, except for calls that are stopped midway.
         self.is_concurrent = self.rng.random() < 0.25
         self.name = f"table-{seed}"
         self.path = place.path(self.name)
@@ -148,7 +148,7 @@ class Round:
         self.is_full = self.is_read_only = False
         self.last_loss: str | None = None
         self.recent_until_call = 0
-        # Whether the next writer may find fewer rows than before.
+        # True if the next writer may find fewer rows than before.
         self.may_drop = False
         self.calls = 0
         self.trap_probability = self.rng.choice([0.0, 0.1, 0.3, 0.5])

@@ -15,7 +15,7 @@ SEGMENT_DIGITS = 20
 
 @dataclass
 class HeldDataset:
-    """What a dataset that a worker holds must keep returning."""
+    """A dataset that a worker holds, which must not change."""
 
     first_row: int
     count: int

@@ -40,7 +40,7 @@ class Trap(NamedTuple):
     call_number: int
     # The errno of the failure, or a negated signal that the process gets in the middle of the call.
     action: int
-    # Whether later calls fail too.
+    # True if later calls fail too.
     is_lasting: bool
 
 

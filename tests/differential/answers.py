@@ -156,7 +156,7 @@ class ArrowValues:
 
 def are_arrays_equal(kind, actual, expected):
     if kind.family in ("runs", "union", "struct", "list", "fixed_size_list", "map", "interval", "dictionary"):
-        # In these types pyarrow finds NaN different from NaN, and compares dictionaries by their keys.
+        # pyarrow finds NaN different from NaN in these types, and compares dictionaries by their keys.
         try:
             return repr(actual.to_pylist()) == repr(expected.to_pylist())
         except (ValueError, OverflowError, pa.ArrowException, KeyError):

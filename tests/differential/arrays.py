@@ -16,9 +16,9 @@ class Layout:
         plan = plan or {}
         # Each array is a slice that lacks this many values at both ends.
         self.cut = plan.get("cut", 0)
-        # Whether dictionaries have a null entry.
+        # True if dictionaries have a null entry.
         self.null_entries = plan.get("null_entries", False)
-        # Whether each batch adds to the dictionary of the one before. Otherwise all batches share a dictionary.
+        # True if each batch adds to the dictionary of the one before. Otherwise all batches share a dictionary.
         self.growing_dictionaries = plan.get("growing", False)
 
 

@@ -143,7 +143,7 @@ def polars_expression(rows, node):
             values = [polars_literal(rows.kinds[name], it) for it in literals]
             if any(value is None for value in values):
                 return None
-            # In Arrowwood a null makes null, even if there are no values.
+            # A null makes null in Arrowwood, even if there are no values.
             is_any = functools.reduce(operator.or_, [pl.col(name) == value for value in values], pl.lit(False))
             return pl.when(pl.col(name).is_not_null()).then(is_any)
         case ["text", name, "matches", pattern]:

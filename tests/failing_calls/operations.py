@@ -48,7 +48,7 @@ ROWS = 50
 SEGMENT_ROWS = 20
 # How many rows a commit has that spans several segments, and in which its writer is killed.
 PREPARED = 30
-# Of each so many calls of these operations one fails, as they make thousands.
+# Operations with thousands of calls, of which one in this many fails.
 SAMPLED = {"repair_prepared": 20, "check": 10, "repair": 10, "check_each_partition": 100}
 SCHEMA = "n: int64, s: utf8, c: category"
 PARTITIONED = f"{SCHEMA}, p: int64"

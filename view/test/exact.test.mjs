@@ -313,7 +313,7 @@ test("the readout of a plot is at the pointer, also after a zoom", () =>
     await page.mouse.up();
     await waitUntil("zoomed", async () => /^rows (49|50),\d{3} to (99|100),\d{3}$/.test(await title()));
     await waitUntil("the rows at the pointer", isTrue);
-    // By the wheel and by keys, with the pointer where it was.
+    // The wheel and keys zoom while the pointer stays.
     await page.mouse.wheel(0, 100);
     await waitUntil(
       "zoomed out",

@@ -404,7 +404,7 @@ static void check_memory(const char *folder) {
   fclose(file);
   copy = (char *)malloc((size_t)length);
   memcpy(copy, bytes, (size_t)length);
-  /* Refused: the bytes remain the caller's. */
+  /* Bytes that are refused remain the caller's. */
   FAILS(ARROWWOOD_ERROR_INVALID_DATA, "",
         arrowwood_open_memory(bytes + 1, (size_t)length - 1, release, bytes, NULL, &dataset, &error));
   FAILS(ARROWWOOD_ERROR_INVALID_DATA, "", arrowwood_open_memory(NULL, 0, release, bytes, NULL, &dataset, &error));
@@ -413,7 +413,7 @@ static void check_memory(const char *folder) {
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'dataset' is NULL",
         arrowwood_open_memory(bytes, (size_t)length, release, bytes, NULL, NULL, &error));
   CHECK(released == 0);
-  /* In place: released with the last handle that uses the bytes. */
+  /* Bytes that are used in place are released with the last handle that uses them. */
   OK(arrowwood_open_memory(bytes, (size_t)length, release, bytes, NULL, &dataset, &error));
   OK(arrowwood_dataset_slice(dataset, 1, 2, &slice, &error));
   CHECK(cell(dataset, 0, 0).as.text > bytes && cell(dataset, 0, 0).as.text < bytes + length);
@@ -423,7 +423,7 @@ static void check_memory(const char *folder) {
   CHECK(released == 0 && array.length == 2);
   array.release(&array);
   CHECK(released == 1);
-  /* Copied: released before the call returns. */
+  /* Bytes that are copied are released before the call returns. */
   options.copy = 1;
   OK(arrowwood_open_memory(copy, (size_t)length, release, copy, &options, &dataset, &error));
   CHECK(released == 2 && is_text(cell(dataset, 0, 0), "IBM"));

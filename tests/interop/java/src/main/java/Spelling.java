@@ -103,7 +103,7 @@ final class Spelling {
             return spellItems(
                     list.getDataVector(), list.getElementStartIndex(row), list.getElementEndIndex(row), false);
         }
-        // In this version, getElementEndIndex of a list view returns its size.
+        // The method getElementEndIndex of a list view returns its size in this version.
         if (vector instanceof ListViewVector list) {
             long start = list.getOffsetBuffer().getInt(4L * row);
             return spellItems(
