@@ -19,12 +19,17 @@ import tempfile
 import threading
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 IS_SMALL = "--small" in sys.argv
 BYTES = (16 if IS_SMALL else 512) << 20
 ROUNDS = 2 if IS_SMALL else 5
 SECONDS = 0.5 if IS_SMALL else 5
+# The file of four columns of float64.
+BYTES_PER_ROW = 32
+BATCHES = 256
 LINES = 100_000 if IS_SMALL else 10_000_000
 TOKEN = "secret_secret_secret_1234567890"
 
@@ -77,10 +82,10 @@ def write_file(path):
     import numpy as np
     import pyarrow as pa
 
-    rows = BYTES // 32 // 256
+    rows = BYTES // BYTES_PER_ROW // BATCHES
     schema = pa.schema([("a", pa.float64()), ("b", pa.float64()), ("c", pa.float64()), ("d", pa.float64())])
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for number in range(256):
+        for number in range(BATCHES):
             values = np.arange(number * rows, (number + 1) * rows) / 2
             writer.write_batch(pa.record_batch([values] * 4, schema))
 
@@ -100,18 +105,20 @@ server.serve()
 """
 
 
+def time_do_get(client, ticket):
+    """Returns the seconds that a client takes to read all rows."""
+    start, rows = time.perf_counter(), 0
+    for chunk in client.do_get(ticket):
+        rows += chunk.data.num_rows
+    assert rows * BYTES_PER_ROW == BYTES
+    return time.perf_counter() - start
+
+
 def flight_figure(program, folder):
     figure, wanted = f"DoGet of {BYTES >> 20} MiB, pyarrow's client : pyarrow's C++ server", "≥ 1.3 ×"
     if importlib.util.find_spec("pyarrow") is None:
         return print_left_out(figure, wanted, "pyarrow")
     import pyarrow.flight as flight
-
-    def seconds(client):
-        start, rows = time.perf_counter(), 0
-        for chunk in client.do_get(flight.Ticket(b"big.arrow")):
-            rows += chunk.data.num_rows
-        assert rows * 32 == BYTES
-        return time.perf_counter() - start
 
     with (
         start_arrowwood(program, folder) as arrowwood_server,
@@ -121,7 +128,8 @@ def flight_figure(program, folder):
             flight.connect(arrowwood_server.url.replace("http", "grpc", 1)),
             flight.connect(f"grpc://127.0.0.1:{int(other_server.process.stdout.readline())}"),
         ]
-        times = [[seconds(client) for client in clients] for _ in range(ROUNDS + 1)][1:]
+        ticket = flight.Ticket(b"big.arrow")
+        times = [[time_do_get(client, ticket) for client in clients] for _ in range(ROUNDS + 1)][1:]
     ours, theirs = (statistics.median(column) for column in zip(*times))
     return print_row(
         figure, wanted, f"{theirs / ours:.2f} × ({BYTES / ours / 1e9:.2f} : {BYTES / theirs / 1e9:.2f} GB/s)"
@@ -164,53 +172,56 @@ def roapi_figure(program, folder):
         request = urllib.request.Request("http://127.0.0.1:47010/api/sql", data=b"select * from d", headers=headers)
         theirs = statistics.median(seconds_to_first_byte(request) for _ in range(ROUNDS))
         other_kilobytes = other_server.private_kilobytes()
-    shown = f"1/{theirs / ours:.0f} ({1e3 * ours:.1f} : {1e3 * theirs:.0f} ms) and 1/{other_kilobytes / max(added_kilobytes, 1):.0f} ({added_kilobytes / 1024:.1f} : {other_kilobytes / 1024:.0f} MiB)"
-    return print_row(figure, wanted, shown)
+    times = f"1/{theirs / ours:.0f} ({1e3 * ours:.1f} : {1e3 * theirs:.0f} ms)"
+    ratio = other_kilobytes / max(added_kilobytes, 1)
+    memory = f"1/{ratio:.0f} ({added_kilobytes / 1024:.1f} : {other_kilobytes / 1024:.0f} MiB)"
+    return print_row(figure, wanted, f"{times} and {memory}")
 
 
 # ---- durable rows of many producers ----
 
 
-def measure_producers(program, data, count):
-    """Returns how many durable batches of one row the server takes per second.
+MAX_UNANSWERED = 64
 
-    `count` threads of this process each send a stream (DoPut) with at most 64 unanswered batches.
-    """
-    columns = "ts: int64, symbol: utf8, price: float64, n: int64"
-    subprocess.run([program, "create", data / f"t{count}", "--schema", columns], check=True)
+
+def send_batches(address, table, number, connected):
+    """Sends batches of one row for SECONDS, with at most MAX_UNANSWERED unanswered. Returns the number of batches."""
     import pyarrow as pa
     import pyarrow.flight as flight
 
-    with start_arrowwood(program, data) as server:
-        address, answered = server.url.replace("http://", "grpc://"), [0] * count
+    client = flight.FlightClient(address)
+    batch = pa.record_batch({"ts": [number], "symbol": ["AAPL"], "price": [1.5], "n": [number]})
+    writer, answers = client.do_put(flight.FlightDescriptor.for_path(table), batch.schema)
+    connected.wait()
+    deadline = time.monotonic() + SECONDS
+    sent = answered = 0
+    while time.monotonic() < deadline:
+        writer.write_batch(batch)
+        sent += 1
+        if sent - answered == MAX_UNANSWERED:
+            assert b'"first_row"' in answers.read().to_pybytes()
+            answered += 1
+    writer.done_writing()
+    while answered < sent:
+        answers.read()
+        answered += 1
+    client.close()
+    return answered
+
+
+def measure_producers(program, data, count):
+    """Returns how many durable batches of one row per second the server takes from `count` threads of this process."""
+    table = f"t{count}"
+    columns = "ts: int64, symbol: utf8, price: float64, n: int64"
+    subprocess.run([program, "create", data / table, "--schema", columns], check=True)
+    with start_arrowwood(program, data) as server, ThreadPoolExecutor(count) as pool:
+        address = server.url.replace("http://", "grpc://")
         connected = threading.Barrier(count + 1)
-
-        def send(number):
-            client = flight.FlightClient(address)
-            batch = pa.record_batch({"ts": [number], "symbol": ["AAPL"], "price": [1.5], "n": [number]})
-            writer, answers = client.do_put(flight.FlightDescriptor.for_path(f"t{count}"), batch.schema)
-            connected.wait()
-            deadline, sent = time.monotonic() + SECONDS, 0
-            while time.monotonic() < deadline:
-                writer.write_batch(batch)
-                sent += 1
-                if sent - answered[number] == 64:
-                    assert b'"first_row"' in answers.read().to_pybytes()
-                    answered[number] += 1
-            writer.done_writing()
-            while answered[number] < sent:
-                answers.read()
-                answered[number] += 1
-            client.close()
-
-        threads = [threading.Thread(target=send, args=(number,)) for number in range(count)]
-        for thread in threads:
-            thread.start()
+        futures = [pool.submit(send_batches, address, table, number, connected) for number in range(count)]
         connected.wait()
         start = time.monotonic()
-        for thread in threads:
-            thread.join()
-        return sum(answered) / (time.monotonic() - start)
+        answered = sum(future.result() for future in futures)
+        return answered / (time.monotonic() - start)
 
 
 def connect_with_quack(path=":memory:"):
@@ -270,30 +281,25 @@ def quack_figure(program, folder):
 # ---- line protocol ----
 
 
+def format_line(number):
+    host, time_ns = f"host{number % 100}", 1_700_000_000_000_000_000 + 1000 * number
+    return f"cpu,host={host},region=eu usage_user={number % 97}.5,usage_system={number % 31}i {time_ns}\n"
+
+
+def post_lines(url, body):
+    urllib.request.urlopen(urllib.request.Request(f"{url}/write", data=body), timeout=300).read()
+
+
 def send_lines(url):
     """Returns the rows per second of line protocol over four connections. The bodies are built before."""
-    batch = 10_000
-    bodies = [
-        "".join(f"cpu,host=host{n % 100},region=eu usage_user={n % 97}.5,usage_system={n % 31}i {1_700_000_000_000_000_000 + 1000 * n}\n" for n in range(start, start + batch)).encode()
-        for start in range(0, LINES, batch)
-    ]  # fmt: skip
-    lock = threading.Lock()
-
-    def send():
-        while True:
-            with lock:
-                if not bodies:
-                    return
-                body = bodies.pop()
-            urllib.request.urlopen(urllib.request.Request(f"{url}/write", data=body), timeout=300).read()
-
-    threads = [threading.Thread(target=send) for _ in range(4)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return LINES / (time.perf_counter() - start)
+    lines_per_body = 10_000
+    bodies = []
+    for start in range(0, LINES, lines_per_body):
+        bodies.append("".join(map(format_line, range(start, start + lines_per_body))).encode())
+    with ThreadPoolExecutor(4) as pool:
+        start = time.perf_counter()
+        list(pool.map(partial(post_lines, url), bodies))
+        return LINES / (time.perf_counter() - start)
 
 
 def questdb_figure(program, folder):
