@@ -150,6 +150,11 @@ def gathers(path, name):
     yield Question(f"500 random rows as dicts, {name}", ways, shows)
 
 
+def pyarrow_price(reader, row):
+    """Reads all batches and returns the price of a row."""
+    return reader.read_all().slice(row, 1).to_pylist()[0]["price"]
+
+
 def many_batches(folder):
     paths_by_kind = {}
     schema = pa.schema({"id": pa.int64(), "price": pa.float64()})
@@ -164,16 +169,12 @@ def many_batches(folder):
     file, stream = str(paths_by_kind["file"]), str(paths_by_kind["stream"])
     row = 3_333_333
 
-    def theirs(opened):
-        table = opened.read_all()
-        return table.slice(row, 1).to_pylist()[0]["price"]
-
     shows = "From the path to one row in the middle of 100,000 batches of 56 rows: {}"
     yield Question(
         "open a file of 100,000 batches, one row",
         {
             OURS: lambda: aw.open(file)[row]["price"],
-            "pyarrow": lambda: theirs(pa.ipc.open_file(pa.memory_map(file))),
+            "pyarrow": lambda: pyarrow_price(pa.ipc.open_file(pa.memory_map(file)), row),
         },
         shows.format(
             "a file has a footer that says where they are, and the number of rows of each stands in the batch."
@@ -183,7 +184,7 @@ def many_batches(folder):
         "open a stream of 100,000 batches, one row",
         {
             OURS: lambda: aw.open(stream)[row]["price"],
-            "pyarrow": lambda: theirs(pa.ipc.open_stream(pa.memory_map(stream))),
+            "pyarrow": lambda: pyarrow_price(pa.ipc.open_stream(pa.memory_map(stream)), row),
         },
         shows.format("a stream has to be walked, message by message."),
     )
