@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from functools import partial
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pyarrow as pa
@@ -30,20 +31,21 @@ def write_file(path, mib, rows_per_batch):
     return rows
 
 
+def do_get(client):
+    return (chunk.data for chunk in client.do_get(flight.Ticket(b"t.arrow")))
+
+
+def run_query(cursor, text):
+    cursor.execute(text)
+    return cursor.fetch_record_batch()
+
+
 def query_functions(client, cursor):
     """Returns functions that each return an iterator over the batches of a result."""
-
-    def do_get():
-        return (chunk.data for chunk in client.do_get(flight.Ticket(b"t.arrow")))
-
-    def sql_function(text):
-        def batches():
-            cursor.execute(text)
-            return cursor.fetch_record_batch()
-
-        return batches
-
-    return {"DoGet, pyarrow": do_get} | {f"Flight SQL, ADBC: {text}": sql_function(text) for text in QUERIES}
+    functions = {"DoGet, pyarrow": partial(do_get, client)}
+    for text in QUERIES:
+        functions[f"Flight SQL, ADBC: {text}"] = partial(run_query, cursor, text)
+    return functions
 
 
 def check(functions, rows):

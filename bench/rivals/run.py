@@ -114,24 +114,26 @@ def measure_times(contender, file, budget):
 
 
 def measure_rows(instance, count, budget):
-    draw = random.Random(2)
-    row_numbers = [draw.randrange(count) for _ in range(10_000)]
+    """Returns the time of a random row, and of 10,000 rows, which is extrapolated if it exceeds the budget."""
+    rng = random.Random(2)
+    row_numbers = [rng.randrange(count) for _ in range(10_000)]
     tens = itertools.cycle(zip(*[iter(row_numbers)] * 10))
 
-    def read_rows(row_numbers):
-        for i in row_numbers:
-            instance.row(i)
-
-    (ten,) = time_calls(budget, lambda: read_rows(next(tens)))  # warms up the file for the calls that follow
+    (ten,) = time_calls(budget, lambda: read_rows(instance, next(tens)))  # warms up the file for the calls that follow
     if not ten["rough"]:
-        (ten,) = time_calls(budget, lambda: read_rows(next(tens)))
+        (ten,) = time_calls(budget, lambda: read_rows(instance, next(tens)))
     if ten["median"] * 1000 > budget:
         return scale(ten, 0.1), scale(ten, 1000) | {"rough": True}
-    return scale(ten, 0.1), *time_calls(budget, lambda: read_rows(row_numbers))
+    return scale(ten, 0.1), *time_calls(budget, lambda: read_rows(instance, row_numbers))
 
 
-def scale(one, by):
-    return one | {key: one[key] * by for key in ("median", "min")}
+def read_rows(instance, row_numbers):
+    for number in row_numbers:
+        instance.row(number)
+
+
+def scale(times, factor):
+    return times | {key: times[key] * factor for key in ("median", "min")}
 
 
 def find_wrong_answers(open_contender, file):
@@ -318,51 +320,50 @@ def machine():
     return f"Python {platform.python_version()}, {', '.join(versions)}; {platform.system()}, {os.cpu_count()} cores"
 
 
+def median_of(tables, file, key, name=OURS):
+    return tables.get(file, {}).get("cells", {}).get(name, {}).get(key, {}).get("median")
+
+
+def format_figure(what, wanted, ours, theirs, limit):
+    if not (ours and theirs):
+        return [what, wanted, "–", "not measured"]
+    reached = f"{ours / theirs:.3g} ({duration(ours)} : {duration(theirs)})"
+    return [what, wanted, reached, "met" if ours / theirs <= limit else "NOT met"]
+
+
+def figure_against_pyarrow(tables, what, file, key, part):
+    ours, theirs = median_of(tables, file, key), median_of(tables, file, key, "pyarrow mapped")
+    return format_figure(what, f"≤ 1/{part} of pyarrow mapped", ours, theirs, 1 / part)
+
+
 def promised_figures(tables):
-    def median_of(file, key, name=OURS):
-        return tables.get(file, {}).get("cells", {}).get(name, {}).get(key, {}).get("median")
-
-    def figure(what, wanted, ours, theirs, limit):
-        if not (ours and theirs):
-            return [what, wanted, "–", "not measured"]
-        reached = f"{ours / theirs:.3g} ({duration(ours)} : {duration(theirs)})"
-        return [what, wanted, reached, "met" if ours / theirs <= limit else "NOT met"]
-
-    def figure_against_pyarrow(what, file, key, part):
-        return figure(
-            what,
-            f"≤ 1/{part} of pyarrow mapped",
-            median_of(file, key),
-            median_of(file, key, "pyarrow mapped"),
-            1 / part,
-        )
-
+    """Returns the rows of the table that compares measured figures with the promised ones."""
     rss = tables.get("4g.file", {}).get("cells", {}).get(OURS, {}).get("memory")
     limit = "limit of the sum, 2 threads"
     return [
-        figure_against_pyarrow("open one batch of 95 MB", "1.stream", "open", 3),
-        figure_against_pyarrow("open + first row", "1.stream", "first", 3),
-        figure(
+        figure_against_pyarrow(tables, "open one batch of 95 MB", "1.stream", "open", 3),
+        figure_against_pyarrow(tables, "open + first row", "1.stream", "first", 3),
+        format_figure(
             "open: 4 GiB against 95 MB, one batch",
             "≤ 1.2",
-            median_of("4g_one.stream", "open"),
-            median_of("1.stream", "open"),
+            median_of(tables, "4g_one.stream", "open"),
+            median_of(tables, "1.stream", "open"),
             1.2,
         ),
-        figure_against_pyarrow("open 4 GiB of 4,096 batches, file format", "4g.file", "open", 100),
+        figure_against_pyarrow(tables, "open 4 GiB of 4,096 batches, file format", "4g.file", "open", 100),
         [
             "memory it adds",
             "< 8 MiB",
             f"{rss[0] / MIB:.1f} MiB" if rss else "–",
             "not measured" if not rss else "met" if rss[0] < 8 * MIB else "NOT met",
         ],
-        figure_against_pyarrow("open + row count, stream of 5,600 batches", "5600.stream", "open", 8),
-        figure_against_pyarrow("one random row as a dict", "1.stream", "row", 3),
-        figure(
+        figure_against_pyarrow(tables, "open + row count, stream of 5,600 batches", "5600.stream", "open", 8),
+        figure_against_pyarrow(tables, "one random row as a dict", "1.stream", "row", 3),
+        format_figure(
             "open + sum of 5.6 M float64, taking turns with the limit",
             "≤ 1.25 × the limit, two threads",
-            median_of("1.stream", "beside", limit),
-            median_of("1.stream", "open_sum", limit),
+            median_of(tables, "1.stream", "beside", limit),
+            median_of(tables, "1.stream", "open_sum", limit),
             1.25,
         ),
     ]
