@@ -249,8 +249,8 @@ impl Dump<'_> {
         self.add_title("header");
         self.add_line(start, 8, "magic         \"ArrwWood\"");
         self.add_line(start + 8, 2, "major         1");
-        self.add_line(start + 10, 2, "minor         0");
-        let formula = format!("{len} = 128 + 16 × {buffer_count} + 8 × {counter_count}");
+        self.add_line(start + 10, 2, &format!("minor         {}", segment.header_u32(8) >> 16));
+        let formula = format!("{len} = 128 + 16 × {buffer_count} + 8 × {counter_count} + 8");
         self.add_line(start + 12, 4, &format!("length        {formula}"));
         let crc = format!("crc           of the {len} bytes from {start:06x} on, these four as 0");
         self.add_line(start + 16, 4, &crc);
@@ -293,6 +293,8 @@ impl Dump<'_> {
             let offset = HEADER_HEAD_LEN + 16 * BUFFERS.len() + 8 * number;
             self.add_line(start + offset, 8, &format!("limit of {name}: {}", segment.header_u64(offset)));
         }
+        let shared = HEADER_HEAD_LEN + 16 * BUFFERS.len() + 8 * COUNTERS.len();
+        self.add_line(start + shared, 8, &format!("shared        {}", segment.header_u64(shared)));
     }
 
     fn add_live_page(&mut self) {
