@@ -79,7 +79,7 @@ impl Follower {
         })
     }
 
-    /// Returns the identifier of the numbering of rows: see [`FileIdentity::numbering`](crate::table::Identity::numbering).
+    /// Returns the identifier of the numbering of rows: see [`FileIdentity::numbering`](crate::table::FileIdentity::numbering).
     pub fn numbering(&self) -> String {
         self.table.identity.numbering()
     }

@@ -1,4 +1,4 @@
-//! Types: the buffers of each (`layout`), and types from text (`parse`). Uses `error` and `visible` only.
+//! Types: the buffers of each (`layout`), and types from text (`parse`). Uses `error` and `escape` only.
 
 pub mod layout;
 mod parse;
