@@ -22,6 +22,10 @@ use crate::support::*;
 use crate::tables::{folder_in_memory, wait_for_background_syncs};
 
 const PRODUCERS: usize = 3;
+/// An epoch after all others.
+const LATEST_EPOCH: u64 = 1_000;
+/// Another server is started with one of this many images. A prime number, so that they are of all kinds.
+const IMAGES_PER_RESUMED: u64 = 61;
 const SCHEMA: &[u8] = b"producer: int not null, epoch: int not null, sequence: int not null, copy: int not null";
 
 /// Simulates another boot of the machine.
@@ -50,6 +54,38 @@ fn create_table(served: &Served) {
     assert_eq!(created.status, 201, "{}", created.text());
 }
 
+/// The state of a batch that a producer waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ack {
+    Visible,
+    Durable,
+}
+
+impl Ack {
+    fn as_str(self) -> &'static str {
+        match self {
+            Ack::Visible => "visible",
+            Ack::Durable => "durable",
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Http,
+    Flight,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    producer: i64,
+    epoch: i64,
+    sequence: i64,
+    /// The number of the row in its batch.
+    copy: i64,
+}
+
 /// A batch of a producer, of one to three rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Batch {
@@ -63,14 +99,22 @@ impl Batch {
         1 + self.sequence % 3
     }
 
-    fn rows(&self) -> Vec<[i64; 4]> {
-        let Batch { producer, epoch, sequence } = *self;
-        (0..self.row_count()).map(|copy| [producer as i64, epoch as i64, sequence as i64, copy as i64]).collect()
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for copy in 0..self.row_count() {
+            rows.push(Row {
+                producer: self.producer as i64,
+                epoch: self.epoch as i64,
+                sequence: self.sequence as i64,
+                copy: copy as i64,
+            });
+        }
+        rows
     }
 
-    fn send_by_http(&self, client: &mut Client, ack: &str) -> Reply {
+    fn send_by_http(&self, client: &mut Client, ack: Ack) -> Reply {
         let mut body = String::new();
-        for [producer, epoch, sequence, copy] in self.rows() {
+        for Row { producer, epoch, sequence, copy } in self.rows() {
             body += &format!("{{\"producer\":{producer},\"epoch\":{epoch},\"sequence\":{sequence},\"copy\":{copy}}}\n");
         }
         let producer = format!("p{}", self.producer);
@@ -78,7 +122,7 @@ impl Batch {
         let sequence = self.sequence.to_string();
         let headers = [
             ("content-type", "application/x-ndjson"),
-            ("ack", ack),
+            ("ack", ack.as_str()),
             ("producer", &producer),
             ("producer-epoch", &epoch),
             ("producer-sequence", &sequence),
@@ -86,39 +130,65 @@ impl Batch {
         client.send("POST", "/v1/tables/t/rows", &headers, body.as_bytes()).unwrap()
     }
 
-    /// Returns the answer, or the message of the status.
-    fn send_by_flight(&self, served: &Served, ack: &str) -> Result<serde_json::Value, String> {
+    /// Returns the acknowledgement, or the status and message of the call.
+    fn send_by_flight(&self, served: &Served, ack: Ack) -> Result<serde_json::Value, String> {
         let Batch { producer, epoch, sequence } = self;
-        let command = format!("t?producer=p{producer}&epoch={epoch}&sequence={sequence}&ack={ack}");
-        let column = |number: usize| -> ArrayRef {
-            Arc::new(Int64Array::from_iter_values(self.rows().into_iter().map(|row| row[number])))
-        };
-        let columns = ["producer", "epoch", "sequence", "copy"].into_iter().zip((0..4).map(column));
-        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let command = format!("t?producer=p{producer}&epoch={epoch}&sequence={sequence}&ack={}", ack.as_str());
+        let batch = encode_rows(&self.rows());
         let call_result = call(served, "DoPut", framed(&put(Descriptor::command(&command), &[batch])));
         match &call_result.answers[..] {
             [] => Err(format!("{}: {}", call_result.status, call_result.message)),
-            // A `PutResult` has one field, whose JSON begins with the first brace.
             [answer] => {
-                Ok(serde_json::from_slice(&answer[answer.iter().position(|&byte| byte == b'{').unwrap()..]).unwrap())
+                // A `PutResult` has one field, whose JSON begins with the first brace.
+                let json_start = answer.iter().position(|&byte| byte == b'{').unwrap();
+                Ok(serde_json::from_slice(&answer[json_start..]).unwrap())
             }
-            more => panic!("{} answers", more.len()),
+            answers => panic!("{} answers", answers.len()),
         }
     }
 }
 
+fn encode_rows(rows: &[Row]) -> RecordBatch {
+    let columns = [
+        ("producer", number_column(rows, |row| row.producer)),
+        ("epoch", number_column(rows, |row| row.epoch)),
+        ("sequence", number_column(rows, |row| row.sequence)),
+        ("copy", number_column(rows, |row| row.copy)),
+    ];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn number_column(rows: &[Row], value: fn(&Row) -> i64) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(rows.iter().map(value)))
+}
+
 /// Reads and validates the rows of a table.
-fn read_rows(table: &Path) -> Result<Vec<[i64; 4]>, String> {
-    let rows = open(table).map_err(|e| e.to_string())?;
-    rows.validate(|_, _| ()).map_err(|e| e.to_string())?;
-    let number = |value: Value<'_>| match value {
+fn read_rows(table: &Path) -> Result<Vec<Row>, String> {
+    let dataset = open(table).map_err(|e| e.to_string())?;
+    dataset.validate(|_, _| ()).map_err(|e| e.to_string())?;
+    let mut rows = Vec::new();
+    for row in dataset.rows() {
+        let row = row.unwrap();
+        let [producer, epoch, sequence, copy] = [0, 1, 2, 3].map(|column| expect_int(row.get(column).unwrap()));
+        rows.push(Row { producer, epoch, sequence, copy });
+    }
+    Ok(rows)
+}
+
+fn expect_int(value: Value<'_>) -> i64 {
+    match value {
         Value::Int(number) => number,
-        other => panic!("{other}"),
-    };
-    Ok(rows
-        .rows()
-        .map(|row| row.map(|row| [0, 1, 2, 3].map(|column| number(row.get(column).unwrap()))).unwrap())
-        .collect())
+        other => panic!("{other} is no integer"),
+    }
+}
+
+/// Returns the first batches of a producer's first epoch.
+fn batches_of(producer: usize, count: u64) -> Vec<Batch> {
+    (0..count).map(|sequence| Batch { producer, epoch: 0, sequence }).collect()
+}
+
+fn rows_of(batches: &[Batch]) -> Vec<Row> {
+    batches.iter().flat_map(Batch::rows).collect()
 }
 
 // ---- syncs that fail ----
@@ -130,16 +200,29 @@ fn failed_sync_of_lines_is_answered_without_inviting_a_repeat() {
     alone!();
     simulate_next_boot();
     let (served, recorder) = serve_recorded_table();
-    let write = |text: &str| served.send("POST", "/write", &[], text.as_bytes());
-    assert_eq!(write("a x=1 1\nb x=1 1").status, 204);
+    assert_eq!(served.send("POST", "/write", &[], b"a x=1 1\nb x=1 1").status, 204);
     recorder.fail_syncs(true);
-    let reply = write("a x=2 2\nb x=2 2");
-    assert_eq!((reply.status, reply.code().as_str()), (400, "partial_write"), "{}", reply.text());
-    assert_eq!(reply.json()["unknown"], serde_json::json!(["a", "b"]));
-    let reply = write("a x=3 3");
-    assert_eq!((reply.status, reply.code().as_str()), (400, "partial_write"), "{}", reply.text());
-    assert_eq!(reply.json()["unknown"], serde_json::json!(["a"]));
+    let reply = served.send("POST", "/write", &[], b"a x=2 2\nb x=2 2");
+    assert_outcome_is_unknown(&reply, &["a", "b"]);
+    let reply = served.send("POST", "/write", &[], b"a x=3 3");
+    assert_outcome_is_unknown(&reply, &["a"]);
     recorder.fail_syncs(false);
+}
+
+fn assert_outcome_is_unknown(reply: &Reply, tables: &[&str]) {
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    assert_eq!(reply.code(), "partial_write", "{}", reply.text());
+    assert_eq!(reply.json()["unknown"], serde_json::json!(tables));
+}
+
+/// Sends a batch over both protocols, and asserts that each reports that it is not durable.
+fn assert_not_durable(batch: &Batch, served: &Served, client: &mut Client) {
+    let refused = batch.send_by_http(client, Ack::Durable);
+    assert_eq!(refused.status, 500, "{}", refused.text());
+    assert_eq!(refused.code(), "not_durable", "{}", refused.text());
+    assert!(refused.text().contains("send them again as they were numbered"), "{}", refused.text());
+    let refused = batch.send_by_flight(served, Ack::Durable).unwrap_err();
+    assert!(refused.starts_with("13: not_durable: "), "{refused}");
 }
 
 /// A batch whose sync fails is never acknowledged as durable, however often it is sent, over HTTP and Flight. Once the
@@ -151,51 +234,65 @@ fn failed_sync_acknowledges_nothing() {
     let (served, recorder) = serve_recorded_table();
     create_table(&served);
     let mut client = served.client();
-    let batch = |sequence: u64| Batch { producer: 1, epoch: 0, sequence };
-    assert_eq!(batch(0).send_by_http(&mut client, "durable").status, 200);
+    let batches = batches_of(1, 4);
+    assert_eq!(batches[0].send_by_http(&mut client, Ack::Durable).status, 200);
+
     recorder.fail_syncs(true);
-    let durable_end = || served.get("/v1/tables/t").json()["durable_end"].as_u64().unwrap();
     for _ in 0..2 {
-        let refused = batch(1).send_by_http(&mut client, "durable");
-        assert_eq!((refused.status, refused.code().as_str()), (500, "not_durable"), "{}", refused.text());
-        assert!(refused.text().contains("send them again as they were numbered"), "{}", refused.text());
-        let refused = batch(1).send_by_flight(&served, "durable").unwrap_err();
-        assert!(refused.starts_with("13: not_durable: "), "{refused}");
-        assert_eq!(durable_end(), 1);
+        assert_not_durable(&batches[1], &served, &mut client);
+        assert_eq!(served.get("/v1/tables/t").json()["durable_end"], 1);
     }
     // The rows are visible, so requests that ask only for visibility are acknowledged.
-    let seen = batch(1).send_by_http(&mut client, "visible").json();
-    assert_eq!((seen["duplicate"].as_bool(), seen["committed"].as_u64()), (Some(true), Some(3)));
-    assert!(seen["durable"].as_u64().unwrap() <= 1, "{seen}");
-    let refused = batch(2).send_by_flight(&served, "durable").unwrap_err();
+    let visible = batches[1].send_by_http(&mut client, Ack::Visible).json();
+    assert_eq!(visible["duplicate"], true, "{visible}");
+    assert_eq!(visible["committed"], 3, "{visible}");
+    assert!(visible["durable"].as_u64().unwrap() <= 1, "{visible}");
+    let refused = batches[2].send_by_flight(&served, Ack::Durable).unwrap_err();
     assert!(refused.starts_with("13: not_durable: "), "{refused}");
-    assert!(
-        served.audit().iter().any(|line| line.contains("not_durable") && line.contains("syncing")),
-        "{:?}",
-        served.audit()
-    );
+    let audit = served.audit();
+    assert!(audit.iter().any(|line| line.contains("not_durable") && line.contains("syncing")), "{audit:?}");
     assert_eq!(read_rows(&served.path("t")).unwrap().len(), 6);
+
     recorder.fail_syncs(false);
-    for sequence in [1, 2] {
-        let acknowledgement = batch(sequence).send_by_http(&mut client, "durable").json();
-        assert_eq!(
-            (acknowledgement["duplicate"].as_bool(), acknowledgement["durable"].as_u64()),
-            (Some(true), Some(6)),
-            "{acknowledgement}"
-        );
+    for batch in &batches[1..3] {
+        let acknowledgement = batch.send_by_http(&mut client, Ack::Durable).json();
+        assert_eq!(acknowledgement["duplicate"], true, "{acknowledgement}");
+        assert_eq!(acknowledgement["durable"], 6, "{acknowledgement}");
     }
-    let acknowledgement = batch(3).send_by_flight(&served, "durable").unwrap();
-    assert_eq!((acknowledgement["first_row"].as_u64(), acknowledgement["durable"].as_u64()), (Some(6), Some(7)));
-    let expected: Vec<_> = (0..4).flat_map(|sequence| batch(sequence).rows()).collect();
+    let acknowledgement = batches[3].send_by_flight(&served, Ack::Durable).unwrap();
+    assert_eq!(acknowledgement["first_row"], 6, "{acknowledgement}");
+    assert_eq!(acknowledgement["durable"], 7, "{acknowledgement}");
+    let expected = rows_of(&batches);
     assert_eq!(read_rows(&served.path("t")).unwrap(), expected);
-    // The table itself must agree.
+
+    // The table itself must agree after a power cut that loses everything that was not synced.
     let mut disk = Disk::default();
-    recorder.take().iter().for_each(|event| disk.apply(event));
+    for event in recorder.take() {
+        disk.apply(&event);
+    }
     simulate_next_boot();
     let home = folder_in_memory();
-    disk.image(Luck::Nothing, &mut Dice::new(1)).write(&served.path("").canonicalize().unwrap(), home.path());
+    let image = disk.image(Luck::Nothing, &mut Dice::new(1));
+    image.write(&served.path("").canonicalize().unwrap(), home.path());
     assert_eq!(read_rows(&home.path().join("t")).unwrap(), expected);
     simulate_boot(None);
+}
+
+/// Appends a batch whose background sync fails, and lets the disk work again.
+fn fail_background_sync(batch: &Batch, client: &mut Client, recorder: &Recorder) {
+    recorder.take();
+    recorder.fail_syncs(true);
+    assert_eq!(batch.send_by_http(client, Ack::Visible).status, 200);
+    wait_until("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
+    // Waits until the writer has learned of the failure: the thread that syncs reports it before it turns to other
+    // tables.
+    wait_for_background_syncs();
+    recorder.fail_syncs(false);
+}
+
+fn assert_durable(reply: &Reply) {
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(reply.json()["durable"], reply.json()["committed"]);
 }
 
 /// Rows without a waiting client are synced once a second. If that fails, the next batch must not be refused: another
@@ -207,28 +304,15 @@ fn failed_background_sync_costs_no_batch() {
     let (served, recorder) = serve_recorded_table();
     create_table(&served);
     let mut client = served.client();
-    let batch = |sequence: u64| Batch { producer: 0, epoch: 0, sequence };
-    let mut sequence = 0;
-    for is_numbered in [true, false] {
-        recorder.take();
-        recorder.fail_syncs(true);
-        assert_eq!(batch(sequence).send_by_http(&mut client, "visible").status, 200);
-        wait_until("a sync fails", || recorder.take().iter().any(|event| matches!(event, Event::Lost(_))));
-        // Waits until the writer has learned of the failure: the thread that syncs reports it before it turns to other
-        // tables.
-        wait_for_background_syncs();
-        recorder.fail_syncs(false);
-        let reply = if is_numbered {
-            batch(sequence + 1).send_by_http(&mut client, "durable")
-        } else {
-            let line = "{\"producer\":0,\"epoch\":0,\"sequence\":3,\"copy\":0}";
-            served.post_json("t", line)
-        };
-        assert_eq!(reply.status, 200, "{}", reply.text());
-        assert_eq!(reply.json()["durable"], reply.json()["committed"]);
-        sequence += 2;
-    }
-    let expected: Vec<_> = (0..3).flat_map(|sequence| batch(sequence).rows()).chain([[0, 0, 3, 0]]).collect();
+    let batches = batches_of(0, 3);
+    fail_background_sync(&batches[0], &mut client, &recorder);
+    assert_durable(&batches[1].send_by_http(&mut client, Ack::Durable));
+    // The next batch may also be one without a number.
+    fail_background_sync(&batches[2], &mut client, &recorder);
+    assert_durable(&served.post_json("t", "{\"producer\":0,\"epoch\":0,\"sequence\":3,\"copy\":0}"));
+
+    let mut expected = rows_of(&batches);
+    expected.push(Row { producer: 0, epoch: 0, sequence: 3, copy: 0 });
     assert_eq!(read_rows(&served.path("t")).unwrap(), expected);
     simulate_boot(None);
 }
@@ -240,8 +324,14 @@ enum Entry {
     Operation(Event),
     /// The table was created.
     Created,
-    /// A batch was acknowledged as durable, with the row after its last one if that is known.
-    Durable(Batch, Option<u64>),
+    Durable(DurableBatch),
+}
+
+/// A batch that was acknowledged as durable.
+struct DurableBatch {
+    batch: Batch,
+    /// The row after its last one, if that is known.
+    end: Option<u64>,
 }
 
 /// A run of a server and its producers, with all acknowledgements.
@@ -267,55 +357,65 @@ impl Run {
         log.push(entry);
     }
 
-    /// Sends a batch over HTTP or Flight, and records its acknowledgement.
-    fn send(&self, batch: Batch, client: &mut Client, is_durable: bool, is_flight: bool) {
-        let ack = if is_durable { "durable" } else { "visible" };
-        let acknowledgement = if is_flight {
-            batch.send_by_flight(&self.served, ack).unwrap()
-        } else {
-            let reply = batch.send_by_http(client, ack);
-            assert_eq!(reply.status, 200, "{batch:?}: {}", reply.text());
-            reply.json()
+    /// Sends a batch, and records its acknowledgement.
+    fn send(&self, batch: Batch, client: &mut Client, ack: Ack, protocol: Protocol) {
+        let acknowledgement = match protocol {
+            Protocol::Flight => batch.send_by_flight(&self.served, ack).unwrap(),
+            Protocol::Http => {
+                let reply = batch.send_by_http(client, ack);
+                assert_eq!(reply.status, 200, "{batch:?}: {}", reply.text());
+                reply.json()
+            }
         };
-        let end = acknowledgement["first_row"].as_u64().map(|first| first + acknowledgement["rows"].as_u64().unwrap());
-        if is_durable {
-            assert!(end.is_none_or(|end| acknowledgement["durable"].as_u64().unwrap() >= end), "{acknowledgement}");
-            self.record(Entry::Durable(batch, end));
+        if ack == Ack::Visible {
+            return;
         }
+        let first_row = acknowledgement["first_row"].as_u64();
+        let end = first_row.map(|first_row| first_row + acknowledgement["rows"].as_u64().unwrap());
+        if let Some(end) = end {
+            assert!(acknowledgement["durable"].as_u64().unwrap() >= end, "{acknowledgement}");
+        }
+        self.record(Entry::Durable(DurableBatch { batch, end }));
     }
 
     /// Runs a producer. It sometimes waits for the disk, repeats some batches, and is replaced by another one of its
     /// name.
     fn produce(&self, producer: usize, batches: u64, mut dice: Dice) {
         let mut client = self.served.client();
+        let protocol = if producer % 2 == 1 { Protocol::Flight } else { Protocol::Http };
         let mut epoch = 0;
         for sequence in 0..batches {
-            let is_durable = dice.below(3) > 0;
-            let is_flight = producer % 2 == 1;
-            self.send(Batch { producer, epoch, sequence }, &mut client, is_durable, is_flight);
+            let ack = choose_ack(&mut dice);
+            self.send(Batch { producer, epoch, sequence }, &mut client, ack, protocol);
             if dice.below(4) == 0 {
                 // The successor resends the last batch, and perhaps nothing else.
                 epoch += dice.below(2);
-                self.send(Batch { producer, epoch, sequence }, &mut client, dice.below(3) > 0, is_flight);
+                let ack = choose_ack(&mut dice);
+                self.send(Batch { producer, epoch, sequence }, &mut client, ack, protocol);
             }
         }
     }
 
-    /// Loses what is in memory at each moment of the run, and checks what is left. Returns the numbers of images and of
-    /// resumed runs.
-    fn lose_and_check(mut self, lose: fn(), dice: &mut Dice) -> (u64, u64) {
+    /// Loses what is in memory at each moment of the run, and checks what is left.
+    fn lose_and_check(mut self, lose: fn(), dice: &mut Dice) -> CheckedImages {
         self.served.stop();
         let all_rows = read_rows(&self.served.path("t")).unwrap();
-        let from = self.served.path("").canonicalize().unwrap();
+        let data = self.served.path("").canonicalize().unwrap();
         let mut log = std::mem::take(&mut *self.log.lock().unwrap());
         log.extend(self.recorder.take().into_iter().map(Entry::Operation));
-        let mut checker =
-            Checker { all_rows, from, lose, acknowledged: Vec::new(), is_created: false, images: 0, resumed: 0 };
+        let mut checker = Checker {
+            all_rows,
+            data,
+            lose,
+            acknowledged: Vec::new(),
+            is_created: false,
+            checked: CheckedImages::default(),
+        };
         let mut disk = Disk::default();
         for (number, entry) in log.into_iter().enumerate() {
             match entry {
                 Entry::Created => checker.is_created = true,
-                Entry::Durable(batch, end) => checker.acknowledged.push((batch, end)),
+                Entry::Durable(batch) => checker.acknowledged.push(batch),
                 Entry::Operation(event) => {
                     if !disk.is_synced() {
                         checker.check_cut(&disk, number, matches!(event, Event::Put(..)), dice);
@@ -326,20 +426,36 @@ impl Run {
             }
             checker.check_cut(&disk, number, false, dice);
         }
-        (checker.images, checker.resumed)
+        checker.checked
     }
+}
+
+/// Two of three batches wait for the disk.
+fn choose_ack(dice: &mut Dice) -> Ack {
+    if dice.below(3) > 0 { Ack::Durable } else { Ack::Visible }
+}
+
+/// The number of images that were checked.
+#[derive(Clone, Copy, Default)]
+struct CheckedImages {
+    count: u64,
+    /// The number of images with which another server was started.
+    resumed: u64,
 }
 
 /// Checks what is left after a cut.
 struct Checker {
     /// All rows of the run.
-    all_rows: Vec<[i64; 4]>,
-    from: PathBuf,
+    all_rows: Vec<Row>,
+    /// The directory of the run's server.
+    data: PathBuf,
+    /// Simulates the loss of what is in memory.
     lose: fn(),
-    acknowledged: Vec<(Batch, Option<u64>)>,
+    /// The batches that were acknowledged before the cut.
+    acknowledged: Vec<DurableBatch>,
+    /// True if the creation of the table was acknowledged before the cut.
     is_created: bool,
-    images: u64,
-    resumed: u64,
+    checked: CheckedImages,
 }
 
 impl Checker {
@@ -347,11 +463,12 @@ impl Checker {
     fn check_cut(&mut self, disk: &Disk, number: usize, is_store: bool, dice: &mut Dice) {
         (self.lose)();
         let turn = number % Luck::ALL.len();
-        for &luck in if is_store { &Luck::ALL[turn..=turn] } else { &Luck::ALL[..] } {
+        let kinds = if is_store { &Luck::ALL[turn..=turn] } else { &Luck::ALL[..] };
+        for &luck in kinds {
             let image = disk.image(luck, dice);
-            self.images += 1;
-            let resumes = self.images.is_multiple_of(61);
-            self.resumed += u64::from(resumes);
+            self.checked.count += 1;
+            let resumes = self.checked.count.is_multiple_of(IMAGES_PER_RESUMED);
+            self.checked.resumed += u64::from(resumes);
             self.check_image(&image, resumes).unwrap_or_else(|e| panic!("cut {number}, {luck:?}: {e}"));
         }
     }
@@ -360,14 +477,15 @@ impl Checker {
         let home = folder_in_memory();
         let data = home.path().join("data");
         std::fs::create_dir(&data).unwrap();
-        image.write(&self.from, &data);
+        image.write(&self.data, &data);
         let table = data.join("t");
         let rows = match read_rows(&table) {
             Ok(rows) => rows,
             Err(_) if !self.is_created => return Ok(()),
             Err(e) => return Err(e),
         };
-        if !self.all_rows.starts_with(&rows) || self.all_rows.get(rows.len()).is_some_and(|next| next[3] > 0) {
+        let ends_inside_of_a_batch = self.all_rows.get(rows.len()).is_some_and(|next| next.copy > 0);
+        if !self.all_rows.starts_with(&rows) || ends_inside_of_a_batch {
             return Err(format!("{} rows are not the first of the run's batches", rows.len()));
         }
         let positions = open(&table).and_then(|rows| rows.positions()).map_err(|e| e.to_string())?;
@@ -379,22 +497,26 @@ impl Checker {
     }
 
     /// Checks that positions match the rows, and are not behind the acknowledged batches.
-    fn check_positions(&self, rows: &[[i64; 4]], positions: &BTreeMap<String, i64>) -> Result<(), String> {
+    fn check_positions(&self, rows: &[Row], positions: &BTreeMap<String, i64>) -> Result<(), String> {
         for producer in 0..PRODUCERS {
-            let position_of = |prefix: &str| positions.get(&format!("{prefix}:p{producer}")).copied();
-            let last = rows.iter().rfind(|row| row[0] == producer as i64);
-            if position_of("producer") != last.map(|row| row[2]) {
-                return Err(format!("the last row of producer {producer} is {last:?}, and positions {positions:?}"));
+            let sequence = positions.get(&format!("producer:p{producer}")).copied();
+            let epoch = positions.get(&format!("producer-epoch:p{producer}")).copied().unwrap_or(0);
+            let last_row = rows.iter().rfind(|row| row.producer == producer as i64);
+            let is_at_last_row = sequence == last_row.map(|row| row.sequence);
+            let is_epoch_behind = last_row.is_some_and(|row| epoch < row.epoch);
+            if !is_at_last_row || is_epoch_behind {
+                return Err(format!(
+                    "the last row of producer {producer} is {last_row:?}, and positions {positions:?}"
+                ));
             }
-            let epoch = position_of("producer-epoch").unwrap_or(0);
-            if last.is_some_and(|row| epoch < row[1]) {
-                return Err(format!("the last row of producer {producer} is {last:?}, and positions {positions:?}"));
-            }
-            for (batch, end) in self.acknowledged.iter().filter(|(batch, _)| batch.producer == producer) {
-                let is_there = position_of("producer").is_some_and(|sequence| sequence as u64 >= batch.sequence)
+            for DurableBatch { batch, end } in &self.acknowledged {
+                if batch.producer != producer {
+                    continue;
+                }
+                let is_kept = sequence.is_some_and(|sequence| sequence as u64 >= batch.sequence)
                     && epoch as u64 >= batch.epoch
                     && end.is_none_or(|end| end <= rows.len() as u64);
-                if !is_there {
+                if !is_kept {
                     return Err(format!(
                         "{batch:?} was acknowledged, there are {} rows and positions {positions:?}",
                         rows.len()
@@ -410,13 +532,13 @@ impl Checker {
         let served = Served::over(home, options());
         let mut client = served.client();
         for producer in 0..PRODUCERS {
-            let mut batches: Vec<Batch> = Vec::new();
-            for row in self.all_rows.iter().filter(|row| row[0] == producer as i64 && row[3] == 0) {
-                batches.push(Batch { producer, epoch: row[1] as u64, sequence: row[2] as u64 });
-            }
-            for batch in batches {
-                // The epoch may have been taken by a successor.
-                let reply = Batch { epoch: 1_000, ..batch }.send_by_http(&mut client, "durable");
+            for row in &self.all_rows {
+                if row.producer != producer as i64 || row.copy > 0 {
+                    continue;
+                }
+                // The row's epoch may have been replaced by a later one.
+                let batch = Batch { producer, epoch: LATEST_EPOCH, sequence: row.sequence as u64 };
+                let reply = batch.send_by_http(&mut client, Ack::Durable);
                 if reply.status != 200 {
                     return Err(format!("{batch:?} again: {}", reply.text()));
                 }
@@ -425,19 +547,20 @@ impl Checker {
         drop(client);
         let rows = read_rows(&served.path("t"))?;
         for producer in 0..PRODUCERS {
-            let rows_of_producer = |rows: &[[i64; 4]]| -> Vec<_> {
-                rows.iter().filter(|row| row[0] == producer as i64).map(|row| (row[2], row[3])).collect()
-            };
-            if rows_of_producer(&rows) != rows_of_producer(&self.all_rows) {
-                return Err(format!(
-                    "producer {producer} has {:?}, expected {:?}",
-                    rows_of_producer(&rows),
-                    rows_of_producer(&self.all_rows)
-                ));
+            let expected = rows_of_producer(&self.all_rows, producer);
+            let actual = rows_of_producer(&rows, producer);
+            if actual != expected {
+                return Err(format!("producer {producer} has {actual:?}, expected {expected:?}"));
             }
         }
         Ok(())
     }
+}
+
+/// Returns the rows of a producer, without their epochs.
+fn rows_of_producer(rows: &[Row], producer: usize) -> Vec<Row> {
+    let rows = rows.iter().filter(|row| row.producer == producer as i64);
+    rows.map(|&row| Row { epoch: 0, ..row }).collect()
 }
 
 /// Runs a server with producers over HTTP and Flight, and loses what is in memory at each moment. Batches that were
@@ -446,8 +569,8 @@ impl Checker {
 fn lose_at_each_moment(lose: fn()) {
     simulate_next_boot();
     let runs: u64 = std::env::var("ARROWWOOD_SERVE_CUTS").map_or(1, |runs| runs.parse().unwrap());
-    let first: u64 = std::env::var("ARROWWOOD_SERVE_SEED").map_or(0, |first| first.parse().unwrap());
-    for seed in first..first + runs {
+    let first_seed: u64 = std::env::var("ARROWWOOD_SERVE_SEED").map_or(0, |seed| seed.parse().unwrap());
+    for seed in first_seed..first_seed + runs {
         lose();
         let run = Run::start();
         std::thread::scope(|scope| {
@@ -456,9 +579,10 @@ fn lose_at_each_moment(lose: fn()) {
                 scope.spawn(move || run.produce(producer, 10, Dice::new(PRODUCERS as u64 * seed + producer as u64)));
             }
         });
-        let (images, resumed) = run.lose_and_check(lose, &mut Dice::new(seed));
-        eprintln!("  seed {seed}: {images} images, {resumed} of which a server went on with");
-        assert!(images > 200 && resumed > 0);
+        let checked = run.lose_and_check(lose, &mut Dice::new(seed));
+        eprintln!("  seed {seed}: {} images, {} of which a server went on with", checked.count, checked.resumed);
+        assert!(checked.count > 200, "{} images", checked.count);
+        assert!(checked.resumed > 0);
     }
     simulate_boot(None);
     simulate_mount(None);
@@ -485,39 +609,42 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
     let (mut served, recorder) = serve_recorded_table();
     create_table(&served);
     let mut client = served.client();
-    let batch = |sequence: u64| Batch { producer: 0, epoch: 0, sequence };
-    assert_eq!(batch(0).send_by_http(&mut client, "durable").status, 200);
+    let batches = batches_of(0, 2);
+    assert_eq!(batches[0].send_by_http(&mut client, Ack::Durable).status, 200);
     // From here on, nothing is certain to reach the disk.
     recorder.fail_syncs(true);
-    assert_eq!(batch(1).send_by_http(&mut client, "visible").status, 200);
+    assert_eq!(batches[1].send_by_http(&mut client, Ack::Visible).status, 200);
     let mut disk = Disk::default();
-    recorder.take().iter().for_each(|event| disk.apply(event));
+    for event in recorder.take() {
+        disk.apply(&event);
+    }
     served.stop();
-    let mut images_with_rows = 0;
-    for (number, &luck) in Luck::ALL.iter().cycle().take(10 * Luck::ALL.len()).enumerate() {
+
+    let expected = rows_of(&batches);
+    let image_count = 10 * Luck::ALL.len();
+    let mut complete_images = 0;
+    for number in 0..image_count {
+        let luck = Luck::ALL[number % Luck::ALL.len()];
         simulate_next_mount();
         let home = folder_in_memory();
-        std::fs::create_dir(home.path().join("data")).unwrap();
-        let from = served.path("").canonicalize().unwrap();
-        disk.image(luck, &mut Dice::new(number as u64)).write(&from, &home.path().join("data"));
-        let before = read_rows(&home.path().join("data/t")).unwrap().len();
-        let after = Served::over(home, options());
-        let mut client = after.client();
-        for is_flight in [true, false] {
-            let acknowledgement = if is_flight {
-                batch(1).send_by_flight(&after, "durable").unwrap()
-            } else {
-                batch(1).send_by_http(&mut client, "durable").json()
-            };
-            let is_there = before == 3 || !is_flight;
-            assert_eq!(acknowledgement["duplicate"], is_there, "{luck:?}, {before} rows, and then {acknowledgement}");
-            assert_eq!(acknowledgement["durable"], 3, "{acknowledgement}");
-        }
-        let expected: Vec<_> = (0..2).flat_map(|sequence| batch(sequence).rows()).collect();
-        assert_eq!(read_rows(&after.path("t")).unwrap(), expected, "{luck:?}");
-        images_with_rows += usize::from(before == 3);
+        let data = home.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        let image = disk.image(luck, &mut Dice::new(number as u64));
+        image.write(&served.path("").canonicalize().unwrap(), &data);
+        let rows_before = read_rows(&data.join("t")).unwrap().len();
+        let is_complete = rows_before == expected.len();
+        complete_images += usize::from(is_complete);
+
+        let successor = Served::over(home, options());
+        let first = batches[1].send_by_flight(&successor, Ack::Durable).unwrap();
+        assert_eq!(first["duplicate"], is_complete, "{luck:?}, {rows_before} rows, and then {first}");
+        assert_eq!(first["durable"], 3, "{first}");
+        let second = batches[1].send_by_http(&mut successor.client(), Ack::Durable).json();
+        assert_eq!(second["duplicate"], true, "{luck:?}, {rows_before} rows, and then {second}");
+        assert_eq!(second["durable"], 3, "{second}");
+        assert_eq!(read_rows(&successor.path("t")).unwrap(), expected, "{luck:?}");
     }
-    assert!(images_with_rows > 0 && images_with_rows < 10 * Luck::ALL.len(), "{images_with_rows}");
+    assert!(complete_images > 0 && complete_images < image_count, "{complete_images}");
     simulate_boot(None);
     simulate_mount(None);
 }
@@ -531,12 +658,13 @@ fn replaced_producer_stays_replaced_after_a_power_cut() {
     let run = Run::start();
     let mut client = run.served.client();
     let first = Batch { producer: 0, epoch: 1, sequence: 0 };
-    run.send(first, &mut client, true, false);
-    run.send(Batch { epoch: 2, ..first }, &mut client, true, false);
-    run.send(Batch { epoch: 3, ..first }, &mut client, false, false);
+    run.send(first, &mut client, Ack::Durable, Protocol::Http);
+    run.send(Batch { epoch: 2, ..first }, &mut client, Ack::Durable, Protocol::Http);
+    run.send(Batch { epoch: 3, ..first }, &mut client, Ack::Visible, Protocol::Http);
     // Another request learns of the epoch first, but this is the first that waits for the disk.
-    run.send(Batch { epoch: 3, ..first }, &mut client, true, true);
+    run.send(Batch { epoch: 3, ..first }, &mut client, Ack::Durable, Protocol::Flight);
     drop(client);
-    assert!(run.lose_and_check(simulate_next_boot, &mut Dice::new(1)).0 > 20);
+    let checked = run.lose_and_check(simulate_next_boot, &mut Dice::new(1));
+    assert!(checked.count > 20, "{} images", checked.count);
     simulate_boot(None);
 }

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 
@@ -11,55 +12,77 @@ use arrow_array::{ArrayRef, Int8Array, Int64Array, RecordBatch, StringArray};
 use arrowwood::ErrorKind;
 use arrowwood_serve::{Options, Rights, Server, add_token, revoke_token};
 use prost::Message;
+use rcgen::{CertifiedKey, KeyPair};
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::support::flight::{Descriptor, Ticket};
 use crate::support::*;
 
+/// The length of `aw_`, the number of a token and `_`, which come before its secret.
+const TOKEN_PREFIX_LEN: usize = 12;
 const JSON: (&str, &str) = ("content-type", "application/x-ndjson");
 
+const CSV: (&str, &str) = ("content-type", "text/csv");
+
 fn rights(read: &[&str], write: &[&str]) -> Rights {
-    let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Rights { read: list(read), write: list(write) }
+    Rights { read: owned(read), write: owned(write) }
 }
 
-/// The statuses of each route: without a token, with a wrong one, a revoked one, one for another table, one that may
-/// read, one that may write, and one that may do everything.
-const ROUTES: &[(&str, &str, &str, [u16; 7])] = &[
-    ("GET", "/healthz", "", [200; 7]),
-    ("GET", "/ping", "", [204; 7]),
-    ("GET", "/metrics", "", [401, 401, 401, 403, 403, 403, 200]),
-    ("GET", "/v1/tables", "", [401, 401, 401, 200, 200, 200, 200]),
-    ("GET", "/v1/tables/t", "", [401, 401, 401, 403, 200, 200, 200]),
-    ("HEAD", "/v1/tables/t", "", [401, 401, 401, 403, 200, 200, 200]),
-    ("GET", "/v1/tables/t/rows", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/v1/tables/t/rows?format=csv&where=n%3D1", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("HEAD", "/v1/tables/t/follow", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("HEAD", "/v1/tables/t/events", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/v1/tables/t/producers/p", "", [401, 401, 401, 403, 404, 404, 404]),
-    ("POST", "/v1/tables/t/rows", "{\"n\":1}", [401, 401, 401, 403, 403, 200, 200]),
-    ("PUT", "/v1/tables/t", "n: int not null", [401, 401, 401, 403, 403, 200, 200]),
-    ("PUT", "/v1/tables/new", "n: int", [401, 401, 401, 403, 403, 403, 201]),
-    ("POST", "/write", "t n=1", [401, 401, 401, 403, 403, 400, 400]),
-    ("POST", "/api/v2/write", "other n=1\nt n=1", [401, 401, 401, 403, 403, 403, 400]),
-    ("POST", "/write", "made n=1", [401, 401, 401, 403, 403, 403, 204]),
-    ("GET", "/v1/tables/t/sql?query=select+1", "", [401, 401, 401, 403, 501, 403, 501]),
-    ("GET", "/v1/tables/t/groups?of=sum:0", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/v1/tables/t/image?row=0&at=0", "", [401, 401, 401, 403, 404, 403, 404]),
-    ("GET", "/v1/tables/t/seek?at=0&value=1", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/v1/tables/t/statistics?at=0", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/v1/tables/t/bins?at=0", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/v1/tables/t/views?sort=n", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/v1/tables/t/cells", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/v1/tables/t/messages", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/v1/tables/nothing", "", [401, 401, 401, 403, 403, 403, 404]),
-    ("GET", "/v1/tables/nothing/rows", "", [401, 401, 401, 403, 403, 403, 404]),
-    ("POST", "/v1/tables/nothing/rows", "{\"n\":1}", [401, 401, 401, 403, 403, 403, 404]),
-    ("GET", "/nowhere", "", [401, 401, 401, 404, 404, 404, 404]),
-    ("GET", "/", "", [401, 401, 401, 404, 404, 404, 404]),
-    ("DELETE", "/v1/tables", "", [401, 401, 401, 405, 405, 405, 405]),
-    ("GET", "/v1/tables/t/rows?limit=0", "", [401, 401, 401, 403, 200, 200, 200]),
-    ("GET", "/v1/tables/t/rows?limit=1", "", [401, 401, 401, 403, 200, 403, 200]),
-    ("GET", "/readyz", "", [200; 7]),
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// A request, and the status that each kind of token gets for it.
+struct Route {
+    method: &'static str,
+    path: &'static str,
+    body: &'static str,
+    statuses: [u16; 7],
+}
+
+const fn route(method: &'static str, path: &'static str, body: &'static str, statuses: [u16; 7]) -> Route {
+    Route { method, path, body, statuses }
+}
+
+/// The statuses are, in this order: without a token, with a wrong one, a revoked one, one for another table, one that
+/// may read, one that may write, and one that may do everything.
+const ROUTES: &[Route] = &[
+    route("GET", "/healthz", "", [200; 7]),
+    route("GET", "/ping", "", [204; 7]),
+    route("GET", "/metrics", "", [401, 401, 401, 403, 403, 403, 200]),
+    route("GET", "/v1/tables", "", [401, 401, 401, 200, 200, 200, 200]),
+    route("GET", "/v1/tables/t", "", [401, 401, 401, 403, 200, 200, 200]),
+    route("HEAD", "/v1/tables/t", "", [401, 401, 401, 403, 200, 200, 200]),
+    route("GET", "/v1/tables/t/rows", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/v1/tables/t/rows?format=csv&where=n%3D1", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("HEAD", "/v1/tables/t/follow", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("HEAD", "/v1/tables/t/events", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/v1/tables/t/producers/p", "", [401, 401, 401, 403, 404, 404, 404]),
+    route("POST", "/v1/tables/t/rows", "{\"n\":1}", [401, 401, 401, 403, 403, 200, 200]),
+    route("PUT", "/v1/tables/t", "n: int not null", [401, 401, 401, 403, 403, 200, 200]),
+    route("PUT", "/v1/tables/new", "n: int", [401, 401, 401, 403, 403, 403, 201]),
+    route("POST", "/write", "t n=1", [401, 401, 401, 403, 403, 400, 400]),
+    route("POST", "/api/v2/write", "other n=1\nt n=1", [401, 401, 401, 403, 403, 403, 400]),
+    route("POST", "/write", "made n=1", [401, 401, 401, 403, 403, 403, 204]),
+    route("GET", "/v1/tables/t/sql?query=select+1", "", [401, 401, 401, 403, 501, 403, 501]),
+    route("GET", "/v1/tables/t/groups?of=sum:0", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/v1/tables/t/image?row=0&at=0", "", [401, 401, 401, 403, 404, 403, 404]),
+    route("GET", "/v1/tables/t/seek?at=0&value=1", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/v1/tables/t/statistics?at=0", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/v1/tables/t/bins?at=0", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/v1/tables/t/views?sort=n", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/v1/tables/t/cells", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/v1/tables/t/messages", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/v1/tables/nothing", "", [401, 401, 401, 403, 403, 403, 404]),
+    route("GET", "/v1/tables/nothing/rows", "", [401, 401, 401, 403, 403, 403, 404]),
+    route("POST", "/v1/tables/nothing/rows", "{\"n\":1}", [401, 401, 401, 403, 403, 403, 404]),
+    route("GET", "/nowhere", "", [401, 401, 401, 404, 404, 404, 404]),
+    route("GET", "/", "", [401, 401, 401, 404, 404, 404, 404]),
+    route("DELETE", "/v1/tables", "", [401, 401, 401, 405, 405, 405, 405]),
+    route("GET", "/v1/tables/t/rows?limit=0", "", [401, 401, 401, 403, 200, 200, 200]),
+    route("GET", "/v1/tables/t/rows?limit=1", "", [401, 401, 401, 403, 200, 403, 200]),
+    route("GET", "/readyz", "", [200; 7]),
 ];
 
 fn with_tokens(folder: &Path) -> Options {
@@ -67,45 +90,84 @@ fn with_tokens(folder: &Path) -> Options {
     Options { token_file: Some(folder.join("tokens.json")), ..options() }
 }
 
+/// The tokens of the columns in [`ROUTES`].
+struct Tokens {
+    wrong: String,
+    revoked: String,
+    other: String,
+    reader: String,
+    producer: String,
+    all: String,
+}
+
+impl Tokens {
+    fn add_to(file: &Path) -> Tokens {
+        let tokens = Tokens {
+            wrong: format!("aw_00000000_{}", "0".repeat(64)),
+            revoked: add_token(file, "revoked", Rights::all()).unwrap(),
+            other: add_token(file, "other", rights(&["other"], &["other"])).unwrap(),
+            reader: add_token(file, "reader", rights(&["t"], &[])).unwrap(),
+            producer: add_token(file, "producer", rights(&[], &["t"])).unwrap(),
+            all: add_token(file, "all", Rights::all()).unwrap(),
+        };
+        revoke_token(file, "revoked").unwrap();
+        tokens
+    }
+
+    /// Returns a token for each column; none for the first.
+    fn columns(&self) -> [Option<&str>; 7] {
+        [
+            None,
+            Some(&self.wrong),
+            Some(&self.revoked),
+            Some(&self.other),
+            Some(&self.reader),
+            Some(&self.producer),
+            Some(&self.all),
+        ]
+    }
+}
+
+fn send_with_token(served: &Served, route: &Route, token: Option<&str>) -> Reply {
+    let authorization = token.map(|token| format!("Bearer {token}"));
+    let mut headers = vec![JSON];
+    if let Some(authorization) = &authorization {
+        headers.push(("authorization", authorization));
+    }
+    served.send(route.method, route.path, &headers, route.body.as_bytes())
+}
+
 #[test]
 fn every_route_requires_its_right() {
     let served = Served::with(with_tokens);
     served.numbers("t", 3);
-    let file = served.folder.path().join("tokens.json");
-    let add = |name: &str, rights: Rights| add_token(&file, name, rights).unwrap();
-    let revoked = add("revoked", Rights::all());
-    let mut tokens = vec![None, Some("aw_00000000_".to_owned() + &"0".repeat(64)), Some(revoked)];
-    tokens.push(Some(add("other", rights(&["other"], &["other"]))));
-    tokens.push(Some(add("reader", rights(&["t"], &[]))));
-    tokens.push(Some(add("producer", rights(&[], &["t"]))));
-    tokens.push(Some(add("all", Rights::all())));
-    revoke_token(&file, "revoked").unwrap();
-    let send = |(method, path, body, _): &(&str, &str, &str, [u16; 7]), token: &Option<String>| {
-        let authorization = token.as_ref().map(|token| format!("Bearer {token}"));
-        let mut headers = vec![JSON];
-        headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
-        served.send(method, path, &headers, body.as_bytes())
-    };
-    wait_until("the tokens are known", || send(&ROUTES[3], &tokens[6]).status == 200);
+    let tokens = Tokens::add_to(&served.folder.path().join("tokens.json"));
+    let list_tables = route("GET", "/v1/tables", "", [0; 7]);
+    wait_until("the tokens are known", || send_with_token(&served, &list_tables, Some(&tokens.all)).status == 200);
     for route in ROUTES {
-        for (token, expected) in tokens.iter().zip(route.3) {
-            let reply = send(route, token);
-            assert_eq!(reply.status, expected, "{} {} with {token:?}: {}", route.0, route.1, reply.text());
+        for (token, expected) in tokens.columns().into_iter().zip(route.statuses) {
+            let reply = send_with_token(&served, route, token);
+            assert_eq!(reply.status, expected, "{} {} with {token:?}: {}", route.method, route.path, reply.text());
             if reply.status == 401 {
                 assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
             }
         }
     }
     // A client without rights to a table must not learn that it exists.
-    let named = |reply: Reply| reply.text().replace("nothing", "t");
-    assert_eq!(named(send(&ROUTES[4], &tokens[3])), named(send(&ROUTES[19], &tokens[3])));
-    assert_eq!(send(&ROUTES[3], &tokens[3]).text().trim_end(), r#"{"tables":[]}"#);
-    assert_eq!(send(&ROUTES[3], &tokens[4]).text().trim_end(), r#"{"tables":[{"name":"t","kind":"table"}]}"#);
+    let existing = send_with_token(&served, &route("GET", "/v1/tables/t", "", [0; 7]), Some(&tokens.other));
+    let missing = send_with_token(&served, &route("GET", "/v1/tables/nothing", "", [0; 7]), Some(&tokens.other));
+    assert_eq!(existing.text().replace("nothing", "t"), missing.text().replace("nothing", "t"));
+    let listed = send_with_token(&served, &list_tables, Some(&tokens.other));
+    assert_eq!(listed.text().trim_end(), r#"{"tables":[]}"#);
+    let listed = send_with_token(&served, &list_tables, Some(&tokens.reader));
+    assert_eq!(listed.text().trim_end(), r#"{"tables":[{"name":"t","kind":"table"}]}"#);
     // The log names the client, and contains no secret.
     let audit = served.audit().join("\n");
-    assert!(audit.contains("\"token\":\"producer\"") && audit.contains("\"token\":null"));
-    for token in tokens.iter().flatten() {
-        assert!(!audit.contains(&token[12..]), "{audit}");
+    assert!(audit.contains("\"token\":\"producer\""));
+    assert!(audit.contains("\"token\":null"));
+    for token in tokens.columns().into_iter().flatten() {
+        let secret = &token[TOKEN_PREFIX_LEN..];
+        assert!(!audit.contains(secret), "{audit}");
     }
     assert!(!audit.contains("format=csv"));
 }
@@ -116,115 +178,144 @@ fn overwritten_token_file_ends_its_tokens() {
     let served = Served::with(with_tokens);
     let file = served.folder.path().join("tokens.json");
     let token = add_token(&file, "all", Rights::all()).unwrap();
-    let status = || served.send("GET", "/v1/tables", &[("authorization", &format!("Bearer {token}"))], b"").status;
-    wait_until("the token is known", || status() == 200);
+    let list_tables = route("GET", "/v1/tables", "", [0; 7]);
+    wait_until("the token is known", || send_with_token(&served, &list_tables, Some(&token)).status == 200);
     let text = fs::read_to_string(&file).unwrap();
     let time = fs::metadata(&file).unwrap().modified().unwrap();
-    fs::write(&file, text.replace(&token[3..11], "00000000")).unwrap();
+    let token_number = &token["aw_".len()..TOKEN_PREFIX_LEN - "_".len()];
+    fs::write(&file, text.replace(token_number, "00000000")).unwrap();
     fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().len(), text.len() as u64);
-    wait_until("the token's end", || status() == 401);
+    wait_until("the token's end", || send_with_token(&served, &list_tables, Some(&token)).status == 401);
+}
+
+/// A value that no log line may contain.
+const SECRET: &str = "alice@example.org";
+
+/// Creates a table `t` that is sorted by its column `email`, with one row.
+fn create_table_of_emails(served: &Served, schema: &[u8]) {
+    let created = served.send("PUT", "/v1/tables/t?sorted_by=email", &[], schema);
+    assert_eq!(created.status, 201, "{}", created.text());
+    assert_eq!(served.post_json("t", "{\"email\":\"x@example.org\"}").status, 200);
+}
+
+fn assert_log_contains_no_values(served: &Served) {
+    let audit = served.audit().join("\n");
+    assert!(!audit.contains("alice"), "{audit}");
+    assert!(!audit.contains("example"), "{audit}");
 }
 
 /// A refused value may be quoted to its sender, and to nobody else.
 #[test]
 fn log_contains_no_values_of_rows() {
     let served = Served::start();
-    let created =
-        served.send("PUT", "/v1/tables/t?sorted_by=email", &[], b"email: text not null, n: int8, at: timestamp[us]");
-    assert_eq!(created.status, 201, "{}", created.text());
-    assert_eq!(served.post_json("t", "{\"email\":\"x@example.org\"}").status, 200);
-    let csv = ("content-type", "text/csv");
+    create_table_of_emails(&served, b"email: text not null, n: int8, at: timestamp[us]");
     let rows = "/v1/tables/t/rows";
-    let mut refused = 0;
-    for (method, path, headers, body) in [
+    let requests = [
         ("POST", rows, vec![JSON], "{\"email\":\"alice@example.org\"}"),
         ("POST", rows, vec![JSON], "{\"email\":\"z\",\"n\":\"alice@example.org\"}"),
         ("POST", rows, vec![JSON], "{\"email\":\"z\",\"alice@example.org\":1}"),
         ("POST", rows, vec![JSON], "{\"email\":\"alice@example.org\""),
         ("POST", rows, vec![JSON, ("producer", "alice@example.org")], "{\"email\":\"z\"}"),
-        ("POST", rows, vec![csv], "email,n\nz,alice@example.org\n"),
-        ("POST", rows, vec![csv], "email,at\nz,alice@example.org\n"),
-        ("POST", rows, vec![csv], "email\nalice@example.org\n"),
+        ("POST", rows, vec![CSV], "email,n\nz,alice@example.org\n"),
+        ("POST", rows, vec![CSV], "email,at\nz,alice@example.org\n"),
+        ("POST", rows, vec![CSV], "email\nalice@example.org\n"),
         ("POST", "/write", vec![], "t email=\"alice@example.org\",n=1i"),
         ("POST", "/write", vec![], "t n=\"alice@example.org\""),
         ("PUT", "/v1/tables/u", vec![], "alice@example.org: nothing"),
         ("GET", "/v1/tables/t/rows?where=alice%40example.org%20%3D%201", vec![], ""),
         ("GET", "/v1/tables/t/rows?where=n%20%3D%20%27alice%40example.org%27", vec![], ""),
         ("GET", "/v1/tables/t/seek?at=1&value=alice%40example.org", vec![], ""),
-    ] {
-        let reply = served.send(method, path, &headers, body.as_bytes());
+    ];
+    for (method, path, headers, body) in &requests {
+        let reply = served.send(method, path, headers, body.as_bytes());
         assert!(reply.status >= 400, "{method} {path} {body}: {}", reply.status);
-        refused += 1;
     }
-    wait_until("the lines of the log", || served.audit().len() == refused + 2);
-    let audit = served.audit().join("\n");
-    assert!(!audit.contains("alice") && !audit.contains("example"), "{audit}");
+    // The creation of the table, and its row, have lines as well.
+    wait_until("the lines of the log", || served.audit().len() == requests.len() + 2);
+    assert_log_contains_no_values(&served);
 }
 
-/// The same over Flight, where a refusal may come after the head of the response and has a log line of its own.
+fn text_column(values: &[&str]) -> ArrayRef {
+    Arc::new(StringArray::from(values.to_vec()))
+}
+
+/// Returns rows of the table of emails.
+fn email_batch(emails: &[&str]) -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int8Array::from(vec![1; emails.len()]));
+    let columns = [("email", text_column(emails), false), ("n", numbers, true)];
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+/// Returns messages that append a batch.
+fn append_messages(command: &str, batch: &RecordBatch) -> Vec<flight::Data> {
+    flight::put(Descriptor::command(command), slice::from_ref(batch))
+}
+
+/// Replaces the first byte of the secret in each body by one that is not UTF-8.
+fn damage_secret(messages: &mut [flight::Data]) {
+    for message in messages {
+        let offset = message.body.windows(SECRET.len()).position(|window| window == SECRET.as_bytes());
+        if let Some(offset) = offset {
+            message.body[offset] = 0xff;
+        }
+    }
+}
+
+/// Returns calls of a method that are refused. The first one has a row that comes too late in the order of the table.
+fn refused_appends(method: &str) -> Vec<Vec<flight::Data>> {
+    // An exchange would wait for more rows to follow.
+    let command = if method == "DoPut" { "t" } else { "t?follow=false" };
+    let more_options = if method == "DoPut" { "" } else { "&follow=false" };
+    let late = email_batch(&[SECRET]);
+    let second_is_late = email_batch(&["y", SECRET]);
+    let text_for_number =
+        RecordBatch::try_from_iter([("email", text_column(&["z"])), ("n", text_column(&[SECRET]))]).unwrap();
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let unknown_column = RecordBatch::try_from_iter([("email", text_column(&["z"])), (SECRET, numbers)]).unwrap();
+    let mut invalid_text = append_messages(command, &late);
+    damage_secret(&mut invalid_text);
+    let mut truncated = append_messages(command, &late);
+    truncated[1].body.truncate(64);
+    vec![
+        append_messages(command, &late),
+        append_messages(command, &second_is_late),
+        append_messages(command, &text_for_number),
+        append_messages(command, &unknown_column),
+        invalid_text,
+        truncated,
+        append_messages(&format!("t?sequence=1&producer={SECRET}{more_options}"), &late),
+        append_messages(&format!("t?ack={SECRET}{more_options}"), &late),
+    ]
+}
+
+fn count_log_lines(served: &Served, is_counted: impl Fn(&str) -> bool) -> usize {
+    served.audit().iter().filter(|line| is_counted(line)).count()
+}
+
+/// A refusal over Flight may come after the head of the response, and then has a log line of its own.
 #[test]
 fn log_contains_no_values_of_rows_sent_over_flight() {
     let served = Served::start();
-    let created = served.send("PUT", "/v1/tables/t?sorted_by=email", &[], b"email: text not null, n: int8");
-    assert_eq!(created.status, 201, "{}", created.text());
-    assert_eq!(served.post_json("t", "{\"email\":\"x@example.org\"}").status, 200);
-    let texts = |texts: &[&str]| -> ArrayRef { Arc::new(StringArray::from(texts.to_vec())) };
-    let secret = "alice@example.org";
-    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1]));
-    let rows = |emails: &[&str]| {
-        let small: ArrayRef = Arc::new(Int8Array::from_iter(emails.iter().map(|_| Some(1))));
-        RecordBatch::try_from_iter_with_nullable([("email", texts(emails), false), ("n", small, true)]).unwrap()
-    };
-    let late = rows(&[secret]);
-    let second_is_late = rows(&["y", secret]);
-    let no_number = RecordBatch::try_from_iter([("email", texts(&["z"])), ("n", texts(&[secret]))]).unwrap();
-    let no_column = RecordBatch::try_from_iter([("email", texts(&["z"])), (secret, numbers)]).unwrap();
-    let sent = |command: &str, batch: &RecordBatch| flight::put(Descriptor::command(command), slice::from_ref(batch));
-    let mut no_text = sent("t", &late);
-    for message in &mut no_text {
-        if let Some(at) = message.body.windows(secret.len()).position(|part| part == secret.as_bytes()) {
-            message.body[at] = 0xff;
-        }
-    }
-    let mut cut = sent("t", &late);
-    cut[1].body.truncate(64);
-    let mut calls = Vec::new();
+    create_table_of_emails(&served, b"email: text not null, n: int8");
     for method in ["DoPut", "DoExchange"] {
-        let suffix = if method == "DoPut" { "" } else { "?follow=false" };
-        for batch in [&late, &second_is_late, &no_number, &no_column] {
-            calls.push((method, sent(&format!("t{suffix}"), batch)));
+        for (number, messages) in refused_appends(method).iter().enumerate() {
+            let call_result = flight::call(&served, method, flight::framed(messages));
+            assert_ne!(call_result.status, 0, "{method}, call {number}");
+            // The sender is told which row is late.
+            assert!(number > 0 || call_result.message.contains(SECRET), "{call_result:?}");
+            wait_until("the line of a refusal", || {
+                count_log_lines(&served, |line| line.contains(method) && line.contains("\"code\":")) == number + 1
+            });
         }
-        for messages in [&no_text, &cut] {
-            let mut messages = messages.clone();
-            messages[0].descriptor = Some(Descriptor::command(&format!("t{suffix}")));
-            calls.push((method, messages));
-        }
-        let numbered = suffix.replace('?', "&");
-        calls.push((method, sent(&format!("t?sequence=1&producer={secret}{numbered}"), &late)));
-        calls.push((method, sent(&format!("t?ack={secret}{numbered}"), &late)));
     }
-    for (number, (method, messages)) in calls.iter().enumerate() {
-        let call_result = flight::call(&served, method, flight::framed(messages));
-        assert_ne!(call_result.status, 0, "{method}, call {number}");
-        // The sender is told which row it is.
-        assert!(!number.is_multiple_of(8) || call_result.message.contains(secret), "{call_result:?}");
-        let lines = || {
-            let is_refused = |line: &&String| line.contains(method) && line.contains("\"code\":");
-            served.audit().iter().filter(is_refused).count()
-        };
-        let expected = calls[..=number].iter().filter(|(other, _)| other == method).count();
-        wait_until("the line of a refusal", || lines() == expected);
-    }
-    for ticket in ["t?where=alice%40example.org%20%3D%201", "t?where=n%20%3D%20%27alice%40example.org%27", "t?alice=1"]
-    {
+    let tickets = ["t?where=alice%40example.org%20%3D%201", "t?where=n%20%3D%20%27alice%40example.org%27", "t?alice=1"];
+    for ticket in tickets {
         let ticket = Ticket { ticket: ticket.into() }.encode_to_vec();
         assert_ne!(flight::call(&served, "DoGet", flight::frame(&ticket)).status, 0);
     }
-    let is_get = |line: &&String| line.contains("DoGet");
-    wait_until("the lines of the log", || served.audit().iter().filter(is_get).count() == 3);
-    let audit = served.audit().join("\n");
-    assert!(!audit.contains("alice") && !audit.contains("example"), "{audit}");
+    wait_until("the lines of the log", || count_log_lines(&served, |line| line.contains("DoGet")) == tickets.len());
+    assert_log_contains_no_values(&served);
 }
 
 #[test]
@@ -251,10 +342,10 @@ fn table_names_can_not_escape_the_directory() {
     fs::rename(served.path("t"), &outside).unwrap();
     served.numbers("t", 2);
     symlink(&outside, served.path("link")).unwrap();
-    symlink(outside.join("00000000000000000000.arrow"), served.path("link.arrow")).unwrap();
+    let segment = "00000000000000000000.arrow";
+    symlink(outside.join(segment), served.path("link.arrow")).unwrap();
     fs::create_dir(served.path("inner")).unwrap();
-    symlink(outside.join("00000000000000000000.arrow"), served.path("inner").join("00000000000000000000.arrow"))
-        .unwrap();
+    symlink(outside.join(segment), served.path("inner").join(segment)).unwrap();
     for name in [
         "..%2foutside",
         "%2e%2e%2foutside",
@@ -287,8 +378,8 @@ fn table_names_can_not_escape_the_directory() {
         let reply = served.send("PUT", &format!("/v1/tables/{name}"), &[], b"n: int");
         assert!([400, 404, 409].contains(&reply.status), "{name}: {}", reply.text());
     }
-    let names = served.get("/v1/tables").json();
-    assert_eq!(names.to_string(), r#"{"tables":[{"name":"t","kind":"table"}]}"#);
+    let listed = served.get("/v1/tables").json();
+    assert_eq!(listed.to_string(), r#"{"tables":[{"name":"t","kind":"table"}]}"#);
     assert_eq!(arrowwood::open(&outside).unwrap().len().unwrap(), 3);
 }
 
@@ -296,79 +387,108 @@ fn table_names_can_not_escape_the_directory() {
 fn foreign_hosts_and_origins_are_refused() {
     let served = Served::with(|_| Options { hosts: vec!["data.lan".into()], ..options() });
     served.numbers("t", 3);
-    let with = |name: &str, value: &str| served.send("GET", "/v1/tables/t", &[(name, value)], b"").status;
     for (host, status) in
         [("data.lan:80", 200), ("127.0.0.1", 200), ("evil.example", 421), ("data.lan.evil.example", 421)]
     {
-        assert_eq!(with("host", host), status, "{host}");
+        assert_eq!(served.send("GET", "/v1/tables/t", &[("host", host)], b"").status, status, "{host}");
     }
     // Browsers send the origin of the page, and ask before they send other methods.
     for (origin, status) in [("http://localhost", 200), ("http://evil.example", 403), ("null", 403)] {
-        assert_eq!(with("origin", origin), status, "{origin}");
+        assert_eq!(served.send("GET", "/v1/tables/t", &[("origin", origin)], b"").status, status, "{origin}");
     }
     let posted = served.send("POST", "/v1/tables/t/rows", &[JSON, ("origin", "http://evil.example")], b"{\"n\":1}");
     assert_eq!(posted.status, 403);
-    let preflight = [("origin", "http://evil.example"), ("access-control-request-method", "POST")];
-    let preflight = served.send("OPTIONS", "/v1/tables/t/rows", &preflight, b"");
+    let preflight_headers = [("origin", "http://evil.example"), ("access-control-request-method", "POST")];
+    let preflight = served.send("OPTIONS", "/v1/tables/t/rows", &preflight_headers, b"");
     assert_eq!(preflight.status, 403);
-    let all = [preflight, served.get("/v1/tables/t"), served.get("/nowhere")];
-    for reply in all {
+    for reply in [preflight, served.get("/v1/tables/t"), served.get("/nowhere")] {
         assert!(reply.headers.iter().all(|(name, _)| !name.starts_with("access-control")), "{:?}", reply.headers);
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(reply.header("content-security-policy"), Some("default-src 'none'"));
     }
     assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
-    assert_eq!(served.audit().iter().filter(|line| line.contains("\"status\":421")).count(), 2);
+    assert_eq!(count_log_lines(&served, |line| line.contains("\"status\":421")), 2);
+}
+
+/// Writes a certificate and its key; returns their paths.
+fn write_certificate(folder: &Path, cert: &CertifiedKey<KeyPair>) -> (PathBuf, PathBuf) {
+    let cert_path = folder.join("cert.pem");
+    let key_path = folder.join("key.pem");
+    fs::write(&cert_path, cert.cert.pem()).unwrap();
+    fs::write(&key_path, cert.signing_key.serialize_pem()).unwrap();
+    (cert_path, key_path)
+}
+
+/// Binds a server, and returns its URL.
+fn bind(directory: &Path, options: Options) -> arrowwood::Result<String> {
+    Server::bind(directory, &options).map(|server| server.url().to_owned())
+}
+
+fn public_options() -> Options {
+    Options { listen: "0.0.0.0:0".into(), ..Options::default() }
 }
 
 #[test]
 fn public_addresses_require_tls_and_tokens() {
     let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("data");
+    fs::create_dir(&directory).unwrap();
     let cert = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-    let (chain, key, tokens) =
-        (folder.path().join("cert.pem"), folder.path().join("key.pem"), folder.path().join("tokens.json"));
-    fs::write(&chain, cert.cert.pem()).unwrap();
-    fs::write(&key, cert.signing_key.serialize_pem()).unwrap();
-    add_token(&tokens, "a", Rights::all()).unwrap();
-    fs::create_dir(folder.path().join("data")).unwrap();
-    let (tls, tokens) = (Some((chain, key.clone())), Some(tokens));
-    let bind =
-        |options: Options| Server::bind(folder.path().join("data"), &options).map(|server| server.url().to_owned());
-    let open = || Options { listen: "0.0.0.0:0".into(), ..Options::default() };
+    let (cert_path, key_path) = write_certificate(folder.path(), &cert);
+    let token_path = folder.path().join("tokens.json");
+    add_token(&token_path, "a", Rights::all()).unwrap();
+    let tls = Some((cert_path.clone(), key_path.clone()));
+    let token_file = Some(token_path);
     for (options, missing) in [
-        (open(), "needs TLS (--tls-cert, --tls-key) and tokens (--token-file)"),
-        (Options { tls: tls.clone(), ..open() }, "needs tokens (--token-file)"),
-        (Options { token_file: tokens.clone(), ..open() }, "needs TLS"),
+        (public_options(), "needs TLS (--tls-cert, --tls-key) and tokens (--token-file)"),
+        (Options { tls: tls.clone(), ..public_options() }, "needs tokens (--token-file)"),
+        (Options { token_file: token_file.clone(), ..public_options() }, "needs TLS"),
         (Options { listen: "[::]:0".into(), ..Options::default() }, "needs TLS"),
     ] {
-        let e = bind(options).unwrap_err();
-        assert_eq!(e.kind(), ErrorKind::InvalidArgument);
-        assert!(e.message().contains(missing), "{e}");
+        let error = bind(&directory, options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.message().contains(missing), "{error}");
     }
-    assert!(
-        bind(Options { tls: tls.clone(), token_file: tokens.clone(), ..open() })
-            .unwrap()
-            .starts_with("https://0.0.0.0:")
-    );
-    assert!(bind(Options { insecure: true, ..open() }).unwrap().starts_with("http://0.0.0.0:"));
-    assert!(
-        bind(Options { listen: "nowhere".into(), ..Options::default() }).unwrap_err().message().contains("HOST:PORT")
-    );
-    let swapped = Options { tls: tls.map(|(chain, key)| (key, chain)), ..options() };
-    assert_eq!(bind(swapped).unwrap_err().kind(), ErrorKind::InvalidData);
+    let url = bind(&directory, Options { tls, token_file, ..public_options() }).unwrap();
+    assert!(url.starts_with("https://0.0.0.0:"), "{url}");
+    let url = bind(&directory, Options { insecure: true, ..public_options() }).unwrap();
+    assert!(url.starts_with("http://0.0.0.0:"), "{url}");
+
+    let error = bind(&directory, Options { listen: "nowhere".into(), ..Options::default() }).unwrap_err();
+    assert!(error.message().contains("HOST:PORT"), "{error}");
+    let swapped = Options { tls: Some((key_path.clone(), cert_path)), ..options() };
+    assert_eq!(bind(&directory, swapped).unwrap_err().kind(), ErrorKind::InvalidData);
     let missing = Options { token_file: Some(folder.path().join("no.json")), ..options() };
-    assert_eq!(bind(missing).unwrap_err().kind(), ErrorKind::NotFound);
-    assert!(Server::bind(&key, &options()).is_err());
+    assert_eq!(bind(&directory, missing).unwrap_err().kind(), ErrorKind::NotFound);
+    let file_as_directory = bind(&key_path, options());
+    assert!(file_as_directory.is_err());
+}
+
+/// Connects with TLS, and offers one version of HTTP.
+fn connect_with_tls(
+    served: &Served,
+    cert: &CertifiedKey<KeyPair>,
+    http_version: &[u8],
+) -> Client<StreamOwned<ClientConnection, TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(cert.cert.der().clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![http_version.to_vec()];
+    let connection = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    Client::new(StreamOwned::new(connection, served.connect()))
 }
 
 #[test]
 fn plain_text_on_the_tls_port_is_not_answered() {
+    const SETTINGS_FRAME: u8 = 4;
     let cert = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let served = Served::with(|folder| {
-        let (chain, key) = (folder.join("cert.pem"), folder.join("key.pem"));
-        fs::write(&chain, cert.cert.pem()).unwrap();
-        fs::write(&key, cert.signing_key.serialize_pem()).unwrap();
-        Options { tls: Some((chain, key)), limits: impatient(), ..options() }
+        let tls = Some(write_certificate(folder, &cert));
+        Options { tls, limits: impatient(), ..options() }
     });
     served.numbers("t", 3);
     let mut plain = served.connect();
@@ -380,28 +500,16 @@ fn plain_text_on_the_tls_port_is_not_answered() {
     // Silent connections are closed, too.
     let mut silent = served.connect();
     assert_eq!(silent.read(&mut [0; 8]).unwrap_or(0), 0);
-    // TLS works with each version of HTTP.
-    for (version, protocol) in [(&b"http/1.1"[..], "HTTP/1.1"), (b"h2", "h2")] {
-        use tokio_rustls::rustls::{
-            ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring::default_provider,
-        };
-        let mut roots = RootCertStore::empty();
-        roots.add(cert.cert.der().clone()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let mut config = config.with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![version.to_vec()];
-        let connection = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
-        let mut client = Client::new(StreamOwned::new(connection, served.connect()));
-        if protocol == "h2" {
-            client.stream.get_mut().write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
-            let mut settings = [0; 9];
-            client.stream.read_exact(&mut settings).unwrap();
-            assert_eq!(settings[3], 4, "HTTP/2 begins with settings");
-        } else {
-            assert_eq!(client.send("GET", "/v1/tables/t/rows", &[], b"").unwrap().dataset().len().unwrap(), 3);
-        }
-        assert_eq!(client.stream.get_ref().conn.alpn_protocol(), Some(version));
-    }
+
+    let mut http1 = connect_with_tls(&served, &cert, b"http/1.1");
+    let reply = http1.send("GET", "/v1/tables/t/rows", &[], b"").unwrap();
+    assert_eq!(reply.dataset().len().unwrap(), 3);
+    assert_eq!(http1.stream.get_ref().conn.alpn_protocol(), Some(&b"http/1.1"[..]));
+
+    let mut http2 = connect_with_tls(&served, &cert, b"h2");
+    http2.stream.get_mut().write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    let mut frame_head = [0; 9];
+    http2.stream.read_exact(&mut frame_head).unwrap();
+    assert_eq!(frame_head[3], SETTINGS_FRAME, "HTTP/2 begins with settings");
+    assert_eq!(http2.stream.get_ref().conn.alpn_protocol(), Some(&b"h2"[..]));
 }
