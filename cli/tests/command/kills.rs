@@ -7,8 +7,7 @@
 
 use std::convert::Infallible;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{Command, Stdio};
@@ -26,6 +25,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::mpsc;
 
 use crate::running::Running;
+use crate::serve::{connect, read_response};
 use crate::wait::{PATIENCE, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
@@ -84,7 +84,8 @@ struct Producer {
 /// Runs a producer of the test below. Passes if it is not started by that test.
 #[test]
 fn producer_process() {
-    let (Ok(number), Ok(folder)) = (std::env::var(NUMBER), std::env::var(FOLDER)) else { return };
+    let Ok(number) = std::env::var(NUMBER) else { return };
+    let Ok(folder) = std::env::var(FOLDER) else { return };
     let number: usize = number.parse().unwrap();
     let folder = PathBuf::from(folder);
     let sequence = read_log(&folder, number).last().map_or(0, |last| last.sequence + 1);
@@ -93,7 +94,8 @@ fn producer_process() {
     let mut producer = Producer { folder, number, sequence, is_repeat: false, log };
     loop {
         // After any error, the producer connects again, to the server that runs then.
-        let _ = if number.is_multiple_of(2) { producer.send_by_http() } else { producer.send_by_flight() };
+        let _: io::Result<()> =
+            if number.is_multiple_of(2) { producer.send_by_http() } else { producer.send_by_flight() };
         // Leaves the processor to others while there is no server.
         thread::sleep(Duration::from_millis(2));
     }
@@ -134,32 +136,34 @@ impl Producer {
     }
 
     fn send_by_http(&mut self) -> io::Result<()> {
-        let stream = TcpStream::connect(self.address()?)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut stream = BufReader::new(stream);
+        let mut stream = connect(&self.address()?)?;
         loop {
-            let (number, sequence) = (self.number, self.sequence);
-            let rows: Vec<_> = (0..row_count(sequence))
-                .map(|copy| format!("{{\"producer\":{number},\"sequence\":{sequence},\"copy\":{copy}}}"))
-                .collect();
-            let body = rows.join("\n");
+            let number = self.number;
+            let sequence = self.sequence;
+            let mut body = String::new();
+            for copy in 0..row_count(sequence) {
+                body += &format!("{{\"producer\":{number},\"sequence\":{sequence},\"copy\":{copy}}}\n");
+            }
             let request = format!(
                 "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nproducer: p{number}\r\n\
                  producer-sequence: {sequence}\r\ncontent-length: {}\r\n\r\n{body}",
                 body.len()
             );
             stream.get_mut().write_all(request.as_bytes())?;
-            match read_answer(&mut stream)? {
-                (200, answer) => self.on_acknowledged(answer.trim_end()),
-                (_, answer) => return Err(self.on_refused(answer.trim_end())),
+            let (status, answer) = read_response(&mut stream)?;
+            if status != 200 {
+                return Err(self.on_refused(answer.trim_end()));
             }
+            self.on_acknowledged(answer.trim_end());
         }
     }
 
     fn send_by_flight(&mut self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async { tokio::time::timeout(PATIENCE, self.put()).await.map_err(io::Error::other)? })
+        runtime.block_on(async {
+            let call = tokio::time::timeout(PATIENCE, self.put()).await;
+            call.map_err(io::Error::other)?
+        })
     }
 
     /// Sends batches over one call of `DoPut`, each when the one before it was acknowledged.
@@ -199,27 +203,6 @@ impl Producer {
     }
 }
 
-fn read_answer(stream: &mut BufReader<TcpStream>) -> io::Result<(u16, String)> {
-    let unexpected_end = || io::Error::from(io::ErrorKind::UnexpectedEof);
-    let (mut line, mut len) = (String::new(), 0);
-    stream.read_line(&mut line)?;
-    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(unexpected_end)?;
-    loop {
-        line.clear();
-        if stream.read_line(&mut line)? == 0 {
-            return Err(unexpected_end());
-        }
-        match line.trim_end().split_once(": ") {
-            Some(("content-length", value)) => len = value.parse().map_err(io::Error::other)?,
-            Some(_) => (),
-            None => break,
-        }
-    }
-    let mut answer = vec![0; len];
-    stream.read_exact(&mut answer)?;
-    String::from_utf8(answer).map(|answer| (status, answer)).map_err(io::Error::other)
-}
-
 // ---- a minimal client of Flight ----
 
 fn varint(mut number: u64) -> Vec<u8> {
@@ -247,13 +230,11 @@ fn frame(message: &[u8]) -> Vec<u8> {
 
 /// Encodes the schema and a batch, each as the fields of a `FlightData`.
 fn encode_messages(number: usize, sequence: i64) -> [Vec<u8>; 2] {
-    let rows = row_count(sequence) as usize;
-    let column = |values: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
-    let columns = [
-        ("producer", column(vec![number as i64; rows])),
-        ("sequence", column(vec![sequence; rows])),
-        ("copy", column((0..rows as i64).collect())),
-    ];
+    let rows = row_count(sequence);
+    let producers: ArrayRef = Arc::new(Int64Array::from(vec![number as i64; rows as usize]));
+    let sequences: ArrayRef = Arc::new(Int64Array::from(vec![sequence; rows as usize]));
+    let copies: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let columns = [("producer", producers), ("sequence", sequences), ("copy", copies)];
     let rows = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
     let mut encoder = StreamEncoder::new(rows.schema().clone()).unwrap();
     let schema = field(2, &encoder.schema_message().metadata);
@@ -302,9 +283,10 @@ impl Answers {
                     return Ok(Ok(answer));
                 }
             }
-            let unexpected_end = || io::Error::from(io::ErrorKind::UnexpectedEof);
-            let frame = self.body.frame().await.ok_or_else(unexpected_end)?.map_err(io::Error::other)?;
-            match frame.into_data() {
+            let Some(frame) = self.body.frame().await else {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            };
+            match frame.map_err(io::Error::other)?.into_data() {
                 Ok(data) => self.buffer.extend_from_slice(&data),
                 Err(trailers) => return Ok(Err(format!("{trailers:?}"))),
             }
@@ -320,9 +302,27 @@ struct Campaign {
     producers: Vec<Running>,
     /// The number of rows that were checked.
     checked_rows: u64,
-    /// The batch, and the row in it, that must follow for each producer.
-    next: [(i64, i64); PRODUCERS],
+    /// The row that must follow for each producer.
+    next: [RowId; PRODUCERS],
     kills: u64,
+}
+
+/// A row of a producer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RowId {
+    sequence: i64,
+    /// The number of the row in its batch.
+    copy: i64,
+}
+
+impl RowId {
+    fn next(self) -> RowId {
+        if self.copy + 1 < row_count(self.sequence) {
+            RowId { copy: self.copy + 1, ..self }
+        } else {
+            RowId { sequence: self.sequence + 1, copy: 0 }
+        }
+    }
 }
 
 fn start_server(folder: &Path) -> Running {
@@ -342,6 +342,13 @@ fn start_producer(folder: &Path, number: usize) -> Running {
     Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
+fn expect_int(value: Value<'_>) -> i64 {
+    match value {
+        Value::Int(number) => number,
+        other => panic!("{other} is no integer"),
+    }
+}
+
 impl Campaign {
     fn start() -> Campaign {
         let folder = tempfile::tempdir().unwrap();
@@ -351,15 +358,14 @@ impl Campaign {
         Writer::open(folder.path().join("data/t"), Some(schema.into()), &options).unwrap().close().unwrap();
         let server = start_server(folder.path());
         let producers = (0..PRODUCERS).map(|number| start_producer(folder.path(), number)).collect();
-        Campaign { folder, server, producers, checked_rows: 0, next: [(0, 0); PRODUCERS], kills: 0 }
+        Campaign { folder, server, producers, checked_rows: 0, next: [RowId::default(); PRODUCERS], kills: 0 }
     }
 
-    fn kill_producers(&mut self, is_killed: impl Fn(usize) -> bool) {
-        for number in (0..PRODUCERS).filter(|&number| is_killed(number)) {
-            self.producers[number].kill();
-            self.kills += 1;
-            self.producers[number] = start_producer(self.folder.path(), number);
-        }
+    /// Kills a producer, and starts it again.
+    fn kill_producer(&mut self, number: usize) {
+        self.producers[number].kill();
+        self.kills += 1;
+        self.producers[number] = start_producer(self.folder.path(), number);
     }
 
     /// Returns the number of acknowledgements of each producer.
@@ -376,16 +382,22 @@ impl Campaign {
     fn run_round(&mut self, round: u64) {
         // Kills at another moment in each round.
         thread::sleep(Duration::from_millis(10 + (round * 37) % 90));
-        match round % 3 {
-            0 => self.kill_server(),
-            1 => self.kill_producers(|number| number as u64 != round % PRODUCERS as u64),
-            _ => {
-                self.kill_server();
-                self.kill_producers(|_| true);
+        let kills_server = round % 3 != 1;
+        let kills_producers = round % 3 != 0;
+        if kills_server {
+            self.kill_server();
+        }
+        if kills_producers {
+            for number in 0..PRODUCERS {
+                // If the server goes on, one producer does, too.
+                let is_spared = !kills_server && number as u64 == round % PRODUCERS as u64;
+                if !is_spared {
+                    self.kill_producer(number);
+                }
             }
         }
         self.check_table();
-        if round % 3 != 1 {
+        if kills_server {
             self.server = start_server(self.folder.path());
         }
     }
@@ -399,19 +411,18 @@ impl Campaign {
         let new_rows = rows.slice(self.checked_rows, len).unwrap();
         for (row, number) in new_rows.rows().zip(self.checked_rows..) {
             let row = row.unwrap();
-            let [producer, sequence, copy] = [0, 1, 2].map(|column| match row.get(column).unwrap() {
-                Value::Int(number) => number,
-                other => panic!("{other}"),
-            });
-            let next = &mut self.next[producer as usize];
-            assert_eq!((sequence, copy), *next, "row {number}, of producer {producer}");
-            *next = if copy + 1 < row_count(sequence) { (sequence, copy + 1) } else { (sequence + 1, 0) };
+            let [producer, sequence, copy] = [0, 1, 2].map(|column| expect_int(row.get(column).unwrap()));
+            let expected = &mut self.next[producer as usize];
+            assert_eq!(RowId { sequence, copy }, *expected, "row {number}, of producer {producer}");
+            *expected = expected.next();
         }
         self.checked_rows = len;
         for (number, log) in logs.iter().enumerate() {
-            let (next, copy) = self.next[number];
-            assert_eq!(copy, 0, "half a batch of producer {number}");
-            assert!(log.last().is_none_or(|last| last.sequence < next), "producer {number}: a batch is lost");
+            let next = self.next[number];
+            assert_eq!(next.copy, 0, "half a batch of producer {number}");
+            if let Some(last) = log.last() {
+                assert!(last.sequence < next.sequence, "producer {number}: a batch is lost");
+            }
         }
     }
 
@@ -423,16 +434,13 @@ impl Campaign {
             assert!(log.windows(2).all(|pair| pair[1].sequence - pair[0].sequence <= 1), "producer {number}");
             for acknowledgement in log {
                 let Some(first_row) = acknowledgement.first_row else {
-                    assert!(
-                        acknowledgement.is_duplicate,
-                        "only a row that an earlier server has committed is not known"
-                    );
+                    // A server does not know the rows that an earlier one has committed.
+                    assert!(acknowledgement.is_duplicate, "a new batch without a row");
                     continue;
                 };
                 let row = rows.row(first_row as u64).unwrap();
-                let expected = [number as i64, acknowledgement.sequence, 0];
-                let actual = [0, 1, 2].map(|column| row.get(column).unwrap().to_string());
-                assert_eq!(actual, expected.map(|value| value.to_string()));
+                let actual = [0, 1, 2].map(|column| expect_int(row.get(column).unwrap()));
+                assert_eq!(actual, [number as i64, acknowledgement.sequence, 0]);
             }
         }
     }
@@ -450,14 +458,18 @@ fn batches_survive_kills_exactly_once() {
     // All producers must go on after the last kill.
     let counts_before = campaign.acknowledged_counts();
     wait_until("another batch of each producer", || {
-        campaign.acknowledged_counts().iter().zip(&counts_before).all(|(count, before)| count > before)
+        let counts = campaign.acknowledged_counts();
+        (0..PRODUCERS).all(|number| counts[number] > counts_before[number])
     });
     campaign.producers.clear();
     campaign.check_table();
     campaign.check_logs();
-    let batches = campaign.next.map(|(next, _)| next);
-    let repeats = (0..PRODUCERS).flat_map(|number| read_log(campaign.folder.path(), number));
-    let repeats = repeats.filter(|acknowledgement| acknowledgement.is_duplicate).count();
+    let batches = campaign.next.map(|next| next.sequence);
+    let mut repeats = 0;
+    for number in 0..PRODUCERS {
+        let log = read_log(campaign.folder.path(), number);
+        repeats += log.iter().filter(|acknowledgement| acknowledgement.is_duplicate).count();
+    }
     println!(
         "{} kills, {batches:?} batches of {PRODUCERS} producers, {repeats} repeats, {} rows",
         campaign.kills, campaign.checked_rows

@@ -12,7 +12,7 @@ use crate::support::flight::{Descriptor, call, framed, put};
 use crate::support::*;
 
 /// Starts a server with a table `t` with segments of 8 rows.
-fn served() -> (Served, Arc<FailingAssertion>) {
+fn serve_table() -> (Served, Arc<FailingAssertion>) {
     let assertion = Arc::new(FailingAssertion::default());
     let medium = FileSystem::with_observer(assertion.clone());
     let served = Served::with(|_| Options { medium, ..options() });
@@ -21,60 +21,64 @@ fn served() -> (Served, Arc<FailingAssertion>) {
     (served, assertion)
 }
 
+fn post_number(client: &mut Client, n: u64) -> Reply {
+    let headers = [("content-type", "application/x-ndjson")];
+    client.send("POST", "/v1/tables/t/rows", &headers, format!("{{\"n\":{n}}}").as_bytes()).unwrap()
+}
+
 #[test]
 fn failed_assertion_is_answered_with_500_and_keeps_the_connection() {
-    let (served, assertion) = served();
+    let (served, assertion) = serve_table();
     let mut client = served.client();
-    let headers = [("content-type", "application/x-ndjson")];
     let mut acknowledged = BTreeSet::new();
     let mut failures = 0;
-    for number in 1..=120 {
-        assertion.arm(number);
-        let first =
-            client.send("POST", "/v1/tables/t/rows", &headers, format!("{{\"n\":{number}}}").as_bytes()).unwrap();
+    for operation in 1..=120 {
+        assertion.arm(operation);
+        let reply = post_number(&mut client, operation);
         let has_panicked = assertion.disarm();
-        match first.status {
-            200 => drop(acknowledged.insert(number.to_string())),
+        match reply.status {
+            200 => {
+                acknowledged.insert(operation.to_string());
+            }
             500 => {
-                assert!(
-                    has_panicked && ["internal", "not_durable"].contains(&first.code().as_str()),
-                    "{}",
-                    first.text()
-                );
+                assert!(has_panicked, "operation {operation}: {}", reply.text());
+                assert!(["internal", "not_durable"].contains(&reply.code().as_str()), "{}", reply.text());
                 failures += 1;
             }
-            other => panic!("operation {number}: {other}: {}", first.text()),
+            status => panic!("operation {operation}: {status}: {}", reply.text()),
         }
-        let next = 1000 + number;
-        let second =
-            client.send("POST", "/v1/tables/t/rows", &headers, format!("{{\"n\":{next}}}").as_bytes()).unwrap();
-        assert_eq!(second.status, 200, "after operation {number}: {}", second.text());
-        acknowledged.insert(next.to_string());
+        let next_number = 1000 + operation;
+        let reply = post_number(&mut client, next_number);
+        assert_eq!(reply.status, 200, "after operation {operation}: {}", reply.text());
+        acknowledged.insert(next_number.to_string());
     }
     assert!(failures > 5, "{failures} of the writes failed");
     let rows: Vec<String> = values(&served.rows("/v1/tables/t/rows")).into_iter().flatten().collect();
     let distinct: BTreeSet<String> = rows.iter().cloned().collect();
-    assert_eq!(rows.len(), distinct.len(), "no row came twice");
+    assert_eq!(rows.len(), distinct.len(), "a row came twice");
     assert!(distinct.is_superset(&acknowledged));
 }
 
 #[test]
 fn failed_assertion_ends_a_flight_call_with_an_internal_error() {
-    let (served, assertion) = served();
+    const OK: u16 = 0;
+    const INTERNAL: u16 = 13;
+    let (served, assertion) = serve_table();
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..3));
     let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+    let messages = framed(&put(Descriptor::path("t"), &[batch]));
     let mut failures = 0;
-    for number in 1..=60 {
-        assertion.arm(number);
-        let call_result = call(&served, "DoPut", framed(&put(Descriptor::path("t"), std::slice::from_ref(&batch))));
+    for operation in 1..=60 {
+        assertion.arm(operation);
+        let call_result = call(&served, "DoPut", messages.clone());
         let has_panicked = assertion.disarm();
-        assert!(
-            call_result.status == 0 || call_result.status == 13 && has_panicked,
-            "operation {number}: {call_result:?}"
-        );
-        failures += u32::from(call_result.status == 13);
-        let call_result = call(&served, "DoPut", framed(&put(Descriptor::path("t"), std::slice::from_ref(&batch))));
-        assert_eq!(call_result.status, 0, "after operation {number}: {call_result:?}");
+        if call_result.status != OK {
+            assert_eq!(call_result.status, INTERNAL, "operation {operation}: {call_result:?}");
+            assert!(has_panicked, "operation {operation}: {call_result:?}");
+            failures += 1;
+        }
+        let call_result = call(&served, "DoPut", messages.clone());
+        assert_eq!(call_result.status, OK, "after operation {operation}: {call_result:?}");
     }
     assert!(failures > 5, "{failures} of the calls failed");
 }

@@ -1,13 +1,17 @@
-//! Tests streams of new rows and events: in order, each once, and durable on request.
+//! Tests streams of new rows and of events: they are in order, without duplicates, and durable on request.
 
 use std::fs;
 use std::io::Read;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrowwood::{StreamReader, Value, Writer, WriterOptions, parse_schema, read_stream, table_stat};
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrowwood::{StreamReader, SyncPolicy, Value, Writer, WriterOptions, parse_schema, read_stream, table_stat};
 use arrowwood_serve::{Limits, Options, Rights, add_token, revoke_token};
 
 use crate::support::*;
@@ -20,34 +24,74 @@ fn follow(served: &Served, query: &str) -> StreamReader<Chunks> {
     read_stream(client.body()).unwrap()
 }
 
-fn numbers(batch: &arrow_array::RecordBatch) -> Vec<i64> {
-    use arrow_array::cast::AsArray;
-    batch.column(0).as_primitive::<arrow_array::types::Int64Type>().values().to_vec()
+/// Opens a stream of events.
+fn listen(served: &Served, table: &str, query: &str) -> Client {
+    let mut client = served.client();
+    client.begin("GET", &format!("/v1/tables/{table}/events{query}"), &[], b"").unwrap();
+    let (status, headers) = client.head().unwrap();
+    assert_eq!(status, 200);
+    assert!(headers.contains(&("content-type".into(), "text/event-stream".into())), "{headers:?}");
+    client
+}
+
+fn next_event(events: &mut Client) -> String {
+    String::from_utf8(events.chunk().unwrap().unwrap()).unwrap()
+}
+
+fn numbers_in(batch: &RecordBatch) -> Vec<i64> {
+    batch.column(0).as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// Returns the numbers in the next batch of a stream.
+fn next_numbers(stream: &mut StreamReader<Chunks>) -> Vec<i64> {
+    numbers_in(&stream.next().unwrap().unwrap())
+}
+
+fn append_number(writer: &mut Writer, n: i64) {
+    writer.append_row(&[Value::Int(n)]).unwrap();
+    writer.commit().unwrap();
+}
+
+/// Opens a writer of a new table `t` of one column `n`.
+fn create_table_of_numbers(served: &Served, options: &WriterOptions) -> Writer {
+    let schema = Arc::new(parse_schema("n: int not null").unwrap());
+    Writer::open(served.path("t"), Some(schema), options).unwrap()
+}
+
+/// A thread that follows a table.
+struct Follower {
+    received: Arc<AtomicUsize>,
+    thread: thread::JoinHandle<Vec<i64>>,
+}
+
+impl Follower {
+    /// Starts a thread that receives `rows` rows.
+    fn start(served: &Served, rows: usize) -> Follower {
+        let stream = follow(served, "?from=0");
+        let received = Arc::new(AtomicUsize::new(0));
+        let counter = received.clone();
+        let thread = thread::spawn(move || {
+            let mut numbers = Vec::new();
+            for batch in stream {
+                numbers.extend(numbers_in(&batch.unwrap()));
+                counter.store(numbers.len(), Ordering::SeqCst);
+                if numbers.len() >= rows {
+                    break;
+                }
+            }
+            numbers
+        });
+        Follower { received, thread }
+    }
 }
 
 #[test]
 fn followers_receive_every_row_once_and_in_order() {
+    const ROWS: i64 = 5_000;
     let served = Served::start();
     let mut writer = served.writer("t", "n: int not null, word: category");
-    let followers: Vec<_> = (0..4).map(|_| (follow(&served, "?from=0"), Arc::new(AtomicUsize::new(0)))).collect();
-    let counts: Vec<_> = followers.iter().map(|(_, count)| count.clone()).collect();
-    let readers: Vec<_> = followers
-        .into_iter()
-        .map(|(follower, count)| {
-            thread::spawn(move || {
-                let mut seen = Vec::new();
-                for batch in follower {
-                    seen.extend(numbers(&batch.unwrap()));
-                    count.store(seen.len(), Ordering::SeqCst);
-                    if seen.len() >= 5_000 {
-                        break;
-                    }
-                }
-                seen
-            })
-        })
-        .collect();
-    for n in 0..5_000 {
+    let followers: Vec<_> = (0..4).map(|_| Follower::start(&served, ROWS as usize)).collect();
+    for n in 0..ROWS {
         let word = format!("w{}", n / 100);
         writer.append_row(&[Value::Int(n), Value::Str(&word)]).unwrap();
         if n % 7 == 0 {
@@ -56,13 +100,13 @@ fn followers_receive_every_row_once_and_in_order() {
         if n % 500 == 0 {
             let committed = writer.committed_rows() as usize;
             wait_until("committed rows in all followers", || {
-                counts.iter().all(|count| count.load(Ordering::SeqCst) >= committed)
+                followers.iter().all(|follower| follower.received.load(Ordering::SeqCst) >= committed)
             });
         }
     }
     writer.commit().unwrap();
-    for reader in readers {
-        assert_eq!(reader.join().unwrap(), (0..5_000).collect::<Vec<_>>());
+    for follower in followers {
+        assert_eq!(follower.thread.join().unwrap(), (0..ROWS).collect::<Vec<_>>());
     }
 }
 
@@ -70,18 +114,16 @@ fn followers_receive_every_row_once_and_in_order() {
 fn follower_resumes_where_it_stopped() {
     let served = Served::start();
     let mut writer = served.writer("t", "n: int not null");
-    let mut append = |n: i64| {
-        writer.append_row(&[Value::Int(n)]).unwrap();
-        writer.commit().unwrap();
-    };
-    (0..10).for_each(&mut append);
-    let mut late = follow(&served, "");
-    append(10);
-    assert_eq!(numbers(&late.next().unwrap().unwrap()), [10]);
+    for n in 0..10 {
+        append_number(&mut writer, n);
+    }
+    let mut from_end = follow(&served, "");
+    append_number(&mut writer, 10);
+    assert_eq!(next_numbers(&mut from_end), [10]);
     let mut resumed = follow(&served, "?from=7&columns=n");
-    assert_eq!(numbers(&resumed.next().unwrap().unwrap()), [7, 8, 9, 10]);
-    append(11);
-    assert_eq!(numbers(&resumed.next().unwrap().unwrap()), [11]);
+    assert_eq!(next_numbers(&mut resumed), [7, 8, 9, 10]);
+    append_number(&mut writer, 11);
+    assert_eq!(next_numbers(&mut resumed), [11]);
     assert_eq!(served.get("/v1/tables/t/follow?from=13").code(), "beyond_end");
     assert_eq!(served.get("/v1/tables/t/follow?columns=x").status, 400);
 }
@@ -89,28 +131,47 @@ fn follower_resumes_where_it_stopped() {
 #[test]
 fn followers_of_durable_rows_are_never_ahead_of_the_disk() {
     let served = Served::start();
-    let schema = Arc::new(parse_schema("n: int not null").unwrap());
-    let options = WriterOptions { sync: arrowwood::SyncPolicy::Never, ..WriterOptions::default() };
-    let mut writer = Writer::open(served.path("t"), Some(schema), &options).unwrap();
+    let options = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
+    let mut writer = create_table_of_numbers(&served, &options);
     let mut durable = follow(&served, "?from=0&durable=true");
     let mut visible = follow(&served, "?from=0");
     for round in 0..20 {
-        writer.append_row(&[Value::Int(2 * round)]).unwrap();
-        writer.commit().unwrap();
-        assert_eq!(numbers(&visible.next().unwrap().unwrap()), [2 * round]);
-        writer.append_row(&[Value::Int(2 * round + 1)]).unwrap();
-        writer.commit().unwrap();
-        assert_eq!(numbers(&visible.next().unwrap().unwrap()), [2 * round + 1]);
-        writer.sync().unwrap();
-        let mut seen = Vec::new();
-        while seen.len() < 2 {
-            let batch = durable.next().unwrap().unwrap();
-            let end = table_stat(served.path("t")).unwrap().unwrap().durable_end;
-            seen.extend(numbers(&batch));
-            assert!(seen.iter().all(|&n| (n as u64) < end), "{seen:?} of {end}");
+        let expected = [2 * round, 2 * round + 1];
+        for n in expected {
+            append_number(&mut writer, n);
+            assert_eq!(next_numbers(&mut visible), [n]);
         }
-        assert_eq!(seen, [2 * round, 2 * round + 1]);
+        writer.sync().unwrap();
+        let mut received = Vec::new();
+        while received.len() < expected.len() {
+            let numbers = next_numbers(&mut durable);
+            let durable_end = table_stat(served.path("t")).unwrap().unwrap().durable_end;
+            assert!(numbers.iter().all(|&n| (n as u64) < durable_end), "{numbers:?} of {durable_end}");
+            received.extend(numbers);
+        }
+        assert_eq!(received, expected);
     }
+}
+
+/// Appends numbers and syncs some of them, until `is_over` is true or half of the patience has passed; returns true in
+/// the first case.
+fn append_until(writer: &mut Writer, is_over: &AtomicBool) -> bool {
+    let start_time = Instant::now();
+    for n in 0.. {
+        append_number(writer, n);
+        if n % 50 == 0 {
+            writer.sync().unwrap();
+        }
+        // Writes a thousand rows per second, so that the table never rests.
+        thread::sleep(Duration::from_millis(1));
+        if is_over.load(Ordering::Relaxed) {
+            return true;
+        }
+        if start_time.elapsed() > PATIENCE / 2 {
+            return false;
+        }
+    }
+    unreachable!("numbers are endless")
 }
 
 #[test]
@@ -119,32 +180,17 @@ fn followers_of_durable_rows_keep_up_with_a_busy_table() {
     let mut writer = served.writer("t", "n: int not null");
     let mut durable = follow(&served, "?from=0&durable=true");
     let is_over = AtomicBool::new(false);
-    let (seen, rested) = thread::scope(|scope| {
-        let writing = scope.spawn(|| {
-            let start_time = Instant::now();
-            for n in 0.. {
-                writer.append_row(&[Value::Int(n)]).unwrap();
-                writer.commit().unwrap();
-                if n % 50 == 0 {
-                    writer.sync().unwrap();
-                }
-                // Writes a thousand rows per second, so that the table never rests.
-                thread::sleep(Duration::from_millis(1));
-                if is_over.load(Ordering::Relaxed) || start_time.elapsed() > PATIENCE / 2 {
-                    break;
-                }
-            }
-            !is_over.load(Ordering::Relaxed)
-        });
-        let mut seen = Vec::new();
-        while seen.len() < 200 {
-            seen.extend(numbers(&durable.next().unwrap().unwrap()));
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| append_until(&mut writer, &is_over));
+        let mut received = Vec::new();
+        while received.len() < 200 {
+            received.extend(next_numbers(&mut durable));
         }
         is_over.store(true, Ordering::Relaxed);
-        (seen, writing.join().unwrap())
+        let came_while_writing = writing.join().unwrap();
+        assert!(came_while_writing, "rows came only after the last one was written");
+        assert_eq!(received, (0..received.len() as i64).collect::<Vec<_>>());
     });
-    // Rows must have arrived while others were written, not only after the last one.
-    assert!(!rested && seen.iter().zip(0..).all(|(&n, row)| n == row), "{} rows", seen.len());
 }
 
 #[test]
@@ -154,17 +200,15 @@ fn stream_ends_completely_when_the_server_stops() {
     let mut served = Served::with(|_| Options { limits, ..options() });
     served.numbers("t", 3);
     let mut stream = follow(&served, "?from=0");
-    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [0, 1, 2]);
-    let mut events = served.client();
-    events.begin("GET", "/v1/tables/t/events", &[], b"").unwrap();
-    assert_eq!(events.head().unwrap().0, 200);
+    assert_eq!(next_numbers(&mut stream), [0, 1, 2]);
+    let mut events = listen(&served, "t", "");
     events.chunk().unwrap();
     let start_time = Instant::now();
     served.stop();
     assert!(stream.next().is_none(), "the stream has its end");
     while events.chunk().unwrap().is_some() {}
-    assert!(start_time.elapsed() < PATIENCE, "it has waited for what could go on");
-    assert!(std::net::TcpStream::connect(("127.0.0.1", served.port)).is_err());
+    assert!(start_time.elapsed() < PATIENCE, "the server waited for endless streams");
+    assert!(TcpStream::connect(("127.0.0.1", served.port)).is_err());
 }
 
 #[test]
@@ -172,10 +216,8 @@ fn stream_breaks_off_when_its_table_is_removed() {
     let served = Served::start();
     served.numbers("t", 3);
     let mut stream = follow(&served, "?from=0");
-    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [0, 1, 2]);
-    let mut events = served.client();
-    events.begin("GET", "/v1/tables/t/events", &[], b"").unwrap();
-    events.head().unwrap();
+    assert_eq!(next_numbers(&mut stream), [0, 1, 2]);
+    let events = listen(&served, "t", "");
     fs::remove_dir_all(served.path("t")).unwrap();
     assert!(stream.next().unwrap().is_err());
     let mut text = String::new();
@@ -185,67 +227,68 @@ fn stream_breaks_off_when_its_table_is_removed() {
     // A new table with the same name is another table.
     served.numbers("t", 2);
     assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 2);
-    assert_eq!(numbers(&follow(&served, "?from=0").next().unwrap().unwrap()), [0, 1]);
+    assert_eq!(next_numbers(&mut follow(&served, "?from=0")), [0, 1]);
 }
 
 #[test]
 fn stream_ends_when_its_token_is_revoked() {
-    let served = Served::with(|folder| Options {
-        token_file: Some(folder.join("tokens.json")),
-        ..{
-            add_token(folder.join("tokens.json"), "other", Rights::all()).unwrap();
-            options()
-        }
+    let served = Served::with(|folder| {
+        let file = folder.join("tokens.json");
+        add_token(&file, "other", Rights::all()).unwrap();
+        Options { token_file: Some(file), ..options() }
     });
     served.numbers("t", 3);
     let file = served.folder.path().join("tokens.json");
     let token = add_token(&file, "reader", Rights { read: vec!["t".into()], write: vec![] }).unwrap();
-    let bearer = format!("Bearer {token}");
+    let authorization = format!("Bearer {token}");
+    let headers = [("authorization", authorization.as_str())];
     let mut client = served.client();
-    wait_until("the token is known", || {
-        served.send("GET", "/v1/tables/t", &[("authorization", &bearer)], b"").status == 200
-    });
-    client.begin("GET", "/v1/tables/t/follow?from=0", &[("authorization", &bearer)], b"").unwrap();
+    wait_until("the token is known", || served.send("GET", "/v1/tables/t", &headers, b"").status == 200);
+    client.begin("GET", "/v1/tables/t/follow?from=0", &headers, b"").unwrap();
     assert_eq!(client.head().unwrap().0, 200);
     let mut stream = read_stream(client.body()).unwrap();
-    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [0, 1, 2]);
+    assert_eq!(next_numbers(&mut stream), [0, 1, 2]);
     revoke_token(&file, "reader").unwrap();
     assert!(stream.next().is_none());
 }
 
+/// Returns the value of a field of an event.
+fn event_field<'a>(event: &'a str, name: &str) -> &'a str {
+    let prefix = format!("{name}: ");
+    event.lines().find_map(|line| line.strip_prefix(&prefix)).unwrap_or_else(|| panic!("no {name} in {event}"))
+}
+
 #[test]
 fn events_report_progress_at_limited_rate() {
+    const ROWS: u64 = 2_000;
+    const INTERVAL_MS: u128 = 50;
     let served = Served::start();
     let mut writer = served.writer("t", "n: int not null");
-    let mut client = served.client();
-    client.begin("GET", "/v1/tables/t/events?interval=50", &[], b"").unwrap();
-    let (status, headers) = client.head().unwrap();
-    assert_eq!(status, 200);
-    assert!(headers.contains(&("content-type".into(), "text/event-stream".into())));
+    let mut client = listen(&served, "t", &format!("?interval={INTERVAL_MS}"));
     let start_time = Instant::now();
-    let appended = thread::spawn(move || {
-        for n in 0..2_000 {
-            writer.append_row(&[Value::Int(n)]).unwrap();
-            writer.commit().unwrap();
+    let writing = thread::spawn(move || {
+        for n in 0..ROWS {
+            append_number(&mut writer, n as i64);
             // Writes for as long as several intervals of events.
             thread::sleep(Duration::from_micros(200));
         }
         writer.close().unwrap();
     });
-    let mut events = Vec::new();
+    let mut ends = Vec::new();
     loop {
-        let event = String::from_utf8(client.chunk().unwrap().unwrap()).unwrap();
-        let end = event.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().parse::<u64>().unwrap();
-        let data: serde_json::Value =
-            serde_json::from_str(event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap()).unwrap();
-        assert_eq!(data["end"].as_u64(), Some(end));
-        events.push(end);
-        if end == 2_000 && data["durable_end"].as_u64() == Some(2_000) {
+        let event = next_event(&mut client);
+        let end: u64 = event_field(&event, "id").parse().unwrap();
+        let data: serde_json::Value = serde_json::from_str(event_field(&event, "data")).unwrap();
+        assert_eq!(data["end"], end);
+        ends.push(end);
+        if end == ROWS && data["durable_end"] == ROWS {
             break;
         }
     }
-    appended.join().unwrap();
-    assert!(events.is_sorted() && events.len() as u128 <= 2 + start_time.elapsed().as_millis() / 50, "{events:?}");
+    writing.join().unwrap();
+    assert!(ends.is_sorted(), "{ends:?}");
+    let max_events = 2 + start_time.elapsed().as_millis() / INTERVAL_MS;
+    assert!(ends.len() as u128 <= max_events, "{ends:?}");
     for query in ["interval=1", "interval=x", "from=1"] {
         assert_eq!(served.get(&format!("/v1/tables/t/events?{query}")).status, 400, "{query}");
     }
@@ -254,18 +297,19 @@ fn events_report_progress_at_limited_rate() {
 #[test]
 fn dropped_rows_break_a_stream_off() {
     let served = Served::start();
-    let schema = Arc::new(parse_schema("n: int not null").unwrap());
     let options = WriterOptions { segment_rows: Some(100), ..WriterOptions::default() };
-    let mut writer = Writer::open(served.path("t"), Some(schema), &options).unwrap();
-    (0..350).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+    let mut writer = create_table_of_numbers(&served, &options);
+    for n in 0..350 {
+        writer.append_row(&[Value::Int(n)]).unwrap();
+    }
     writer.commit().unwrap();
     let mut stream = follow(&served, "?from=350");
     writer.drop_before(350).unwrap();
-    writer.append_row(&[Value::Int(350)]).unwrap();
-    writer.commit().unwrap();
-    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [350]);
+    append_number(&mut writer, 350);
+    assert_eq!(next_numbers(&mut stream), [350]);
     let gone = served.get("/v1/tables/t/follow?from=0");
-    assert_eq!((gone.status, gone.json()["first_row"].as_u64()), (410, Some(300)));
+    assert_eq!(gone.status, 410, "{}", gone.text());
+    assert_eq!(gone.json()["first_row"], 300);
 }
 
 #[test]
@@ -276,34 +320,53 @@ fn files_can_not_be_followed() {
     assert_eq!(served.get("/v1/tables/f.arrow/follow").status, 400);
 }
 
-/// A file has one event, and heartbeats until it is replaced.
+const HEARTBEAT: &str = ": alive\n\n";
+
+/// Opens a stream of events of the snapshot of `f.arrow`; returns it and the name of the snapshot.
+fn listen_to_file(served: &Served) -> (Client, String) {
+    let snapshot = served.get("/v1/tables/f.arrow").json()["snapshot"].as_str().unwrap().to_owned();
+    let mut events = listen(served, "f.arrow", &format!("?alive=100&snapshot={snapshot}"));
+    let first = next_event(&mut events);
+    assert_eq!(first, "event: rows\nid: 3\ndata: {\"first_row\":0,\"end\":3,\"durable_end\":3}\n\n");
+    assert_eq!(next_event(&mut events), HEARTBEAT);
+    assert_eq!(next_event(&mut events), HEARTBEAT);
+    (events, snapshot)
+}
+
+fn assert_ends_after_heartbeats(events: &mut Client) {
+    let mut event = next_event(events);
+    while event == HEARTBEAT {
+        event = next_event(events);
+    }
+    assert_eq!(event, "event: end\ndata: {}\n\n");
+}
+
+/// A file has one event, and heartbeats until it is replaced or removed.
 #[test]
 fn events_of_a_file_are_heartbeats_until_it_is_replaced() {
     let served = Served::start();
     served.numbers("t", 3);
     let segment = served.path("t").join("00000000000000000000.arrow");
-    for replace in [0, 1] {
-        fs::copy(&segment, served.path("f.arrow")).unwrap();
-        let snapshot = served.get("/v1/tables/f.arrow").json()["snapshot"].as_str().unwrap().to_owned();
-        let mut events = served.client();
-        events.begin("GET", &format!("/v1/tables/f.arrow/events?alive=100&snapshot={snapshot}"), &[], b"").unwrap();
-        assert_eq!(events.head().unwrap().0, 200);
-        let mut chunk = || String::from_utf8(events.chunk().unwrap().unwrap()).unwrap();
-        assert_eq!(chunk(), "event: rows\nid: 3\ndata: {\"first_row\":0,\"end\":3,\"durable_end\":3}\n\n");
-        assert_eq!([chunk(), chunk()], [": alive\n\n"; 2]);
-        if replace == 0 {
-            fs::copy(&segment, served.path("g")).unwrap();
-            fs::rename(served.path("g"), served.path("f.arrow")).unwrap();
-        } else {
-            fs::remove_file(served.path("f.arrow")).unwrap();
-        }
-        let last = std::iter::repeat_with(chunk).find(|text| text != ": alive\n\n");
-        assert_eq!(last.as_deref(), Some("event: end\ndata: {}\n\n"));
-        let reply = served.get(&format!("/v1/tables/f.arrow/events?snapshot={snapshot}"));
-        assert_eq!(reply.status, if replace == 0 { 409 } else { 404 });
-    }
+    let file = served.path("f.arrow");
+
+    fs::copy(&segment, &file).unwrap();
+    let (mut events, snapshot) = listen_to_file(&served);
+    fs::copy(&segment, served.path("g")).unwrap();
+    fs::rename(served.path("g"), &file).unwrap();
+    assert_ends_after_heartbeats(&mut events);
+    let reply = served.get(&format!("/v1/tables/f.arrow/events?snapshot={snapshot}"));
+    assert_eq!(reply.status, 409, "{}", reply.text());
+
+    fs::copy(&segment, &file).unwrap();
+    let (mut events, snapshot) = listen_to_file(&served);
+    fs::remove_file(&file).unwrap();
+    assert_ends_after_heartbeats(&mut events);
+    let reply = served.get(&format!("/v1/tables/f.arrow/events?snapshot={snapshot}"));
+    assert_eq!(reply.status, 404, "{}", reply.text());
+
     for query in ["alive=99", "alive=60001", "alive=x", "snapshot=other"] {
-        assert!([400, 409].contains(&served.get(&format!("/v1/tables/t/events?{query}")).status), "{query}");
+        let reply = served.get(&format!("/v1/tables/t/events?{query}"));
+        assert!([400, 409].contains(&reply.status), "{query}: {}", reply.text());
     }
 }
 
@@ -314,8 +377,7 @@ fn stream_ends_where_the_schema_changes() {
     let served = Served::start();
     let mut writer = served.writer("t", "n: int32 not null");
     let mut stream = follow(&served, "?from=0");
-    writer.append_row(&[Value::Int(0)]).unwrap();
-    writer.commit().unwrap();
+    append_number(&mut writer, 0);
     assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1);
     writer.alter(&Arc::new(parse_schema("n: int64 not null, word: text").unwrap())).unwrap();
     writer.append_row(&[Value::Int(1 << 40), Value::Str("x")]).unwrap();
@@ -323,7 +385,8 @@ fn stream_ends_where_the_schema_changes() {
     assert!(stream.next().is_none(), "it ends, and is not broken off");
     let mut stream = follow(&served, "?from=1");
     assert_eq!(stream.schema().fields().len(), 2);
-    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [1 << 40]);
+    assert_eq!(next_numbers(&mut stream), [1 << 40]);
+
     // A stream of selected columns ends only if these change.
     let mut stream = follow(&served, "?from=1&columns=word");
     assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1);

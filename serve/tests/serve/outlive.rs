@@ -1,4 +1,4 @@
-//! Tests requests that outlive their table or their token. What they do at the end must be allowed then.
+//! Tests requests whose table is replaced, or whose token is revoked, before they end.
 
 use std::fs;
 use std::io::Write;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use arrowwood::{Writer, WriterOptions, open};
 use arrowwood_serve::{Limits, Options, Rights, add_token, revoke_token};
 use bytes::Bytes;
+use hyper::HeaderMap;
 use tokio::time::timeout;
 
 use crate::support::flight::{Descriptor, SERVICE, framed, put};
@@ -20,13 +21,13 @@ fn serve_closing_tables_soon() -> Served {
 }
 
 /// Waits until no process has the table open for writing.
-fn assert_released(served: &Served, name: &str) {
+fn wait_until_released(served: &Served, name: &str) {
     wait_until("the table is free", || Writer::open(served.path(name), None, &WriterOptions::default()).is_ok());
 }
 
 /// Replaces a table by another one with its name. The old directory is kept, so that the new one can't get its inode
 /// number.
-fn replace(served: &Served, name: &str) {
+fn replace_table(served: &Served, name: &str) {
     fs::rename(served.path(name), served.folder.path().join("removed")).unwrap();
     served.numbers(name, 0);
 }
@@ -42,61 +43,82 @@ fn begin_request(served: &Served, method: &str, path: &str, headers: &[&str]) ->
 }
 
 /// A `DoPut` in progress.
-struct Put {
-    sent: h2::SendStream<Bytes>,
-    answer: h2::RecvStream,
+struct PutCall {
+    request: h2::SendStream<Bytes>,
+    response: h2::RecvStream,
 }
 
-impl Put {
-    async fn begin(served: &Served, first: Vec<u8>) -> Put {
+/// The end of a call.
+#[derive(Debug)]
+struct CallStatus {
+    code: String,
+    message: String,
+}
+
+impl PutCall {
+    /// Begins a call with the first part of its request.
+    async fn begin(served: &Served, first: Vec<u8>) -> PutCall {
         let stream = tokio::net::TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
         tokio::spawn(connection);
         let request = hyper::Request::post(format!("http://127.0.0.1:{}{SERVICE}/DoPut", served.port));
         let request = request.header("content-type", "application/grpc").body(()).unwrap();
-        let (answer, mut sent) = sender.ready().await.unwrap().send_request(request, false).unwrap();
-        sent.send_data(first.into(), false).unwrap();
-        Put { sent, answer: answer.await.unwrap().into_body() }
+        let mut sender = sender.ready().await.unwrap();
+        let (response, mut request) = sender.send_request(request, false).unwrap();
+        request.send_data(first.into(), false).unwrap();
+        PutCall { request, response: response.await.unwrap().into_body() }
+    }
+
+    fn send(&mut self, bytes: Vec<u8>) {
+        self.request.send_data(bytes.into(), false).unwrap();
     }
 
     /// Waits for the next answer; `None` at the end.
-    async fn answer(&mut self) -> Option<Bytes> {
-        let data = timeout(PATIENCE, self.answer.data()).await.expect("an answer");
+    async fn next_answer(&mut self) -> Option<Bytes> {
+        let data = timeout(PATIENCE, self.response.data()).await.expect("an answer");
         data.map(Result::unwrap)
     }
 
-    /// Waits for the end; returns the status and the message.
-    async fn ended(&mut self) -> (String, String) {
-        let trailers = self.answer.trailers().await.unwrap().expect("trailers");
-        let text = |name| trailers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
-        (text("grpc-status"), text("grpc-message"))
+    async fn wait_for_status(&mut self) -> CallStatus {
+        let trailers = self.response.trailers().await.unwrap().expect("trailers");
+        CallStatus { code: header_text(&trailers, "grpc-status"), message: header_text(&trailers, "grpc-message") }
     }
+}
+
+/// Returns the value of a header; an empty text if it is missing.
+fn header_text(headers: &HeaderMap, name: &str) -> String {
+    headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned()
+}
+
+fn list_tables(served: &Served, authorization: &str) -> Reply {
+    served.send("GET", "/v1/tables", &[("authorization", authorization)], b"")
 }
 
 #[test]
 fn put_does_not_write_to_a_recreated_table() {
+    const FAILED_PRECONDITION: &str = "9";
     let served = serve_closing_tables_soon();
     served.numbers("t", 0);
     let messages = put(Descriptor::path("t"), &[number_batch([0]), number_batch([1])]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let story = async {
-        let mut put = Put::begin(&served, framed(&messages[..2])).await;
-        assert!(put.answer().await.is_some(), "the first batch is answered");
-        assert_released(&served, "t");
-        replace(&served, "t");
-        assert_released(&served, "t");
-        put.sent.send_data(framed(&messages[2..]).into(), false).unwrap();
-        assert_eq!(put.answer().await, None);
-        let (status, message) = put.ended().await;
-        assert_eq!(status, "9", "{message}");
-        assert!(message.contains("removed or replaced"), "{message}");
+    let client = async {
+        let mut call = PutCall::begin(&served, framed(&messages[..2])).await;
+        assert!(call.next_answer().await.is_some(), "the first batch is answered");
+        wait_until_released(&served, "t");
+        replace_table(&served, "t");
+        wait_until_released(&served, "t");
+        call.send(framed(&messages[2..]));
+        assert_eq!(call.next_answer().await, None);
+        let status = call.wait_for_status().await;
+        assert_eq!(status.code, FAILED_PRECONDITION, "{status:?}");
+        assert!(status.message.contains("removed or replaced"), "{status:?}");
         // The unfinished call does not keep the table open.
-        assert_released(&served, "t");
+        wait_until_released(&served, "t");
         assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
         assert_eq!(served.post_json("t", "{\"n\":7}").status, 200);
         assert_eq!(values(&served.rows("/v1/tables/t/rows")), [["7"]]);
     };
-    runtime.block_on(async { timeout(2 * PATIENCE, story).await.expect("an end") });
+    runtime.block_on(async { timeout(2 * PATIENCE, client).await.expect("the client ends") });
 }
 
 #[test]
@@ -105,10 +127,11 @@ fn post_does_not_write_to_a_recreated_table() {
     served.numbers("t", 0);
     let headers = ["content-type: application/json", "content-length: 7"];
     let mut client = begin_request(&served, "POST", "/v1/tables/t/rows", &headers);
-    replace(&served, "t");
+    replace_table(&served, "t");
     client.stream.get_mut().write_all(b"{\"n\":1}").unwrap();
     let reply = client.reply("POST").unwrap();
-    assert_eq!((reply.status, reply.code().as_str()), (409, "file_changed"), "{}", reply.text());
+    assert_eq!(reply.status, 409, "{}", reply.text());
+    assert_eq!(reply.code(), "file_changed", "{}", reply.text());
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
 }
 
@@ -118,9 +141,11 @@ fn truncated_table_is_reported_as_an_error_of_the_server() {
     let served = Served::with(|_| options());
     served.numbers("t", 0);
     assert_eq!(served.post_json("t", "{\"n\":1}").status, 200);
-    let files = fs::read_dir(served.path("t")).unwrap().map(|entry| entry.unwrap().path());
-    for segment in files.filter(|path| path.extension().is_some_and(|extension| extension == "arrow")) {
-        fs::File::options().write(true).open(segment).unwrap().set_len(0).unwrap();
+    for entry in fs::read_dir(served.path("t")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "arrow") {
+            fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+        }
     }
     for _ in 0..3 {
         let reply = served.post_json("t", "{\"n\":2}");
@@ -136,12 +161,11 @@ fn revoked_token_creates_no_table() {
     });
     let file = served.folder.path().join("tokens.json");
     let bearer = format!("Bearer {}", add_token(&file, "maker", Rights::all()).unwrap());
-    let status = || served.send("GET", "/v1/tables", &[("authorization", &bearer)], b"").status;
-    wait_until("the token is known", || status() == 200);
+    wait_until("the token is known", || list_tables(&served, &bearer).status == 200);
     let headers = [&format!("authorization: {bearer}"), "content-length: 6"];
     let mut client = begin_request(&served, "PUT", "/v1/tables/t", &headers);
     revoke_token(&file, "maker").unwrap();
-    wait_until("the token is revoked", || status() == 401);
+    wait_until("the token is revoked", || list_tables(&served, &bearer).status == 401);
     client.stream.get_mut().write_all(b"n: int").unwrap();
     assert_eq!(client.reply("PUT").unwrap().status, 401);
     assert!(!served.path("t").exists());

@@ -23,6 +23,14 @@ const WINDOW_UPDATE: u8 = 8;
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
+/// Headers in the static table of HPACK, by their indexes.
+const METHOD_GET: u8 = 0x82;
+const METHOD_POST: u8 = 0x83;
+const SCHEME_HTTP: u8 = 0x86;
+/// Headers whose value is a literal.
+const LITERAL_HEADER: u8 = 0x00;
+const LITERAL_AUTHORITY: u8 = 0x01;
+const LITERAL_PATH: u8 = 0x04;
 /// The maximum payload of a frame.
 const MAX_FRAME: usize = 16_384;
 /// The error code for streams that are no longer needed.
@@ -40,6 +48,15 @@ struct Received {
     pongs: AtomicU64,
     /// True if the connection has ended.
     is_over: AtomicBool,
+}
+
+impl Received {
+    /// Returns the number of bytes that the stream may send.
+    fn window(&self) -> i64 {
+        let connection_window = self.connection_window.load(Ordering::SeqCst);
+        let stream_window = self.stream_window.load(Ordering::SeqCst);
+        connection_window.min(stream_window)
+    }
 }
 
 /// An HTTP/2 connection.
@@ -63,12 +80,17 @@ fn read_frames(mut stream: TcpStream, received: &Received) {
         if stream.read_exact(&mut payload).is_err() {
             break;
         }
-        match head[3] {
-            PING if head[4] == ACK => drop(received.pongs.fetch_add(1, Ordering::SeqCst)),
+        let kind = head[3];
+        let flags = head[4];
+        let is_for_connection = head[5..9] == [0; 4];
+        match kind {
+            PING if flags == ACK => {
+                received.pongs.fetch_add(1, Ordering::SeqCst);
+            }
             GO_AWAY => break,
             WINDOW_UPDATE => {
                 let increment = i64::from(u32::from_be_bytes(payload[..4].try_into().unwrap()));
-                let window = if head[5..9] == [0; 4] { &received.connection_window } else { &received.stream_window };
+                let window = if is_for_connection { &received.connection_window } else { &received.stream_window };
                 window.fetch_add(increment, Ordering::SeqCst);
             }
             _ => (),
@@ -83,8 +105,9 @@ impl RawConnection {
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
         stream.write_all(&[frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat()).unwrap();
         let received = Arc::new(Received { connection_window: AtomicI64::new(65_535), ..Received::default() });
-        let (reader, shared) = (stream.try_clone().unwrap(), received.clone());
-        thread::spawn(move || read_frames(reader, &shared));
+        let reader = stream.try_clone().unwrap();
+        let received_by_reader = received.clone();
+        thread::spawn(move || read_frames(reader, &received_by_reader));
         RawConnection { stream, received, next_stream: 1, pings: 0 }
     }
 
@@ -97,37 +120,44 @@ impl RawConnection {
         self.stream.write_all(frames).is_ok() && !self.is_over()
     }
 
-    /// Returns a frame that opens a stream, and the number of the stream.
-    fn headers_frame(&mut self, is_post: bool, path: &str) -> (u32, Vec<u8>) {
+    /// Returns the number of a new stream, and the frame that opens it with a GET request.
+    fn get_frame(&mut self, path: &str) -> (u32, Vec<u8>) {
+        let number = self.take_stream_number();
+        let block = header_block(METHOD_GET, path);
+        (number, frame(HEADERS, END_HEADERS | END_STREAM, number, &block))
+    }
+
+    /// Returns the number of a new stream, and the frame that opens it with a POST request of rows.
+    fn post_frame(&mut self, path: &str) -> (u32, Vec<u8>) {
+        let number = self.take_stream_number();
+        let mut block = header_block(METHOD_POST, path);
+        block.push(LITERAL_HEADER);
+        block.extend(literal("content-type"));
+        block.extend(literal("application/x-ndjson"));
+        (number, frame(HEADERS, END_HEADERS, number, &block))
+    }
+
+    /// Streams of clients have odd numbers.
+    fn take_stream_number(&mut self) -> u32 {
         let number = self.next_stream;
         self.next_stream += 2;
-        let literal = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
-        // Method and scheme are indexed, the other headers are literals.
-        let mut block = vec![if is_post { 0x83 } else { 0x82 }, 0x86, 0x04];
-        block.extend(literal(path));
-        block.extend([&[0x01], &literal("localhost")[..]].concat());
-        if is_post {
-            block.extend([&[0x00], &literal("content-type")[..], &literal("application/x-ndjson")].concat());
-        }
-        let flags = if is_post { END_HEADERS } else { END_HEADERS | END_STREAM };
-        (number, frame(HEADERS, flags, number, &block))
+        number
     }
 
     /// Sends all rows on a new stream; returns its number.
     fn send_rows(&mut self, path: &str, body: &[u8]) -> u32 {
-        let (number, opening) = self.headers_frame(true, path);
+        let (number, opening) = self.post_frame(path);
         self.received.stream_window.store(STREAM_WINDOW, Ordering::SeqCst);
         assert!(self.send(&opening));
-        let pieces = body.chunks(MAX_FRAME);
-        let last = pieces.len() - 1;
-        for (index, piece) in pieces.enumerate() {
-            let windows = |received: &Received| {
-                received.connection_window.load(Ordering::SeqCst).min(received.stream_window.load(Ordering::SeqCst))
-            };
-            assert!(self.wait_until(|received, _| windows(received) >= MAX_FRAME as i64));
+        let mut rest = body;
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at(rest.len().min(MAX_FRAME));
+            rest = later;
+            assert!(self.wait_until(|received| received.window() >= MAX_FRAME as i64));
             self.received.connection_window.fetch_sub(piece.len() as i64, Ordering::SeqCst);
             self.received.stream_window.fetch_sub(piece.len() as i64, Ordering::SeqCst);
-            assert!(self.send(&frame(DATA, if index == last { END_STREAM } else { 0 }, number, piece)));
+            let flags = if rest.is_empty() { END_STREAM } else { 0 };
+            assert!(self.send(&frame(DATA, flags, number, piece)));
         }
         assert!(self.ping());
         number
@@ -139,42 +169,84 @@ impl RawConnection {
         if !self.send(&frame(PING, 0, 0, &[7; 8])) {
             return false;
         }
-        self.wait_until(|received, raw| received.pongs.load(Ordering::SeqCst) >= raw.pings)
+        self.wait_until(|received| received.pongs.load(Ordering::SeqCst) >= self.pings)
     }
 
     /// Waits until the condition holds, or until the connection ends; returns true if the condition holds.
-    fn wait_until(&self, condition: impl Fn(&Received, &RawConnection) -> bool) -> bool {
-        wait_for("what the server says", || {
-            if condition(&self.received, self) { Some(true) } else { self.is_over().then_some(false) }
+    fn wait_until(&self, condition: impl Fn(&Received) -> bool) -> bool {
+        wait_for("a frame of the server", || {
+            if condition(&self.received) {
+                Some(true)
+            } else if self.is_over() {
+                Some(false)
+            } else {
+                None
+            }
         })
     }
+}
+
+/// Encodes the headers of a request: method and scheme by their indexes, path and authority as literals.
+fn header_block(method: u8, path: &str) -> Vec<u8> {
+    let mut block = vec![method, SCHEME_HTTP, LITERAL_PATH];
+    block.extend(literal(path));
+    block.push(LITERAL_AUTHORITY);
+    block.extend(literal("localhost"));
+    block
+}
+
+/// Encodes a text with its length.
+fn literal(text: &str) -> Vec<u8> {
+    [&[text.len() as u8], text.as_bytes()].concat()
 }
 
 fn reset_frame(stream: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())
 }
 
-/// Opens and resets so many streams, over as many connections as needed. With `waits`, the server has received their
-/// headers before they are reset.
-fn open_and_reset(served: &Served, path: &str, streams: u32, waits: bool) {
+/// The moment at which streams are reset.
+#[derive(Clone, Copy, Debug)]
+enum Reset {
+    /// Each stream immediately after its headers.
+    AtOnce,
+    /// After the server has received the headers.
+    WhenReceived,
+}
+
+/// Opens and resets this many streams, over as many connections as needed.
+fn open_and_reset(served: &Served, path: &str, streams: u32, reset: Reset) {
     let mut opened = 0;
     while opened < streams {
-        let mut raw = RawConnection::connect(served);
-        loop {
-            let burst: Vec<_> = (0..60).map(|_| raw.headers_frame(false, path)).collect();
-            opened += 60;
-            let is_open = if waits {
-                let opening = burst.iter().flat_map(|(_, frame)| frame.clone()).collect::<Vec<_>>();
-                let resets = burst.iter().flat_map(|(number, _)| reset_frame(*number)).collect::<Vec<_>>();
-                raw.send(&opening) && raw.ping() && raw.send(&resets)
-            } else {
-                let both = burst.into_iter().flat_map(|(number, frame)| [frame, reset_frame(number)].concat());
-                raw.send(&both.collect::<Vec<_>>())
-            };
-            if !is_open || opened >= streams {
+        let mut connection = RawConnection::connect(served);
+        let mut is_open = true;
+        while is_open {
+            is_open = open_and_reset_burst(&mut connection, path, reset);
+            opened += BURST;
+            if opened >= streams {
                 break;
             }
         }
+    }
+}
+
+/// The number of streams that are opened together.
+const BURST: u32 = 60;
+
+/// Opens and resets some streams; returns true if the connection is still open.
+fn open_and_reset_burst(connection: &mut RawConnection, path: &str, reset: Reset) -> bool {
+    let mut openings = Vec::new();
+    let mut resets = Vec::new();
+    let mut alternating = Vec::new();
+    for _ in 0..BURST {
+        let (number, opening) = connection.get_frame(path);
+        alternating.extend_from_slice(&opening);
+        alternating.extend(reset_frame(number));
+        openings.extend(opening);
+        resets.extend(reset_frame(number));
+    }
+    match reset {
+        Reset::AtOnce => connection.send(&alternating),
+        Reset::WhenReceived => connection.send(&openings) && connection.ping() && connection.send(&resets),
     }
 }
 
@@ -188,18 +260,63 @@ fn streams_reset_at_once_cost_nothing() {
     served.numbers("t", 200_000);
     let paths = ["/v1/tables/t/rows?where=n%3C0", "/v1/tables/t/rows", "/v1/tables/t/follow?from=0", "/healthz"];
     // Runs once before measuring, to create what all requests share.
-    paths.iter().for_each(|path| open_and_reset(&served, path, 60, true));
+    for path in paths {
+        open_and_reset(&served, path, BURST, Reset::WhenReceived);
+    }
     let before = private();
-    for waits in [false, true] {
+    for reset in [Reset::AtOnce, Reset::WhenReceived] {
         for path in paths {
-            open_and_reset(&served, path, streams, waits);
+            open_and_reset(&served, path, streams, reset);
             assert_eq!(served.rows("/v1/tables/t/rows?where=n%3D7").len().unwrap(), 1, "{path}");
         }
     }
     wait_until("all are done", || metric(&served, "requests") == 1 && metric(&served, "followers") == 0);
-    let more = private().saturating_sub(before);
-    eprintln!("{more} bytes more after {} streams", 8 * streams);
-    assert!(more < 64 << 20, "{more} bytes more");
+    let growth = private().saturating_sub(before);
+    eprintln!("{growth} bytes more after {} streams", 8 * streams);
+    assert!(growth < 64 << 20, "{growth} bytes more");
+}
+
+/// The memory for rows in the test below.
+const MEMORY: usize = 16 << 20;
+
+/// Returns true if rows are refused, because other rows take all of the memory.
+fn is_memory_taken(served: &Served) -> bool {
+    let reply = served.post_json("t", "{\"n\":1}");
+    assert!([200, 503].contains(&reply.status), "{}", reply.text());
+    reply.status == 503
+}
+
+/// Returns the number of rows; 0 if there is no table yet.
+fn count_rows(served: &Served, path: &str) -> u64 {
+    if served.get(path).status == 200 { served.rows(path).len().unwrap() } else { 0 }
+}
+
+/// Sends rows to a route, and resets the stream.
+struct ResetUpload<'a> {
+    served: &'a Served,
+    /// The route that the rows are sent to.
+    path: &'static str,
+    /// The route that returns them.
+    rows_path: &'static str,
+    body: String,
+}
+
+impl ResetUpload<'_> {
+    /// Resets an upload some time after it was sent; returns true if its rows held the memory while they were parsed.
+    fn holds_memory_after(&self, delay: Duration) -> bool {
+        let rows_before = count_rows(self.served, self.rows_path);
+        let mut connection = RawConnection::connect(self.served);
+        let number = connection.send_rows(self.path, self.body.as_bytes());
+        thread::sleep(delay);
+        assert!(connection.send(&reset_frame(number)));
+        // The request has ended when the only one is that for the metrics.
+        wait_until("the request is given up", || metric(self.served, "requests") == 1);
+        let is_held = is_memory_taken(self.served);
+        wait_until("all of the memory was given back", || !is_memory_taken(self.served));
+        // Appended rows were in the queue, which holds their memory whatever happens to the request.
+        let is_appended = count_rows(self.served, self.rows_path) > rows_before;
+        is_held && !is_appended
+    }
 }
 
 /// Rows that were completely sent before the reset are still parsed. Until that is done, they count towards the memory
@@ -207,46 +324,29 @@ fn streams_reset_at_once_cost_nothing() {
 /// refused meanwhile.
 #[test]
 fn rows_of_reset_streams_hold_memory_until_they_are_parsed() {
-    const MEMORY: usize = 16 << 20;
+    const JSON_LINE: &str = "{\"n\":123456}\n";
+    const INFLUX_LINE: &str = "cpu,host=a usage=0.5 1\n";
+    const JSON_ROWS: &str = "/v1/tables/t/rows?where=n%3D123456";
+    const MIN_TRIES: u64 = 12;
     alone!();
-    let served =
-        Served::with(|_| Options { limits: Limits { ingest_memory: MEMORY, ..Limits::default() }, ..options() });
+    let limits = Limits { ingest_memory: MEMORY, ..Limits::default() };
+    let served = Served::with(|_| Options { limits, ..options() });
     served.writer("t", "n: int not null").close().unwrap();
-    let rows = "/v1/tables/t/rows?where=n%3D123456";
-    for (path, line, rows) in
-        [("/v1/tables/t/rows", "{\"n\":123456}\n", rows), ("/write", "cpu,host=a usage=0.5 1\n", "/v1/tables/cpu/rows")]
+    for (path, line, rows_path) in
+        [("/v1/tables/t/rows", JSON_LINE, JSON_ROWS), ("/write", INFLUX_LINE, "/v1/tables/cpu/rows")]
     {
-        let body = line.repeat(MEMORY / line.len());
-        let is_refused = || {
-            let reply = served.post_json("t", "{\"n\":1}");
-            assert!([200, 503].contains(&reply.status), "{}", reply.text());
-            reply.status == 503
-        };
-        let appended = || if served.get(rows).status == 200 { served.rows(rows).len().unwrap() } else { 0 };
-        // Appended rows were in the queue, which holds their memory whatever happens to the request.
-        let is_held_by_parser_after = |time: Duration| {
-            let before = appended();
-            let mut raw = RawConnection::connect(&served);
-            let number = raw.send_rows(path, body.as_bytes());
-            thread::sleep(time);
-            assert!(raw.send(&reset_frame(number)));
-            // The request has ended when the only one is that for the metrics.
-            wait_until("it is given up", || metric(&served, "requests") == 1);
-            let is_held = is_refused();
-            wait_until("all of the memory was given back", || !is_refused());
-            is_held && appended() == before
-        };
-        // The test can't see when exactly the parser begins: each try resets at another moment, the first 12 soon and
+        let upload = ResetUpload { served: &served, path, rows_path, body: line.repeat(MEMORY / line.len()) };
+        // The test can't see when exactly the parser begins: each try resets at another moment, the first ones soon and
         // later ones, for slow machines, later and later.
         let mut tries = 0;
-        let mut held = 0;
+        let mut is_seen = false;
         wait_until("rows that are given up while they are parsed", || {
-            held += u32::from(is_held_by_parser_after(Duration::from_millis(2 * tries)));
+            is_seen |= upload.holds_memory_after(Duration::from_millis(2 * tries));
             tries += 1;
-            tries >= 12 && held > 0
+            tries >= MIN_TRIES && is_seen
         });
     }
-    // Requests that were reset before their rows were in the queue were not appended.
-    let numbers = served.rows(rows).len().unwrap();
-    assert_eq!(numbers % (MEMORY / "{\"n\":123456}\n".len()) as u64, 0);
+    // An upload is appended as a whole or not at all.
+    let rows_per_upload = (MEMORY / JSON_LINE.len()) as u64;
+    assert_eq!(count_rows(&served, JSON_ROWS) % rows_per_upload, 0);
 }
