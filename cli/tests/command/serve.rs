@@ -134,7 +134,7 @@ fn assert_failure(output: &Output, message: &str) {
 }
 
 /// Adds a token with the command; returns the token.
-fn add_token(file: &Path, name: &str, rights: &[&str]) -> String {
+pub fn add_token(file: &Path, name: &str, rights: &[&str]) -> String {
     let file = file.display().to_string();
     let output = run(&[&["token", "add", name, "--token-file", &file], rights].concat());
     assert_success(&output);
