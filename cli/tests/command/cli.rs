@@ -517,7 +517,7 @@ fn running_out_of_memory_is_an_error() {
         let error = fail_with_little_memory(&data, args, head, more);
         assert!(error.contains("memory"), "{args}: {error}");
     }
-    // Rows of a table are limited one by one.
+    // A single record has a limit below the memory.
     expect_success(&run(&data, &["create", "table", "--schema", "a: int64, b: utf8"]));
     let error = fail_with_little_memory(&data, "append table - --format csv", b"a,b\n1,\"", b"x");
     assert!(error.contains("256 MiB"), "{error}");
