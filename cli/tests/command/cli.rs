@@ -337,7 +337,8 @@ fn import_takes_json_lines() {
     assert_eq!(lines[0], json!({"symbol": "A", "tags": [1, 2], "price": null}));
     fs::write(data.path().join("bad.jsonl"), "{}\nnull\n").unwrap();
     let error = expect_failure(&run(&data, &["import", "bad.jsonl", "out.arrow"]));
-    assert!(error.contains("bad.jsonl") && error.contains("line 2"), "{error}");
+    assert!(error.contains("bad.jsonl"), "{error}");
+    assert!(error.contains("line 2"), "{error}");
 }
 
 /// Arrays used to be read as CSV, with columns named `[{"a": 1}` and so on, without a warning.

@@ -1,7 +1,7 @@
-//! Kills a server and its producers with SIGKILL, one of them or all, while batches are sent over HTTP and Arrow Flight.
+//! Kills a server and its producers with SIGKILL, one of them or all, while batches are sent over HTTP and Flight.
 //!
-//! Producers resend what was not acknowledged. The table must have each producer's batches in order, complete, once, and at
-//! least up to the last acknowledged one.
+//! Producers resend what was not acknowledged. The table must have each producer's batches in order, complete, without
+//! duplicates, and at least up to the last acknowledged one.
 //!
 //! `ARROWWOOD_SERVE_KILLS` is the number of rounds (`make torture-serve`).
 
@@ -31,7 +31,7 @@ use crate::wait::{PATIENCE, wait_until};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
 /// The number of producers. Even ones use HTTP, odd ones Flight.
 const PRODUCERS: usize = 4;
-/// Environment variables of producers, which are processes of this program: their number, and the folder of the campaign.
+/// Environment variables of producers, which are processes of this program: their number, and the campaign's folder.
 const NUMBER: &str = "ARROWWOOD_KILLS_PRODUCER";
 const FOLDER: &str = "ARROWWOOD_KILLS_FOLDER";
 
@@ -93,9 +93,9 @@ fn producer_process() {
     remove_incomplete_line(&log_path(&folder, number), &log);
     let mut producer = Producer { folder, number, sequence, is_repeat: false, log };
     loop {
-        // After any error, the producer connects again, to the server that runs then.
-        let _: io::Result<()> =
-            if number.is_multiple_of(2) { producer.send_by_http() } else { producer.send_by_flight() };
+        let result = if number.is_multiple_of(2) { producer.send_by_http() } else { producer.send_by_flight() };
+        // Errors are expected when the server is killed: the producer connects to the next one.
+        let _ = result;
         // Leaves the processor to others while there is no server.
         thread::sleep(Duration::from_millis(2));
     }
@@ -113,7 +113,8 @@ impl Producer {
         fs::read_to_string(self.folder.join("address"))
     }
 
-    /// Logs an acknowledgement, and goes on to the next batch. Every fifth is sent again, as if the acknowledgement had been lost.
+    /// Logs an acknowledgement, and goes on to the next batch. Every fifth batch is sent again, as if its
+    /// acknowledgement had been lost.
     fn on_acknowledged(&mut self, answer: &str) {
         let json: serde_json::Value = serde_json::from_str(answer).unwrap();
         let is_next = json["sequence"].as_i64() == Some(self.sequence);

@@ -1,5 +1,5 @@
-//! Tests of `arrowwood serve`, `token`, `pull` and `promote` as processes: their output, their exit, and the tables that
-//! they leave when they are killed.
+//! Tests of `arrowwood serve`, `token`, `pull` and `promote` as processes: their output, their exit, and the tables
+//! that they leave when they are killed.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -35,16 +35,19 @@ impl Server {
         Server::logging(directory, options, Stdio::piped())
     }
 
-    /// Starts a server with this standard error.
+    /// Starts a server whose standard error is `errors`.
     fn logging(directory: &Path, options: &[&str], errors: Stdio) -> Server {
         Server::with(directory, options, errors, &[])
     }
 
-    /// Starts a server with this standard error and variables in its environment.
+    /// Starts a server whose standard error is `errors`, with variables in its environment.
     pub fn with(directory: &Path, options: &[&str], errors: Stdio, variables: &[(&str, String)]) -> Server {
         let mut command = Command::new(PROGRAM);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
-        command.arg("serve").args(if options.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] });
+        command.arg("serve");
+        if !options.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         command.args(options).arg(directory).stdout(Stdio::piped()).stderr(errors);
         let mut process = Running::start(&mut command);
         let url = process.line();

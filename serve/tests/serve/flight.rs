@@ -1,4 +1,5 @@
 //! Tests that invalid and interrupted calls of Arrow Flight end with a status, and the server goes on.
+//!
 //! `tests/python/test_flight.py` tests stock clients.
 
 use std::ops::Range;

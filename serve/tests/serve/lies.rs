@@ -1,7 +1,7 @@
 //! Tests inconsistent Arrow messages over `DoPut` and `POST`: each is refused, or its rows equal those that arrow-rs
 //! reads from the same bytes, and the server goes on.
 //!
-//! With `ARROWWOOD_SERVE_FUZZ`, every byte of the metadata is changed (`make torture-serve`).
+//! `ARROWWOOD_SERVE_FUZZ` changes every byte of the metadata (`make torture-serve`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,7 +87,7 @@ fn read_with_arrow_rs(bytes: &[u8]) -> Option<Vec<String>> {
 struct Outcomes {
     refused: u64,
     accepted: u64,
-    /// Those of the accepted ones that arrow-rs rejects.
+    /// Accepted requests that arrow-rs rejects.
     rejected_by_arrow_rs: u64,
 }
 

@@ -38,6 +38,9 @@ const CANCEL: u32 = 8;
 /// The initial window of streams in the server's settings.
 const STREAM_WINDOW: i64 = 1 << 20;
 
+/// The number of streams that are opened together.
+const BURST: u32 = 60;
+
 /// The state of a connection that depends on frames from the server.
 #[derive(Default)]
 struct Received {
@@ -137,7 +140,7 @@ impl RawConnection {
         (number, frame(HEADERS, END_HEADERS, number, &block))
     }
 
-    /// Streams of clients have odd numbers.
+    /// Returns the number of the next stream. Streams of clients have odd numbers.
     fn take_stream_number(&mut self) -> u32 {
         let number = self.next_stream;
         self.next_stream += 2;
@@ -151,8 +154,8 @@ impl RawConnection {
         assert!(self.send(&opening));
         let mut rest = body;
         while !rest.is_empty() {
-            let (piece, later) = rest.split_at(rest.len().min(MAX_FRAME));
-            rest = later;
+            let piece;
+            (piece, rest) = rest.split_at(rest.len().min(MAX_FRAME));
             assert!(self.wait_until(|received| received.window() >= MAX_FRAME as i64));
             self.received.connection_window.fetch_sub(piece.len() as i64, Ordering::SeqCst);
             self.received.stream_window.fetch_sub(piece.len() as i64, Ordering::SeqCst);
@@ -228,9 +231,6 @@ fn open_and_reset(served: &Served, path: &str, streams: u32, reset: Reset) {
         }
     }
 }
-
-/// The number of streams that are opened together.
-const BURST: u32 = 60;
 
 /// Opens and resets some streams; returns true if the connection is still open.
 fn open_and_reset_burst(connection: &mut RawConnection, path: &str, reset: Reset) -> bool {
