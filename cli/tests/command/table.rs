@@ -216,7 +216,8 @@ fn append_reads_arrow_data_from_files_and_pipes() {
         expected += &format!("{n},t{}\n", n % 3);
     }
     assert_eq!(cat_csv(&folder, "t"), expected);
-    // The output of `cat` can be appended, also from another machine (`ssh host arrowwood cat … | arrowwood append t -`).
+    // The output of `cat` can be appended, also from another machine:
+    // `ssh host arrowwood cat … | arrowwood append t -`
     write_file(&folder, "c.arrow", encode_file(&[batch(30, 33)]));
     let stream_of_cat = run(&folder, &["cat", "c.arrow"]).stdout;
     expect_success(&run_with_input(&folder, &["append", "t", "-"], &stream_of_cat));

@@ -183,11 +183,11 @@ fn expect_int(value: Value<'_>) -> i64 {
 }
 
 /// Returns the first batches of a producer's first epoch.
-fn batches_of(producer: usize, count: u64) -> Vec<Batch> {
+fn first_batches(producer: usize, count: u64) -> Vec<Batch> {
     (0..count).map(|sequence| Batch { producer, epoch: 0, sequence }).collect()
 }
 
-fn rows_of(batches: &[Batch]) -> Vec<Row> {
+fn rows_in(batches: &[Batch]) -> Vec<Row> {
     batches.iter().flat_map(Batch::rows).collect()
 }
 
@@ -234,7 +234,7 @@ fn failed_sync_acknowledges_nothing() {
     let (served, recorder) = serve_recorded_table();
     create_table(&served);
     let mut client = served.client();
-    let batches = batches_of(1, 4);
+    let batches = first_batches(1, 4);
     assert_eq!(batches[0].send_by_http(&mut client, Ack::Durable).status, 200);
 
     recorder.fail_syncs(true);
@@ -262,7 +262,7 @@ fn failed_sync_acknowledges_nothing() {
     let acknowledgement = batches[3].send_by_flight(&served, Ack::Durable).unwrap();
     assert_eq!(acknowledgement["first_row"], 6, "{acknowledgement}");
     assert_eq!(acknowledgement["durable"], 7, "{acknowledgement}");
-    let expected = rows_of(&batches);
+    let expected = rows_in(&batches);
     assert_eq!(read_rows(&served.path("t")).unwrap(), expected);
 
     // The table itself must agree after a power cut that loses everything that was not synced.
@@ -304,14 +304,14 @@ fn failed_background_sync_costs_no_batch() {
     let (served, recorder) = serve_recorded_table();
     create_table(&served);
     let mut client = served.client();
-    let batches = batches_of(0, 3);
+    let batches = first_batches(0, 3);
     fail_background_sync(&batches[0], &mut client, &recorder);
     assert_durable(&batches[1].send_by_http(&mut client, Ack::Durable));
     // The next batch may also be one without a number.
     fail_background_sync(&batches[2], &mut client, &recorder);
     assert_durable(&served.post_json("t", "{\"producer\":0,\"epoch\":0,\"sequence\":3,\"copy\":0}"));
 
-    let mut expected = rows_of(&batches);
+    let mut expected = rows_in(&batches);
     expected.push(Row { producer: 0, epoch: 0, sequence: 3, copy: 0 });
     assert_eq!(read_rows(&served.path("t")).unwrap(), expected);
     simulate_boot(None);
@@ -396,7 +396,7 @@ impl Run {
         }
     }
 
-    /// Loses what is in memory at each moment of the run, and checks what is left.
+    /// Loses the memory at each moment of the run, and checks what the disk holds then.
     fn lose_and_check(mut self, lose: fn(), dice: &mut Dice) -> CheckedImages {
         self.served.stop();
         let all_rows = read_rows(&self.served.path("t")).unwrap();
@@ -443,13 +443,13 @@ struct CheckedImages {
     resumed: u64,
 }
 
-/// Checks what is left after a cut.
+/// Checks what the disk holds after a power cut.
 struct Checker {
     /// All rows of the run.
     all_rows: Vec<Row>,
     /// The directory of the run's server.
     data: PathBuf,
-    /// Simulates the loss of what is in memory.
+    /// Simulates the loss of the memory.
     lose: fn(),
     /// The batches that were acknowledged before the cut.
     acknowledged: Vec<DurableBatch>,
@@ -473,6 +473,7 @@ impl Checker {
         }
     }
 
+    /// Checks the table of an image; if `resumes`, another server goes on with it.
     fn check_image(&self, image: &Image, resumes: bool) -> Result<(), String> {
         let home = folder_in_memory();
         let data = home.path().join("data");
@@ -563,7 +564,7 @@ fn rows_of_producer(rows: &[Row], producer: usize) -> Vec<Row> {
     rows.map(|&row| Row { epoch: 0, ..row }).collect()
 }
 
-/// Runs a server with producers over HTTP and Flight, and loses what is in memory at each moment. Batches that were
+/// Runs a server with producers over HTTP and Flight, and loses the memory at each moment. Batches that were
 /// acknowledged as durable must survive, each commit as a whole, with the positions of its producers, which resume
 /// without duplicates.
 fn lose_at_each_moment(lose: fn()) {
@@ -609,7 +610,7 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
     let (mut served, recorder) = serve_recorded_table();
     create_table(&served);
     let mut client = served.client();
-    let batches = batches_of(0, 2);
+    let batches = first_batches(0, 2);
     assert_eq!(batches[0].send_by_http(&mut client, Ack::Durable).status, 200);
     // From here on, nothing is certain to reach the disk.
     recorder.fail_syncs(true);
@@ -620,7 +621,7 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
     }
     served.stop();
 
-    let expected = rows_of(&batches);
+    let expected = rows_in(&batches);
     let image_count = 10 * Luck::ALL.len();
     let mut complete_images = 0;
     for number in 0..image_count {

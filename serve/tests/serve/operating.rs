@@ -210,6 +210,7 @@ fn write_certificate(folder: &Path, year: i32) -> CertificateDer<'static> {
 /// Accepts one certificate, even if it is expired.
 #[derive(Debug)]
 struct OneCertificate(CertificateDer<'static>);
+
 impl ServerCertVerifier for OneCertificate {
     fn verify_server_cert(
         &self,
