@@ -1,4 +1,4 @@
-// The server's routes, as documented in docs/serve.md.
+// Requests to the server, and the types of its responses. docs/serve.md documents the routes.
 
 export interface Column {
   name: string;
@@ -6,12 +6,13 @@ export interface Column {
   nullable: boolean;
 }
 
-export interface Facts {
+/** Facts about the table, file or files that the page shows. */
+export interface TableInfo {
   name: string;
   kind: "table" | "file" | "files";
   first_row: number;
   end: number;
-  /** Identifies the columns and row numbers: it differs if the file is another one. */
+  /** Identifies the columns and row numbers: it changes when the file is replaced. */
   snapshot: string;
   durable_end?: number;
   sorted_by?: string | null;
@@ -21,14 +22,17 @@ export interface Facts {
   parquet?: boolean;
 }
 
+/** The rows of a table: `end` is the number after the last visible one, `durable_end` after the last durable one. */
 export interface Extent {
   first_row: number;
   end: number;
   durable_end: number;
 }
 
+/** The value of a cell as text, null, or the error that reading it has failed with. */
 export type Cell = string | null | { error: string };
 
+/** Cells of a range of rows: `rows` are their numbers in the table, `first_row` and `end` the range of the table. */
 export interface Cells {
   first_row: number;
   end: number;
@@ -37,6 +41,7 @@ export interface Cells {
   cells: Cell[][];
 }
 
+/** Statistics of a column: of `rows` of its `of` rows. */
 export interface Statistics {
   name: string;
   type: string;
@@ -48,25 +53,26 @@ export interface Statistics {
   mean: number | null;
   exact: boolean;
   histogram?: { counts: number[]; ends: [string, string] };
-  /** The most frequent values as text, the number of rows with each, and the condition that selects them, if there is one. */
+  /** The most frequent values: as text, with the number of rows, and with the condition that selects them, if any. */
   top?: { values: [string | null, number, string | null][]; distinct: number; of: number };
-  /** The number of numbers in the rows that were sampled for bins. */
+  /** The number of distinct numbers in the rows that were sampled for bins. */
   unique?: { distinct: number; of: number };
 }
 
-/** The first, smallest, largest and last value of the rows of a pixel. */
+/** The first, smallest, largest and last value of the rows of a pixel; null if there is no value. */
 export type Bin = [number, number, number, number] | null;
 
+/** A column in bins: over rows `from` to `to`, or over time from `start` to `stop`. */
 export interface Bins {
   from: number;
   to: number;
   bins: Bin[];
   range: [string, string] | null;
   exact: boolean;
-  /** Bins over time: start and end, exclusive, in the column's unit; they may have more digits than a float. */
+  /** The range of time in the column's unit, without its end. These are integers that may not fit in a float. */
   start?: string | null;
   stop?: string | null;
-  /** Start and end as text. */
+  /** The range of time as text. */
   ends?: [string, string] | null;
   /** The condition that selects the rows with times in the range. */
   condition?: string | null;
@@ -76,7 +82,8 @@ export interface Bins {
   first_row?: number | null;
 }
 
-export interface Report {
+/** Progress of a search or grouping, or its last line. */
+export interface Progress {
   searched?: number;
   of?: number;
   found?: number;
@@ -86,13 +93,15 @@ export interface Report {
   error?: string;
 }
 
+/** A file of a table. */
 export interface FileEntry {
   name: string;
   size: number;
   first_row: number;
 }
 
-export interface Files {
+/** The files of a table; for a growing table, also its state. */
+export interface FileList {
   files: FileEntry[];
   total: number;
   end?: number;
@@ -103,6 +112,7 @@ export interface Files {
   apparent_bytes?: number;
 }
 
+/** A message of an Arrow file, with offsets in the file. */
 export interface Message {
   kind: string;
   offset: number;
@@ -114,7 +124,7 @@ export interface Message {
   buffers: number;
 }
 
-export interface Messages {
+export interface MessageList {
   name: string;
   size: number;
   from: number;
@@ -122,7 +132,8 @@ export interface Messages {
   messages: Message[];
 }
 
-export interface BufferPlace {
+/** The location of a buffer in its file; and if a cell was asked for, of the cell's bytes in it. */
+export interface BufferLocation {
   field?: string;
   name: string;
   offset: number;
@@ -146,6 +157,7 @@ export interface CommitRecord {
   this_boot: boolean;
 }
 
+/** The state of a growing table, and the records in one of its segments. */
 export interface Commits {
   table?: { end: number; durable_end: number; live: boolean; writer: number | null };
   segment: {
@@ -160,23 +172,25 @@ export interface Commits {
   } | null;
 }
 
+/** A message with its buffers. */
 export interface MessageDetail extends Omit<Message, "buffers"> {
   version: number;
   compression: string | null;
   dictionary: { id: number; delta: boolean } | null;
-  buffers: BufferPlace[];
+  buffers: BufferLocation[];
 }
 
-/** A nested value: the first of its `count` items, with their names. */
-export interface Nested {
+/** A nested value: its first items with their names, of `count` items. */
+export interface NestedValue {
   kind: "list" | "map" | "struct";
   count: number;
-  items: [string, Inside][];
+  items: [string, NestedItem][];
 }
 
 /** An item of a nested value. */
-export type Inside = string | null | { error: string } | Nested;
+export type NestedItem = string | null | { error: string } | NestedValue;
 
+/** A cell with its full value and its location. */
 export interface CellDetail {
   row: number;
   column: string;
@@ -188,8 +202,8 @@ export interface CellDetail {
   /** The condition that selects the rows with this value, if there is one. */
   condition?: string | null;
   /** The value as a tree, if it is nested. */
-  inside?: Nested;
-  /** The media type, if the cell holds a picture. */
+  inside?: NestedValue;
+  /** The media type, if the cell contains an image. */
   image?: string | null;
   place?: {
     file: number;
@@ -198,19 +212,19 @@ export interface CellDetail {
     message_offset: number;
     row_in_batch: number;
     compressed: boolean;
-    buffers: BufferPlace[];
+    buffers: BufferLocation[];
   };
 }
 
 /** The result of an SQL query. */
-export interface Answer {
+export interface SqlResult {
   columns: { name: string; type: string }[];
   cells: Cell[][];
   whole: boolean;
 }
 
 /** Groups of rows: their keys, row counts, and results of functions. */
-export interface Groups {
+export interface GroupResult {
   groups: number;
   of: number;
   keys: number;
@@ -221,275 +235,336 @@ export interface Groups {
   error?: string;
 }
 
-type Parameters = Record<string, string | number | boolean | string[] | undefined | null>;
+type QueryParameters = Record<string, string | number | boolean | string[] | undefined | null>;
+
+/** Sends a request, as `fetch` does. */
+type Transport = (address: string, signal?: AbortSignal) => Promise<Response>;
 
 /** An error response of the server, with its message. */
-export class Refused extends Error {
+export class RequestError extends Error {
   constructor(
     message: string,
     readonly status: number,
+    /** The server's code of the error; `gone` if it does not answer. */
     readonly code: string,
   ) {
     super(message);
   }
 }
 
-const GONE = "the server does not answer; it may have been stopped";
-
-let base = "/v1/tables";
-/** Identifies the rows of the page: the server refuses to answer from another file. */
-let snapshot = "";
-let replaced = () => {};
-
-/** Calls `hear` when the file turns out to be another one: its rows must not be shown next to the rows of the old one. */
-export function onReplaced(hear: () => void) {
-  replaced = hear;
-}
-
-/** Sends requests: the browser does, or in a notebook, where the server is out of reach, the notebook's side of the page. */
-let carry: (address: string, signal?: AbortSignal) => Promise<Response> = (address, signal) =>
-  fetch(address, { signal });
+const SERVER_GONE = "the server does not answer; it may have been stopped";
 
 /** True if the page is embedded in another document, as in a notebook. */
 export const isEmbedded = location.protocol === "about:";
 
-/** A message through the port: first a status, then bytes, then the end. */
-interface Carried {
+/** The URL of the table, once it is open. */
+let baseUrl = "/v1/tables";
+/** Sent with requests, so that the server refuses to answer from another file. */
+let snapshot = "";
+let onFileReplaced = () => {};
+let transport: Transport = (address, signal) => fetch(address, { signal });
+
+/** Calls `listener` when the file was replaced: its rows must not be shown next to the rows of the old one. */
+export function onReplaced(listener: () => void) {
+  onFileReplaced = listener;
+}
+
+/** A part of a response: first a status, then bytes, then the end. A status of 0 means that the server is gone. */
+interface ResponsePart {
   id: number;
   status?: number;
   bytes?: ArrayBuffer;
   end?: boolean;
 }
 
-/** Sends requests through a port that the notebook provides. */
-async function embed(): Promise<void> {
-  const port = await new Promise<MessagePort>((came) => {
-    addEventListener("message", ({ source, ports: [first] }) => source === parent && first && came(first));
-    parent.postMessage("arrowwood", "*");
-  });
-  const waiting = new Map<number, (part: Carried) => void>();
-  let last = 0;
-  port.onmessage = ({ data }) => waiting.get(data.id)?.(data);
-  carry = (address, signal) =>
-    new Promise((resolve, reject) => {
-      const id = ++last;
+/**
+ * Sends requests through a port to the notebook, as its frame can't reach the server.
+ *
+ * A message `{ id, address }` is a request, and `{ id }` cancels it.
+ */
+class PortTransport {
+  private lastId = 0;
+  private listeners = new Map<number, (part: ResponsePart) => void>();
+
+  constructor(private port: MessagePort) {
+    port.onmessage = ({ data }) => this.listeners.get(data.id)?.(data);
+  }
+
+  fetch(address: string, signal?: AbortSignal): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(new DOMException("", "AbortError"));
+      const id = ++this.lastId;
       let body: ReadableStreamDefaultController<Uint8Array>;
-      const leave = () => (waiting.delete(id), port.postMessage({ id }));
-      const stream = new ReadableStream<Uint8Array>({ start: (controller) => void (body = controller), cancel: leave });
+      const stream = new ReadableStream<Uint8Array>({
+        start: (controller) => {
+          body = controller;
+        },
+        cancel: () => this.cancel(id),
+      });
       signal?.addEventListener("abort", () => {
-        const gone = new DOMException("", "AbortError");
-        if (waiting.has(id)) leave();
-        reject(gone);
+        const error = new DOMException("", "AbortError");
+        if (this.listeners.has(id)) this.cancel(id);
+        reject(error);
         try {
-          body.error(gone);
+          body.error(error);
         } catch {
           // The response is complete.
         }
       });
-      if (signal?.aborted) return reject(new DOMException("", "AbortError"));
-      waiting.set(id, ({ status, bytes, end }) => {
+      this.listeners.set(id, ({ status, bytes, end }) => {
         if (status) resolve(new Response(stream, { status }));
         if (status === 0) reject(new TypeError("the server is gone"));
         if (bytes) body.enqueue(new Uint8Array(bytes));
-        if (end || status === 0) waiting.delete(id);
+        if (end || status === 0) this.listeners.delete(id);
         if (end) body.close();
       });
-      port.postMessage({ id, address });
+      this.port.postMessage({ id, address });
     });
+  }
+
+  private cancel(id: number) {
+    this.listeners.delete(id);
+    this.port.postMessage({ id });
+  }
 }
 
-export function url(route: string, parameters: Parameters = {}): string {
+/** Asks the notebook for a port, and sends requests through it from now on. */
+async function connectToNotebook(): Promise<void> {
+  const port = await new Promise<MessagePort>((resolve) => {
+    addEventListener("message", ({ source, ports: [first] }) => {
+      if (source === parent && first) resolve(first);
+    });
+    parent.postMessage("arrowwood", "*");
+  });
+  const portTransport = new PortTransport(port);
+  transport = (address, signal) => portTransport.fetch(address, signal);
+}
+
+/** Returns the URL of a route of the table. Parameters that are empty or false are left out. */
+export function tableUrl(route: string, parameters: QueryParameters = {}): string {
   const query = new URLSearchParams();
   if (route && snapshot) query.set("snapshot", snapshot);
   for (const [name, value] of Object.entries(parameters)) {
-    if (Array.isArray(value)) value.forEach((each) => query.append(name, each));
-    else if (value !== undefined && value !== null && value !== false && value !== "") query.set(name, String(value));
+    if (Array.isArray(value)) {
+      for (const item of value) query.append(name, item);
+    } else if (value !== undefined && value !== null && value !== false && value !== "") {
+      query.set(name, String(value));
+    }
   }
   const text = query.toString();
-  return base + (route && `/${route}`) + (text && `?${text}`);
+  return baseUrl + (route && `/${route}`) + (text && `?${text}`);
 }
 
-async function ask(address: string, signal?: AbortSignal): Promise<Response> {
+/** Sends a request; throws `RequestError` unless it succeeds. */
+async function request(address: string, signal?: AbortSignal): Promise<Response> {
   let response: Response;
   try {
-    response = await carry(address, signal);
+    response = await transport(address, signal);
   } catch (e) {
     if ((e as Error).name === "AbortError") throw e;
-    throw new Refused(GONE, 0, "gone");
+    throw new RequestError(SERVER_GONE, 0, "gone");
   }
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
-  if (problem.code === "file_changed") replaced();
+  if (problem.code === "file_changed") onFileReplaced();
   const hint = response.status === 401 ? ": open the URL that arrowwood view has printed" : "";
-  throw new Refused((problem.detail ?? response.statusText) + hint, response.status, problem.code ?? "");
+  throw new RequestError((problem.detail ?? response.statusText) + hint, response.status, problem.code ?? "");
 }
 
-export async function get<T>(route: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
-  return (await ask(url(route, parameters), signal)).json();
+/** Requests a route of the table, and parses its response. */
+export async function fetchJson<T>(route: string, parameters: QueryParameters = {}, signal?: AbortSignal): Promise<T> {
+  const response = await request(tableUrl(route, parameters), signal);
+  return response.json();
 }
 
-/** Fetches the response of an address as a whole. */
-export async function blob(address: string): Promise<Blob> {
-  return (await ask(address)).blob();
+/** Fetches the whole response of an address. */
+export async function fetchBlob(address: string): Promise<Blob> {
+  const response = await request(address);
+  return response.blob();
 }
 
-/** Returns the whole text of a cell. */
-export async function wholeText(row: number, at: number): Promise<string> {
-  return (await ask(url("text", { row, at }))).text();
+/** Fetches the whole text of a cell, by the numbers of its row and column. */
+export async function fetchCellText(row: number, column: number): Promise<string> {
+  const response = await request(tableUrl("text", { row, at: column }));
+  return response.text();
 }
 
-/** The data that the page starts with: facts of its table, and the first rows if they came along. */
-export interface First {
-  facts: Facts;
+/** Returns an address of the image in a cell. */
+export async function imageUrl(row: number, column: number): Promise<string> {
+  const address = tableUrl("image", { row, at: column });
+  return isEmbedded ? URL.createObjectURL(await fetchBlob(address)) : address;
+}
+
+/** The data that the page starts with: facts of its table, and the first rows if the server sent them with the page. */
+export interface InitialData {
+  facts: TableInfo;
   cells?: Cells;
 }
 
-/** Opens the only table of the page; the server sends its facts along with the page. */
-export async function open(): Promise<First> {
-  if (isEmbedded) await embed();
-  const sent = document.getElementById("first")?.textContent;
-  const first = sent ? (JSON.parse(sent) as First) : undefined;
-  const name = first ? first.facts.name : (await get<{ tables: { name: string }[] }>("")).tables[0].name;
-  base += `/${encodeURIComponent(name)}`;
-  const opened = first ?? { facts: await get<Facts>("") };
-  snapshot = opened.facts.snapshot;
-  return opened;
-}
-
-/** Returns the last line of a response that arrives line by line; calls `report` with each. */
-async function lines<T extends { error?: string }>(
-  address: string,
-  report: (now: Report) => void,
-  signal: AbortSignal,
-): Promise<T> {
-  const response = await ask(address, signal);
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  let last = {} as T;
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) break;
-    text += value;
-    const lines = text.split("\n");
-    text = lines.pop()!;
-    for (const line of lines) {
-      last = JSON.parse(line) as T;
-      report(last as Report);
-    }
+/** Opens the only table of the server. The page usually contains its facts, which saves requests. */
+export async function openTable(): Promise<InitialData> {
+  if (isEmbedded) await connectToNotebook();
+  const text = document.getElementById("first")?.textContent;
+  let data: InitialData | undefined;
+  let name: string;
+  if (text) {
+    data = JSON.parse(text) as InitialData;
+    name = data.facts.name;
+  } else {
+    name = (await fetchJson<{ tables: { name: string }[] }>("")).tables[0].name;
   }
-  if (last.error) throw new Refused(last.error, 500, "search");
-  return last;
+  baseUrl += `/${encodeURIComponent(name)}`;
+  data ??= { facts: await fetchJson<TableInfo>("") };
+  snapshot = data.facts.snapshot;
+  return data;
 }
 
-/** Searches and sorts; calls `report` with the progress. */
-export async function search(
-  parameters: Parameters,
-  report: (now: Report) => void,
-  signal: AbortSignal,
-): Promise<Report> {
-  const last = await lines<Report>(url("views", parameters), report, signal);
-  if (last.view === undefined) throw new Refused("the search broke off", 500, "search");
-  return last;
-}
-
-/** Groups rows; calls `report` with the progress. */
-export async function grouped(
-  parameters: Parameters,
-  report: (now: Report) => void,
-  signal: AbortSignal,
-): Promise<Groups> {
-  const last = await lines<Groups>(url("groups", parameters), report, signal);
-  if (last.cells === undefined) throw new Refused("the grouping broke off", 500, "groups");
-  return last;
-}
-
+/** The milliseconds between keep-alive lines of the server. */
+const KEEP_ALIVE = isEmbedded ? undefined : 400;
 /**
- * Milliseconds between keep-alive lines of the server, and of silence after which the page reports that it is gone. In a notebook there
- * is no limit: requests wait while a cell runs, and the notebook itself reports that the server is gone.
+ * The milliseconds of silence after which the server counts as gone.
+ *
+ * There is no limit in a notebook: requests wait while a cell runs, and the notebook itself reports that the server is
+ * gone.
  */
-const ALIVE = isEmbedded ? undefined : 400;
-const SILENCE = isEmbedded ? 2 ** 31 - 1 : 1500;
+const MAX_SILENCE = isEmbedded ? 2 ** 31 - 1 : 1500;
+/** The milliseconds between an event and the next one, and between attempts to reach a server that is gone. */
+const EVENT_INTERVAL = 100;
+const RETRY_INTERVAL = 1000;
 
-/** Receives changes of a table or file. */
-export interface Watcher {
-  /** Reports the number of rows, at first and whenever it changes. */
-  came(extent: Extent): void;
-  /** The table or file was removed or replaced. */
-  ended(): void;
-  /** The server does not answer. Requests are repeated until it does, and then `came` is called. */
-  lost(why: string): void;
-}
-
-/** Yields the texts of a response as they arrive, until it ends or nothing has arrived for a while. */
-async function* pieces(response: Response, going: AbortController): AsyncGenerator<string> {
+/** Yields the text of a response as it arrives; calls `onSilence` if none does for `MAX_SILENCE`. */
+async function* readText(response: Response, onSilence?: () => void): AsyncGenerator<string> {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
-    const timer = setTimeout(() => going.abort(), SILENCE);
+    const timer = onSilence && setTimeout(onSilence, MAX_SILENCE);
     const { value, done } = await reader.read().finally(() => clearTimeout(timer));
     if (done) return;
     yield value;
   }
 }
 
-/** Resolves once the page is visible. */
-const inSight = () =>
-  new Promise<void>((done) => {
-    const look = () => {
-      if (document.hidden) return;
-      document.removeEventListener("visibilitychange", look);
-      done();
-    };
-    document.addEventListener("visibilitychange", look);
-    look();
-  });
-
-/** Reports changes of the table or file to `watcher`, but not while the page is hidden, as browsers allow few connections. */
-export async function watch({ came, ended, lost }: Watcher) {
-  for (;;) {
-    await inSight();
-    const going = new AbortController();
-    let isLeft = false;
-    const leave = () => {
-      if (!document.hidden) return;
-      isLeft = true;
-      going.abort();
-    };
-    document.addEventListener("visibilitychange", leave);
-    const timer = setTimeout(() => going.abort(), SILENCE);
-    let why = GONE;
-    try {
-      const response = await ask(url("events", { interval: 100, alive: ALIVE }), going.signal);
-      clearTimeout(timer);
-      let text = "";
-      for await (const piece of pieces(response, going)) {
-        text += piece;
-        const parts = text.split("\n\n");
-        text = parts.pop()!;
-        if (parts.some((part) => /^event: end$/m.test(part))) return ended();
-        const rows = parts
-          .map((part) => /^data: (.*)$/m.exec(part))
-          .filter((data) => data)
-          .at(-1);
-        if (rows) came(JSON.parse(rows[1]));
-      }
-    } catch (e) {
-      if (e instanceof Refused) {
-        if (e.code === "file_changed" || e.code === "not_found") return ended();
-        why = e.message;
-      }
-    } finally {
-      clearTimeout(timer);
-      document.removeEventListener("visibilitychange", leave);
+/** Reads a response line by line: calls `onProgress` with each line, and returns the last one. */
+async function readLines<T extends { error?: string }>(
+  address: string,
+  onProgress: (progress: Progress) => void,
+  signal: AbortSignal,
+): Promise<T> {
+  const response = await request(address, signal);
+  let buffered = "";
+  let last = {} as T;
+  for await (const text of readText(response)) {
+    buffered += text;
+    const lines = buffered.split("\n");
+    buffered = lines.pop()!;
+    for (const line of lines) {
+      last = JSON.parse(line) as T;
+      onProgress(last as Progress);
     }
-    going.abort();
-    if (isLeft) continue;
-    lost(why);
-    await new Promise((done) => setTimeout(done, 1000));
+  }
+  if (last.error) throw new RequestError(last.error, 500, "search");
+  return last;
+}
+
+/** Filters and sorts rows into a view of the server. */
+export async function searchRows(
+  parameters: QueryParameters,
+  onProgress: (progress: Progress) => void,
+  signal: AbortSignal,
+): Promise<Progress> {
+  const last = await readLines<Progress>(tableUrl("views", parameters), onProgress, signal);
+  if (last.view === undefined) throw new RequestError("the search broke off", 500, "search");
+  return last;
+}
+
+/** Groups rows. */
+export async function groupRows(
+  parameters: QueryParameters,
+  onProgress: (progress: Progress) => void,
+  signal: AbortSignal,
+): Promise<GroupResult> {
+  const last = await readLines<GroupResult>(tableUrl("groups", parameters), onProgress, signal);
+  if (last.cells === undefined) throw new RequestError("the grouping broke off", 500, "groups");
+  return last;
+}
+
+/** Listens to changes of a table or file. */
+export interface Watcher {
+  /** Receives the number of rows, at first and whenever it changes. */
+  onExtent(extent: Extent): void;
+  /** The table or file was removed or replaced; no more is reported. */
+  onEnded(): void;
+  /** The server does not answer. Requests are repeated until it does, and then `onExtent` is called. */
+  onLost(reason: string): void;
+}
+
+/** Resolves once the page is visible. */
+function pageVisible(): Promise<void> {
+  return new Promise((resolve) => {
+    function check() {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", check);
+      resolve();
+    }
+    document.addEventListener("visibilitychange", check);
+    check();
+  });
+}
+
+/** Yields complete events of a response, several at a time. */
+async function* readEvents(response: Response, onSilence: () => void): AsyncGenerator<string[]> {
+  let buffered = "";
+  for await (const text of readText(response, onSilence)) {
+    buffered += text;
+    const events = buffered.split("\n\n");
+    buffered = events.pop()!;
+    yield events;
   }
 }
 
-/** Returns the address of the picture in a cell. */
-export async function picture(row: number, at: number): Promise<string> {
-  const address = url("image", { row, at });
-  return isEmbedded ? URL.createObjectURL(await blob(address)) : address;
+/** Returns the data of the last event that has some. */
+function lastData(events: string[]): string | undefined {
+  for (const event of [...events].reverse()) {
+    const data = /^data: (.*)$/m.exec(event);
+    if (data) return data[1];
+  }
+  return undefined;
+}
+
+/** Reports changes of the table or file to `watcher`, but not while the page is hidden, as browsers allow few connections. */
+export async function watchTable(watcher: Watcher) {
+  for (;;) {
+    await pageVisible();
+    const controller = new AbortController();
+    let isPageHidden = false;
+    const onVisibilityChange = () => {
+      if (!document.hidden) return;
+      isPageHidden = true;
+      controller.abort();
+    };
+    document.addEventListener("visibilitychange", onVisibilityChange);
+    const timer = setTimeout(() => controller.abort(), MAX_SILENCE);
+    let reason = SERVER_GONE;
+    try {
+      const address = tableUrl("events", { interval: EVENT_INTERVAL, alive: KEEP_ALIVE });
+      const response = await request(address, controller.signal);
+      clearTimeout(timer);
+      for await (const events of readEvents(response, () => controller.abort())) {
+        if (events.some((event) => /^event: end$/m.test(event))) return watcher.onEnded();
+        const data = lastData(events);
+        if (data !== undefined) watcher.onExtent(JSON.parse(data));
+      }
+    } catch (e) {
+      if (e instanceof RequestError) {
+        if (e.code === "file_changed" || e.code === "not_found") return watcher.onEnded();
+        reason = e.message;
+      }
+    } finally {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", onVisibilityChange);
+    }
+    controller.abort();
+    if (isPageHidden) continue;
+    watcher.onLost(reason);
+    await new Promise((resolve) => setTimeout(resolve, RETRY_INTERVAL));
+  }
 }

@@ -1,107 +1,107 @@
-// A grid of any number of rows and columns. Only what is in sight has elements; the place is a number of a row and not of
-// pixels, so that the last of three billion rows is as exact as the first.
+// A grid of any number of rows and columns.
+//
+// Only visible cells have elements. The scroll position is a row number instead of pixels, so that the last of three
+// billion rows is as exact as the first.
 
 import type { Column } from "./api.js";
-import { Bar } from "./bar.js";
-import { clamp, count, el, pen } from "./dom.js";
-import type { Rows } from "./rows.js";
-import { touched } from "./touch.js";
-import { isDrawn, isNumeric } from "./types.js";
+import { ColumnLayout, type Frozen } from "./column_layout.js";
+import { clamp, el, formatCount, textWidth } from "./dom.js";
+import type { RowCache } from "./row_cache.js";
+import { Scrollbar } from "./scrollbar.js";
+import { describeCell } from "./table.js";
+import { listenForTouch } from "./touch.js";
+import { isNumeric, isPlottable } from "./types.js";
 
-/** Pixels: of a row; of a column, fitted or widened at most; around the text of a cell. */
-const ROW = 24;
-const FITTED = [56, 340] as const;
-const WIDEST = 2000;
-const BESIDE = 15;
-/** Rows to fetch ahead of scrolling, except after jumps of more rows. */
-const AHEAD = 24;
-const JUMP = 200;
+/** The height of a row in pixels, as in view.css. */
+const ROW_HEIGHT = 24;
+/** The widths in pixels of columns that are fitted to their values, and of columns that the user resizes. */
+const MIN_FITTED_WIDTH = 56;
+const MAX_FITTED_WIDTH = 340;
+const MIN_USER_WIDTH = 40;
+const MAX_USER_WIDTH = 2000;
+/** The parts of names and types for which columns are fitted, in pixels. */
+const MAX_FITTED_NAME = 200;
+const MAX_FITTED_TYPE = 130;
+/** The padding and border of cells, names and the gutter, in pixels. */
+const CELL_PADDING = 15;
+const NAME_PADDING = 14;
+const GUTTER_PADDING = 20;
+/** The pixels by which a key makes a column wider or narrower. */
+const KEY_RESIZE = 24;
+/** The pixels that a drag must have to be more than a click. */
+const MIN_DRAG = 8;
+/** Rows that are fetched before and after the visible ones, except after jumps over more than `MAX_SCROLL` rows. */
+const ROWS_AHEAD = 24;
+const MAX_SCROLL = 200;
 
 export interface GridEvents {
-  moved(): void;
-  arranged(): void;
-  picked(row: number, column: number): void;
-  header(column: number): void;
-  glance(column: number, into: HTMLElement): void;
-  /** Reports that the keyboard has moved the active cell. */
-  activated(row: number, column: number): void;
-  copied(row: number, column: number): void;
+  onScroll(): void;
+  /** The order, the pinning or the widths of columns have changed. */
+  onLayoutChange(): void;
+  /** A cell was clicked, or chosen by Enter. */
+  onCellSelect(row: number, column: number): void;
+  /** The head of a column was clicked, or chosen by its key. */
+  onHeadSelect(column: number): void;
+  /** The keyboard has moved the active cell. */
+  onActiveChange(row: number, column: number): void;
+  /** A cell is to be copied to the clipboard. */
+  onCopy(row: number, column: number): void;
+  /** Draws the pictures in a column's head. */
+  drawHead(column: number, head: HTMLElement): void;
 }
 
 /** The column and direction that rows are sorted by. */
-export interface Sorted {
+export interface SortOrder {
   column: number;
   isDescending: boolean;
 }
 
-/** Pixels for the values of a type until some were fetched. */
-function width(type: string, name: string): number {
-  const room = /^timestamp/.test(type)
-    ? type.includes(",")
-      ? 330
-      : type.startsWith("timestamp[s")
-        ? 160
-        : 222
-    : /^(decimal|interval)/.test(type)
-      ? 170
-      : /^(bool|u?int(8|16|32)|float16|date)/.test(type)
-        ? 104
-        : /^(u?int64|float|time|duration|dictionary)/.test(type)
-          ? 132
-          : 200;
-  return clamp(name.length * 8 + 16, room, Math.max(room, 240));
-}
-
 export class Grid {
   readonly element: HTMLElement;
-  rows!: Rows;
+  readonly layout: ColumnLayout;
+  /** Widths that the user set. */
+  readonly userWidths = new Map<number, number>();
+  rows!: RowCache;
   /** The first visible row, with a fraction; and the pixels scrolled to the right. */
   top = 0;
   left = 0;
   active = { row: 0, column: 0 };
-  /** The largest row number to make room for. */
-  most = 0;
-  sorted: Sorted | undefined;
-  /** Widths that the user set. */
-  readonly given = new Map<number, number>();
-  private body: HTMLElement;
-  private head: HTMLElement;
-  private pool: HTMLElement[] = [];
-  private heads = new Map<number, HTMLElement>();
-  /** The widths for which the pictures of heads were drawn. */
-  private drawn = new Map<number, number>();
-  private vertical: Bar;
-  private horizontal: Bar;
-  private frame = 0;
-  private gutter = 0;
-  /** The message if there are no rows. */
-  private nothing = el("p", { class: "nothing", hidden: true });
-  /** Pixels of the rows, and of the grid including the heads. */
-  private size = { width: 1, height: 1, all: 1 };
-  private fitted = new Set<number>();
-  /** The first visible row at the last paint. */
-  private before = 0;
+  /** The gutter has room for the row numbers before this one. */
+  rowNumberEnd = 0;
+  sortOrder: SortOrder | undefined;
 
-  /** The columns from left to right; the first ones are pinned, and stay when others scroll. */
-  order: number[];
-  pinned = 0;
-  private wide: number[];
-  /** The position of each column; and the left edge of each position, with the right edge of the last. */
-  private places: number[] = [];
-  private starts: number[] = [];
+  private table: HTMLElement;
+  private head: HTMLElement;
+  private body: HTMLElement;
+  /** The message if there are no rows. */
+  private emptyMessage = el("p", { class: "nothing", hidden: true });
+  private vertical: Scrollbar;
+  private horizontal: Scrollbar;
+  /** The elements of rows, which are reused as the grid scrolls. */
+  private rowElements: HTMLElement[] = [];
+  /** The heads of visible columns, and the widths for which their pictures were drawn. */
+  private heads = new Map<number, HTMLElement>();
+  private pictureWidths = new Map<number, number>();
+  /** Columns whose width suits their values, or was set by the user. */
+  private fitted = new Set<number>();
+  /** The size in pixels: of the rows, and of the grid including the heads. */
+  private size = { width: 1, bodyHeight: 1, height: 1 };
+  private gutterWidth = 0;
+  /** The first visible row at the last paint. */
+  private lastPaintedRow = 0;
+  /** The animation frame that will paint; 0 if none is scheduled. */
+  private frame = 0;
 
   constructor(
     readonly columns: Column[],
     private events: GridEvents,
   ) {
-    this.wide = columns.map(({ type, name }) => width(type, name));
-    this.order = columns.map((_, column) => column);
-    this.arranged();
+    this.layout = new ColumnLayout(columns);
     this.head = el("div", { class: "head", role: "row", "aria-rowindex": 1 });
-    this.body = el("div", { class: "body", role: "rowgroup" }, this.nothing);
-    this.vertical = new Bar(true, "Rows", (at) => this.scroll(this.rows.first + at));
-    this.horizontal = new Bar(false, "Columns", (at) => this.scroll(undefined, at));
-    const table = el(
+    this.body = el("div", { class: "body", role: "rowgroup" }, this.emptyMessage);
+    this.vertical = new Scrollbar(true, "Rows", (start) => this.scrollTo(this.rows.first + start));
+    this.horizontal = new Scrollbar(false, "Columns", (start) => this.scrollTo(undefined, start));
+    this.table = el(
       "div",
       {
         class: "grid",
@@ -114,166 +114,196 @@ export class Grid {
       el("div", { role: "rowgroup" }, this.head),
       this.body,
     );
-    this.element = el("div", { class: "frame" }, table, this.vertical.element, this.horizontal.element);
-    table.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    table.addEventListener("keydown", (event) => this.key(event));
-    touched(table, (x, y) => this.scroll(this.top + y / ROW, this.left + x));
+    this.element = el("div", { class: "frame" }, this.table, this.vertical.element, this.horizontal.element);
+    this.listen();
+  }
+
+  private listen() {
+    this.table.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
+    this.table.addEventListener("keydown", (event) => {
+      if (this.runCommand(event) || this.moveActive(event)) event.preventDefault();
+    });
+    listenForTouch(this.table, (x, y) => this.scrollTo(this.top + y / ROW_HEIGHT, this.left + x));
     this.body.addEventListener("click", (event) => {
       const cell = (event.target as HTMLElement).closest<HTMLElement>("[data-column]");
-      if (cell) this.pick(Number(cell.parentElement!.dataset.row), Number(cell.dataset.column));
+      if (cell) this.selectCell(Number(cell.parentElement!.dataset.row), Number(cell.dataset.column));
     });
-    new ResizeObserver(() => this.measure()).observe(table);
+    new ResizeObserver(() => this.measure()).observe(this.table);
   }
 
-  private get table() {
-    return this.body.parentElement!;
-  }
-
-  /** Measures the available room, unless the grid is hidden. */
+  /** Measures the available room and paints, unless the grid is hidden. */
   measure() {
-    if (!this.table.clientHeight) return;
-    this.size = { width: this.table.clientWidth, height: this.body.clientHeight, all: this.table.clientHeight };
-    this.paint();
+    const { clientWidth: width, clientHeight: height } = this.table;
+    if (!height) return;
+    this.size = { width, bodyHeight: this.body.clientHeight, height };
+    this.schedulePaint();
   }
 
-  private arranged() {
-    this.starts = [0];
-    this.order.forEach((column, place) => {
-      this.places[column] = place;
-      this.starts.push(this.starts[place] + this.wide[column]);
-    });
+  /** The number of rows that are visible, with a fraction. */
+  private get visibleRows(): number {
+    return Math.max(1, this.size.bodyHeight / ROW_HEIGHT);
   }
 
-  /** Sets the order of columns, of which the first `pinned` are pinned. */
-  arrange(order: number[], pinned: number) {
-    this.order = order;
-    this.pinned = clamp(pinned, 0, order.length);
-    this.arranged();
-    if (this.rows) this.scroll(undefined, this.left);
-    this.events.arranged();
+  /** The width that columns have, in pixels. */
+  private get availableWidth(): number {
+    return Math.max(1, this.size.width - this.gutterWidth);
   }
 
-  /** Moves a column to a position; crossing the edge of the pinned columns pins or unpins it. */
-  move(column: number, to: number) {
-    const from = this.places[column];
-    to = clamp(to, 0, this.order.length - 1);
-    const order = this.order.filter((other) => other !== column);
-    order.splice(to, 0, column);
-    const isLess = from < this.pinned && to >= this.pinned;
-    const isMore = from >= this.pinned && to < this.pinned;
-    this.arrange(order, this.pinned + (isMore ? 1 : isLess ? -1 : 0));
+  private get frozen(): Frozen {
+    return this.layout.frozen(this.availableWidth);
   }
 
-  isPinned(column: number) {
-    return this.places[column] < this.pinned;
+  private get visibleColumns(): number[] {
+    return this.layout.visibleColumns(this.left, this.availableWidth);
   }
 
-  placeOf(column: number) {
-    return this.places[column];
+  /** Returns the nearest `top` that leaves no room after the last row. */
+  private clampTop(top: number): number {
+    const { first, end } = this.rows;
+    return clamp(top, first, Math.max(first, end - Math.floor(this.visibleRows)));
   }
 
-  /** Pins a column after the pinned ones, or unpins it there. */
-  pin(column: number) {
-    const isPinned = this.isPinned(column);
-    const order = this.order.filter((other) => other !== column);
-    const pinned = this.pinned + (isPinned ? -1 : 1);
-    order.splice(isPinned ? pinned : this.pinned, 0, column);
-    this.arrange(order, pinned);
+  private clampLeft(left: number): number {
+    return clamp(left, 0, Math.max(0, this.layout.totalWidth - this.availableWidth));
   }
 
-  /** Returns the number of pinned columns that stay, and their pixels: none if they would leave little room for others. */
-  private get held(): [number, number] {
-    const wide = this.starts[this.pinned];
-    return wide <= this.across * 0.7 ? [this.pinned, wide] : [0, 0];
+  private clampRow(row: number): number {
+    const { first, end } = this.rows;
+    return clamp(row, first, Math.max(first, end - 1));
   }
 
-  show(rows: Rows) {
-    this.rows?.drop();
+  // Rows and scrolling
+
+  /** Shows other rows, from the current position on. */
+  showRows(rows: RowCache) {
+    this.rows?.abort();
     this.rows = rows;
-    this.scroll(this.top, this.left);
-    // Paints at once, or until the next frame the status would describe these rows, and the cells other rows.
-    if (this.size.height > ROW) this.draw();
+    this.scrollTo(this.top, this.left);
+    // Paints at once: until the next frame the status would describe these rows, and the cells other rows.
+    if (this.size.bodyHeight > ROW_HEIGHT) this.paint();
   }
 
-  private get sight() {
-    return Math.max(1, this.size.height / ROW);
-  }
-
-  private get across() {
-    return Math.max(1, this.size.width - this.gutter);
+  /** Sets the message for no rows. */
+  setEmptyMessage(...message: (Node | string)[]) {
+    this.emptyMessage.replaceChildren(...message);
   }
 
   /** Scrolls to a row, a number of pixels, or both, as far as possible. */
-  scroll(top?: number, left?: number) {
-    const { first, end } = this.rows;
-    if (top !== undefined) this.top = clamp(top, first, Math.max(first, end - Math.floor(this.sight)));
-    if (left !== undefined) this.left = clamp(left, 0, Math.max(0, this.starts.at(-1)! - this.across));
-    this.paint();
-    this.events.moved();
+  scrollTo(top?: number, left?: number) {
+    if (top !== undefined) this.top = this.clampTop(top);
+    if (left !== undefined) this.left = this.clampLeft(left);
+    this.schedulePaint();
+    this.events.onScroll();
+  }
+
+  scrollToEnd() {
+    this.scrollTo(this.rows.end);
   }
 
   /** True if the last row is visible. */
   get isAtEnd() {
-    return this.top + this.sight >= this.rows.end - 1;
+    return this.top + this.visibleRows >= this.rows.end - 1;
   }
 
   /** Fetches the rows before `end`, so that they are there when they become visible. */
-  async bring(end: number) {
-    await this.rows.bring(Math.max(this.rows.first, end - Math.ceil(this.sight)), end, this.columnsInSight());
+  async prefetch(end: number) {
+    const from = Math.max(this.rows.first, end - Math.ceil(this.visibleRows));
+    await this.rows.prefetch(from, end, this.visibleColumns);
   }
 
-  toEnd() {
-    this.scroll(this.rows.end);
-  }
-
-  go(row: number, column = this.active.column) {
-    this.active = { row: clamp(row, this.rows.first, Math.max(this.rows.first, this.rows.end - 1)), column };
-    this.scroll(this.active.row - Math.floor(this.sight / 3));
-    this.reveal();
+  /** Makes a cell active, and scrolls it into view. */
+  goTo(row: number, column = this.active.column) {
+    this.active = { row: this.clampRow(row), column };
+    this.scrollTo(this.active.row - Math.floor(this.visibleRows / 3));
+    this.revealActive();
     // Requests the rows now, without waiting for the next frame.
-    this.draw();
+    this.paint();
   }
 
   /** Scrolls the active cell into view. */
-  private reveal() {
-    const { row, column } = this.active;
-    const sight = Math.floor(this.sight);
-    const top = row < this.top ? row : row >= this.top + sight ? row - sight + 1 : undefined;
-    const place = this.places[column];
-    const [held, room] = this.held;
-    const [at, end] = [this.starts[place] - room, this.starts[place + 1]];
-    const left =
-      place < held
-        ? undefined
-        : at < this.left
-          ? at
-          : end > this.left + this.across
-            ? Math.min(at, end - this.across)
-            : undefined;
-    this.scroll(top, left);
+  private revealActive() {
+    this.scrollTo(this.topToReveal(this.active.row), this.leftToReveal(this.active.column));
   }
 
-  private pick(row: number, column: number) {
+  /** Returns the nearest `top` that makes a row visible; `undefined` if it is visible. */
+  private topToReveal(row: number): number | undefined {
+    const visibleRows = Math.floor(this.visibleRows);
+    if (row < this.top) return row;
+    if (row >= this.top + visibleRows) return row - visibleRows + 1;
+    return undefined;
+  }
+
+  /** Returns the nearest `left` that makes a column visible; `undefined` if it is visible. */
+  private leftToReveal(column: number): number | undefined {
+    const position = this.layout.positionOf(column);
+    const { frozen, availableWidth } = this;
+    if (position < frozen.count) return undefined;
+    const leftEdge = this.layout.leftEdge(position) - frozen.width;
+    const rightEdge = this.layout.rightEdge(position);
+    if (leftEdge < this.left) return leftEdge;
+    if (rightEdge > this.left + availableWidth) return Math.min(leftEdge, rightEdge - availableWidth);
+    return undefined;
+  }
+
+  private selectCell(row: number, column: number) {
     this.active = { row, column };
-    this.reveal();
-    this.events.picked(row, column);
+    this.revealActive();
+    this.events.onCellSelect(row, column);
   }
 
-  private wheel(event: WheelEvent) {
+  private onWheel(event: WheelEvent) {
+    // The browser zooms the page.
     if (event.ctrlKey) return;
     event.preventDefault();
-    const unit = event.deltaMode === 1 ? ROW : event.deltaMode === 2 ? this.size.height : 1;
+    let pixels = 1;
+    if (event.deltaMode === WheelEvent.DOM_DELTA_LINE) pixels = ROW_HEIGHT;
+    if (event.deltaMode === WheelEvent.DOM_DELTA_PAGE) pixels = this.size.bodyHeight;
     const [x, y] = event.shiftKey ? [event.deltaY, 0] : [event.deltaX, event.deltaY];
-    this.scroll(this.top + (y * unit) / ROW, this.left + x * unit);
+    this.scrollTo(this.top + (y * pixels) / ROW_HEIGHT, this.left + x * pixels);
   }
 
-  private key(event: KeyboardEvent) {
-    const page = Math.max(1, Math.floor(this.sight) - 1);
-    const { first, end } = this.rows;
-    const control = event.ctrlKey || event.metaKey;
-    let { row } = this.active;
-    let column = this.places[this.active.column] ?? 0;
-    const last = this.columns.length - 1;
+  /** Runs the command of a key on the active cell or its column; returns false if the key has none. */
+  private runCommand(event: KeyboardEvent): boolean {
+    const { row, column } = this.active;
+    const isControl = event.ctrlKey || event.metaKey;
+    switch (event.key) {
+      case "Enter":
+        this.events.onCellSelect(row, column);
+        return true;
+      case "h":
+        this.events.onHeadSelect(column);
+        return true;
+      case "c":
+        // Text that the user has selected is copied by the browser.
+        if (!isControl || String(getSelection())) return false;
+        this.events.onCopy(row, column);
+        this.revealActive();
+        return true;
+      case "p":
+      case "<":
+      case ">":
+        if (isControl || !this.columns.length) return false;
+        if (event.key === "p") this.togglePin(column);
+        else this.moveColumn(column, this.layout.positionOf(column) + (event.key === ">" ? 1 : -1));
+        this.revealActive();
+        return true;
+      case "[":
+      case "]":
+        this.setUserWidth(column, this.layout.widthOf(column) + (event.key === "]" ? KEY_RESIZE : -KEY_RESIZE));
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  /** Moves the active cell by a key; returns false if the key doesn't move it. */
+  private moveActive(event: KeyboardEvent): boolean {
+    const isControl = event.ctrlKey || event.metaKey;
+    const page = Math.max(1, Math.floor(this.visibleRows) - 1);
+    const lastPosition = this.columns.length - 1;
+    const before = this.active;
+    let { row } = before;
+    let position = this.layout.positionOf(before.column);
     switch (event.key) {
       case "ArrowDown":
         row += 1;
@@ -282,10 +312,10 @@ export class Grid {
         row -= 1;
         break;
       case "ArrowRight":
-        column = control ? last : column + 1;
+        position = isControl ? lastPosition : position + 1;
         break;
       case "ArrowLeft":
-        column = control ? 0 : column - 1;
+        position = isControl ? 0 : position - 1;
         break;
       case "PageDown":
       case " ":
@@ -295,349 +325,332 @@ export class Grid {
         row -= page;
         break;
       case "Home":
-        if (control) row = first;
-        else column = 0;
+        if (isControl) row = this.rows.first;
+        else position = 0;
         break;
       case "End":
-        if (control) row = end - 1;
-        else column = last;
+        if (isControl) row = this.rows.end - 1;
+        else position = lastPosition;
         break;
-      case "Enter":
-        this.events.picked(row, this.active.column);
-        event.preventDefault();
-        return;
-      case "p":
-      case "<":
-      case ">":
-        if (control || last < 0) return;
-        if (event.key === "p") this.pin(this.active.column);
-        else this.move(this.active.column, column + (event.key === ">" ? 1 : -1));
-        column = this.places[this.active.column];
-        break;
-      case "[":
-      case "]":
-        this.widen(this.active.column, event.key === "]" ? 24 : -24);
-        return;
-      case "c":
-        if (!control || String(getSelection())) return;
-        this.events.copied(row, this.active.column);
-        break;
-      case "h":
-        this.events.header(this.active.column);
-        event.preventDefault();
-        return;
       default:
-        return;
+        return false;
     }
-    event.preventDefault();
-    const before = this.active;
-    this.active = { row: clamp(row, first, Math.max(first, end - 1)), column: this.order[clamp(column, 0, last)] ?? 0 };
-    this.reveal();
-    if (before.row !== this.active.row || before.column !== this.active.column)
-      this.events.activated(this.active.row, this.active.column);
+    const column = this.layout.order[clamp(position, 0, lastPosition)] ?? 0;
+    this.active = { row: this.clampRow(row), column };
+    this.revealActive();
+    if (before.row !== this.active.row || before.column !== column) this.events.onActiveChange(this.active.row, column);
+    return true;
   }
 
-  /** Paints in the next frame. */
-  paint() {
-    if (!this.frame)
-      this.frame = requestAnimationFrame(() => {
-        this.frame = 0;
-        this.draw();
-      });
+  // Columns
+
+  /** Sets the order of columns, of which the first `pinned` are pinned. */
+  setOrder(order: number[], pinned: number) {
+    this.layout.setOrder(order, pinned);
+    this.onOrderChange();
   }
 
-  /** Paints now. */
-  draw() {
-    if (!this.rows) return;
-    const { first, end } = this.rows;
-    this.widenGutter();
-    this.top = clamp(this.top, first, Math.max(first, end - Math.floor(this.sight)));
-    const from = Math.floor(this.top);
-    const to = Math.min(end, Math.ceil(this.top + this.sight));
-    // Columns that become narrower reveal others, which are fitted in turn.
-    while (this.fit(from, to));
-    const columns = this.columnsInSight();
-    this.rows.want(from, to, columns, Math.abs(from - this.before) < JUMP ? AHEAD : 0);
-    this.before = from;
-    this.drawHead(columns);
-    while (this.pool.length < to - from) {
-      const row = el(
-        "div",
-        { class: "row", role: "row" },
-        el("div", { class: "number", role: "rowheader", "aria-colindex": 1 }),
-      );
-      this.pool.push(row);
-      this.body.append(row);
-    }
-    this.pool.forEach((element, i) => {
-      const row = from + i;
-      element.hidden = row >= to;
-      if (row < to) this.drawRow(element, row, columns, (row - this.top) * ROW);
-    });
-    this.nothing.hidden = end > first;
-    this.vertical.show(this.top - first, Math.floor(this.sight), end - first, this.size.all);
-    this.horizontal.show(this.left, this.across, this.starts.at(-1)!, this.size.width);
-    this.table.setAttribute("aria-rowcount", String(end - first + 1));
-    this.table.setAttribute("aria-activedescendant", `cell-${this.active.row}-${this.active.column}`);
+  /** Moves a column to a position; crossing the edge of the pinned columns pins or unpins it. */
+  moveColumn(column: number, to: number) {
+    this.layout.move(column, to);
+    this.onOrderChange();
   }
 
-  /** Shows why there are no rows. */
-  explain(...why: (Node | string)[]) {
-    this.nothing.replaceChildren(...why);
+  /** Pins a column after the pinned ones, or unpins it. */
+  togglePin(column: number) {
+    this.layout.togglePin(column);
+    this.onOrderChange();
   }
 
-  /** Makes room for the largest row number. */
-  private widenGutter() {
-    const gutter = Math.ceil(pen("cell").measureText(count(Math.max(0, this.most - 1))).width) + 20;
-    if (gutter === this.gutter) return;
-    this.gutter = gutter;
-    this.table.style.setProperty("--gutter", `${gutter}px`);
+  private onOrderChange() {
+    if (this.rows) this.scrollTo(undefined, this.left);
+    this.events.onLayoutChange();
   }
 
-  /** Fits columns to the first of their values that are visible, if there are new ones; the visible part stays in place. */
-  private fit(from: number, to: number): boolean {
-    const seen = this.columnsInSight().filter(
-      (column) => !this.fitted.has(column) && this.rows.cell(from, column) !== undefined,
-    );
-    for (const column of seen) {
+  /** Sets widths from the URL, in place of all widths that the user set. */
+  restoreWidths(widths: Map<number, number>) {
+    for (const column of this.userWidths.keys()) this.fitted.delete(column);
+    this.userWidths.clear();
+    for (const [column, width] of widths) {
+      this.userWidths.set(column, clamp(width, MIN_USER_WIDTH, MAX_USER_WIDTH));
       this.fitted.add(column);
-      this.wide[column] = this.given.get(column) ?? this.fitting(column, from, to);
     }
-    if (seen.length) this.rearranged(this.active.column);
-    return seen.length > 0;
+    this.layout.setWidths(this.userWidths);
+    this.schedulePaint();
   }
 
-  /** Returns the pixels of a column's name and of its visible values. */
-  private fitting(column: number, from: number, to: number): number {
-    const { name, type } = this.columns[column];
-    const text = (row: number) => {
-      const cell = this.rows.cell(row, column);
-      return cell === undefined ? "" : cell === null ? "null" : typeof cell === "object" ? cell.error : cell;
-    };
-    let wide = Math.max(
-      Math.min(200, pen("name").measureText(name).width + 14),
-      Math.min(130, pen("type").measureText(type).width),
-    );
-    for (let row = from; row < to; row++) wide = Math.max(wide, pen("cell").measureText(text(row)).width);
-    return clamp(Math.ceil(wide) + BESIDE, ...FITTED);
-  }
-
-  /** Applies changed widths, and keeps `column` in place. */
-  private rearranged(column: number) {
-    const place = this.places[column] ?? 0;
-    const isSeen =
-      place >= this.held[0] &&
-      this.starts[place + 1] > this.left + this.held[1] &&
-      this.starts[place] < this.left + this.across;
-    const anchor = isSeen ? place : Math.max(this.held[0], this.placeAt(this.left + this.held[1]));
-    const before = this.starts[anchor] ?? 0;
-    this.arranged();
-    if (this.left > 0)
-      this.left = clamp(
-        this.left + (this.starts[anchor] ?? 0) - before,
-        0,
-        Math.max(0, this.starts.at(-1)! - this.across),
-      );
-  }
-
-  /** Widens a column by some pixels. */
-  widen(column: number, by: number) {
-    this.give(column, (this.wide[column] ?? 0) + by);
-  }
-
-  private give(column: number, width: number) {
-    this.given.set(column, clamp(Math.round(width), 40, WIDEST));
-    this.wide[column] = this.given.get(column)!;
+  private setUserWidth(column: number, width: number) {
+    const userWidth = clamp(Math.round(width), MIN_USER_WIDTH, MAX_USER_WIDTH);
+    this.userWidths.set(column, userWidth);
     this.fitted.add(column);
-    this.rearranged(column);
-    this.paint();
-    this.events.arranged();
-  }
-
-  /** Restores widths from the URL. */
-  resize(widths: Map<number, number>) {
-    for (const column of this.given.keys()) {
-      this.given.delete(column);
-      this.fitted.delete(column);
-    }
-    widths.forEach((width, column) => {
-      this.given.set(column, clamp(width, 40, WIDEST));
-      this.wide[column] = this.given.get(column)!;
-      this.fitted.add(column);
-    });
-    this.arranged();
-    this.paint();
+    this.setWidths(new Map([[column, userWidth]]), column);
+    this.schedulePaint();
+    this.events.onLayoutChange();
   }
 
   /** Fits a column to its visible cells. */
   private refit(column: number) {
     const from = Math.floor(this.top);
-    this.given.delete(column);
-    this.wide[column] = this.fitting(column, from, Math.min(this.rows.end, Math.ceil(this.top + this.sight)));
-    this.rearranged(column);
-    this.paint();
-    this.events.arranged();
+    const to = Math.min(this.rows.end, Math.ceil(this.top + this.visibleRows));
+    this.userWidths.delete(column);
+    this.setWidths(new Map([[column, this.fittedWidth(column, from, to)]]), column);
+    this.schedulePaint();
+    this.events.onLayoutChange();
   }
 
-  private columnsInSight(): number[] {
-    const [held, room] = this.held;
-    const places = Array.from({ length: held }, (_, place) => place);
-    const first = Math.max(held, this.placeAt(this.left + room));
-    for (let place = first; place < this.order.length && this.starts[place] < this.left + this.across; place++)
-      places.push(place);
-    return places.map((place) => this.order[place]);
-  }
-
-  private placeAt(x: number): number {
-    let [low, high] = [0, this.order.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.starts[middle + 1] > x) high = middle;
-      else low = middle + 1;
+  /** Fits visible columns when their first values have arrived; returns true if there were any. */
+  private fitColumns(from: number, to: number): boolean {
+    const widths = new Map<number, number>();
+    for (const column of this.visibleColumns) {
+      if (this.fitted.has(column) || this.rows.cell(from, column) === undefined) continue;
+      this.fitted.add(column);
+      widths.set(column, this.userWidths.get(column) ?? this.fittedWidth(column, from, to));
     }
-    return low;
+    if (!widths.size) return false;
+    this.setWidths(widths, this.active.column);
+    return true;
   }
 
-  private place(element: HTMLElement, column: number) {
-    const place = this.places[column];
-    const isHeld = place < this.held[0];
-    element.style.transform = `translateX(${this.gutter + this.starts[place] - (isHeld ? 0 : this.left)}px)`;
-    element.style.width = `${this.starts[place + 1] - this.starts[place]}px`;
-    element.classList.toggle("pinned", isHeld);
-    element.setAttribute("aria-colindex", String(place + 2));
+  /** Returns the width of a column's name and of its values in a range of rows. */
+  private fittedWidth(column: number, from: number, to: number): number {
+    const { name, type } = this.columns[column];
+    const nameWidth = Math.min(MAX_FITTED_NAME, textWidth(name, "name") + NAME_PADDING);
+    const typeWidth = Math.min(MAX_FITTED_TYPE, textWidth(type, "type"));
+    let width = Math.max(nameWidth, typeWidth);
+    for (let row = from; row < to; row++) {
+      const cell = this.rows.cell(row, column);
+      if (cell !== undefined) width = Math.max(width, textWidth(describeCell(cell).text, "cell"));
+    }
+    return clamp(Math.ceil(width) + CELL_PADDING, MIN_FITTED_WIDTH, MAX_FITTED_WIDTH);
   }
 
-  /** Moves a column by dragging its head. */
-  private drag(element: HTMLElement, column: number) {
-    element.addEventListener("pointerdown", (event) => {
-      if (event.pointerType !== "mouse" || event.button) return;
-      const start = event.clientX;
-      let isMoved = false;
-      const at = (next: PointerEvent) => {
-        const x = next.clientX - this.head.getBoundingClientRect().left - this.gutter;
-        return this.placeAt(x < this.held[1] ? Math.max(0, x) : x + this.left);
-      };
-      const move = (next: PointerEvent) => {
-        if (!isMoved && Math.abs(next.clientX - start) < 8) return;
-        if (!isMoved) element.setPointerCapture(next.pointerId);
-        isMoved = true;
-        element.classList.add("dragged");
-        element.style.translate = `${next.clientX - start}px`;
-      };
-      const end = (next: PointerEvent) => {
-        window.removeEventListener("pointermove", move);
-        element.classList.remove("dragged");
-        element.style.translate = "";
-        if (!isMoved || next.type === "pointercancel") return;
-        // Ignores the click that ends a drag.
-        const still = (click: MouseEvent) => click.stopImmediatePropagation();
-        element.addEventListener("click", still, { capture: true });
-        setTimeout(() => {
-          element.removeEventListener("click", still, { capture: true });
-          this.move(column, at(next));
-        });
-      };
-      window.addEventListener("pointermove", move);
-      window.addEventListener("pointerup", end, { once: true });
+  /** Sets widths, and scrolls so that a column stays in place: `anchorColumn`, or the first one if it isn't visible. */
+  private setWidths(widths: Map<number, number>, anchorColumn: number) {
+    const { layout, frozen } = this;
+    const firstPixel = this.left + frozen.width;
+    let anchor = layout.positionOf(anchorColumn);
+    const isVisible =
+      anchor >= frozen.count &&
+      layout.rightEdge(anchor) > firstPixel &&
+      layout.leftEdge(anchor) < this.left + this.availableWidth;
+    if (!isVisible) anchor = Math.max(frozen.count, layout.positionAt(firstPixel));
+    const before = layout.leftEdge(anchor);
+    layout.setWidths(widths);
+    if (this.left > 0) this.left = this.clampLeft(this.left + layout.leftEdge(anchor) - before);
+  }
+
+  // Painting
+
+  /** Paints in the next frame. */
+  schedulePaint() {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.paint();
     });
   }
 
-  /** Resizes a column by the right edge of its head; a double click fits it. */
-  private edge(column: number): HTMLElement {
-    const edge = el("span", {
+  /** Paints now. */
+  paint() {
+    if (!this.rows) return;
+    const { first, end } = this.rows;
+    this.updateGutter();
+    this.top = this.clampTop(this.top);
+    const from = Math.floor(this.top);
+    const to = Math.min(end, Math.ceil(this.top + this.visibleRows));
+    // Columns that become narrower reveal others, which are fitted in turn.
+    while (this.fitColumns(from, to));
+    const columns = this.visibleColumns;
+    const isJump = Math.abs(from - this.lastPaintedRow) >= MAX_SCROLL;
+    this.rows.request(from, to, columns, isJump ? 0 : ROWS_AHEAD);
+    this.lastPaintedRow = from;
+    this.paintHeads(columns);
+    this.paintRows(from, to, columns);
+    this.emptyMessage.hidden = end > first;
+    this.vertical.update(this.top - first, Math.floor(this.visibleRows), end - first, this.size.height);
+    this.horizontal.update(this.left, this.availableWidth, this.layout.totalWidth, this.size.width);
+    this.table.setAttribute("aria-rowcount", String(end - first + 1));
+    this.table.setAttribute("aria-activedescendant", `cell-${this.active.row}-${this.active.column}`);
+  }
+
+  /** Makes room for the largest row number. */
+  private updateGutter() {
+    const text = formatCount(Math.max(0, this.rowNumberEnd - 1));
+    const width = Math.ceil(textWidth(text, "cell")) + GUTTER_PADDING;
+    if (width === this.gutterWidth) return;
+    this.gutterWidth = width;
+    this.table.style.setProperty("--gutter", `${width}px`);
+  }
+
+  private paintHeads(columns: number[]) {
+    for (const [column, head] of this.heads) {
+      if (columns.includes(column)) continue;
+      head.remove();
+      this.heads.delete(column);
+      this.pictureWidths.delete(column);
+    }
+    for (const column of columns) {
+      let head = this.heads.get(column);
+      if (!head) {
+        head = this.createHead(column);
+        this.heads.set(column, head);
+        this.head.append(head);
+      }
+      this.placeElement(head, column);
+      const width = this.layout.widthOf(column);
+      if (this.pictureWidths.get(column) !== width) {
+        this.pictureWidths.set(column, width);
+        this.events.drawHead(column, head);
+      }
+      if (this.sortOrder?.column === column) {
+        head.setAttribute("aria-sort", this.sortOrder.isDescending ? "descending" : "ascending");
+      } else {
+        head.removeAttribute("aria-sort");
+      }
+    }
+  }
+
+  private paintRows(from: number, to: number, columns: number[]) {
+    while (this.rowElements.length < to - from) {
+      const number = el("div", { class: "number", role: "rowheader", "aria-colindex": 1 });
+      const element = el("div", { class: "row", role: "row" }, number);
+      this.rowElements.push(element);
+      this.body.append(element);
+    }
+    this.rowElements.forEach((element, i) => {
+      const row = from + i;
+      element.hidden = row >= to;
+      if (!element.hidden) this.paintRow(element, row, columns);
+    });
+  }
+
+  private paintRow(element: HTMLElement, row: number, columns: number[]) {
+    element.style.transform = `translateY(${(row - this.top) * ROW_HEIGHT}px)`;
+    element.dataset.row = String(row);
+    element.setAttribute("aria-rowindex", String(row - this.rows.first + 2));
+    element.classList.toggle("odd", row % 2 === 1);
+    const number = this.rows.rowNumber(row);
+    element.firstChild!.textContent = number === undefined ? "" : formatCount(number);
+    // The first child is the row's number.
+    while (element.children.length <= columns.length) element.append(el("div", { role: "gridcell" }));
+    for (let i = 1; i < element.children.length; i++) {
+      const cell = element.children[i] as HTMLElement;
+      cell.hidden = i > columns.length;
+      if (!cell.hidden) this.paintCell(cell, row, columns[i - 1]);
+    }
+  }
+
+  private paintCell(element: HTMLElement, row: number, column: number) {
+    const value = this.rows.cell(row, column);
+    const { text, cssClass } = value === undefined ? { text: "", cssClass: "coming" } : describeCell(value);
+    const isActive = row === this.active.row && column === this.active.column;
+    const alignment = isNumeric(this.columns[column].type) ? " right" : "";
+    element.className = `cell ${cssClass}${alignment}${isActive ? " active" : ""}`;
+    if (element.textContent !== text) element.textContent = text;
+    this.placeElement(element, column);
+    element.dataset.column = String(column);
+    element.id = `cell-${row}-${column}`;
+    if (isActive) element.setAttribute("aria-selected", "true");
+    else element.removeAttribute("aria-selected");
+  }
+
+  /** Moves a head or cell to its column's position. */
+  private placeElement(element: HTMLElement, column: number) {
+    const position = this.layout.positionOf(column);
+    const isFrozen = position < this.frozen.count;
+    const x = this.gutterWidth + this.layout.leftEdge(position) - (isFrozen ? 0 : this.left);
+    element.style.transform = `translateX(${x}px)`;
+    element.style.width = `${this.layout.widthOf(column)}px`;
+    element.classList.toggle("pinned", isFrozen);
+    element.setAttribute("aria-colindex", String(position + 2));
+  }
+
+  /** Returns the head of a column, if it is visible. */
+  headOf(column: number): HTMLElement | undefined {
+    return this.heads.get(column);
+  }
+
+  // Heads
+
+  private createHead(column: number): HTMLElement {
+    const { name, type } = this.columns[column];
+    const head = el(
+      "button",
+      {
+        class: "column",
+        role: "columnheader",
+        title: `${name}: ${type}`,
+        click: () => this.events.onHeadSelect(column),
+      },
+      el("span", { class: "name" }, name),
+      el("span", { class: "type" }, type),
+      // The bars of the values, and a line over the rows.
+      el("canvas", { class: "mini", "aria-hidden": true }),
+      el("canvas", { class: "mini", "aria-hidden": true, hidden: !isPlottable(type) }),
+      this.createResizer(column),
+    );
+    head.addEventListener("pointerdown", (event) => this.startMove(head, column, event));
+    return head;
+  }
+
+  /** Returns the right edge of a head: dragging it resizes the column, and a double click fits it. */
+  private createResizer(column: number): HTMLElement {
+    const resizer = el("span", {
       class: "edge",
       "aria-hidden": true,
       dblclick: () => this.refit(column),
       click: (event) => event.stopPropagation(),
     });
-    edge.addEventListener("pointerdown", (event) => {
+    resizer.addEventListener("pointerdown", (event) => {
       event.stopPropagation();
-      const [start, wide] = [event.clientX, this.wide[column]];
-      const move = (next: PointerEvent) => this.give(column, wide + next.clientX - start);
-      edge.setPointerCapture(event.pointerId);
-      edge.addEventListener("pointermove", move);
-      edge.addEventListener("lostpointercapture", () => edge.removeEventListener("pointermove", move), { once: true });
+      const startX = event.clientX;
+      const startWidth = this.layout.widthOf(column);
+      const resize = (next: PointerEvent) => this.setUserWidth(column, startWidth + next.clientX - startX);
+      resizer.setPointerCapture(event.pointerId);
+      resizer.addEventListener("pointermove", resize);
+      resizer.addEventListener("lostpointercapture", () => resizer.removeEventListener("pointermove", resize), {
+        once: true,
+      });
     });
-    return edge;
+    return resizer;
   }
 
-  private makeHead(column: number): HTMLElement {
-    const { name, type } = this.columns[column];
-    const picture = (hidden: boolean) => el("canvas", { class: "mini", "aria-hidden": true, hidden });
-    const head = el(
-      "button",
-      { class: "column", role: "columnheader", title: `${name}: ${type}`, click: () => this.events.header(column) },
-      el("span", { class: "name" }, name),
-      el("span", { class: "type" }, type),
-      picture(false),
-      // Draws a line over the rows, for columns that have one.
-      picture(!isDrawn(type)),
-      this.edge(column),
-    );
-    this.drag(head, column);
-    return head;
-  }
-
-  private drawHead(columns: number[]) {
-    for (const [column, element] of this.heads) {
-      if (!columns.includes(column)) {
-        element.remove();
-        this.heads.delete(column);
-        this.drawn.delete(column);
+  /** Moves a column by dragging its head with the mouse, as touching scrolls. */
+  private startMove(head: HTMLElement, column: number, event: PointerEvent) {
+    if (event.pointerType !== "mouse" || event.button) return;
+    const startX = event.clientX;
+    let isDragging = false;
+    const drag = (next: PointerEvent) => {
+      const distance = next.clientX - startX;
+      if (!isDragging) {
+        if (Math.abs(distance) < MIN_DRAG) return;
+        isDragging = true;
+        head.setPointerCapture(next.pointerId);
+        head.classList.add("dragged");
       }
-    }
-    for (const column of columns) {
-      let element = this.heads.get(column);
-      if (!element) {
-        element = this.makeHead(column);
-        this.heads.set(column, element);
-        this.head.append(element);
-      }
-      this.place(element, column);
-      if (this.drawn.get(column) !== this.wide[column]) {
-        this.drawn.set(column, this.wide[column]);
-        this.events.glance(column, element);
-      }
-      const { sorted } = this;
-      if (sorted?.column === column)
-        element.setAttribute("aria-sort", sorted.isDescending ? "descending" : "ascending");
-      else element.removeAttribute("aria-sort");
-    }
+      head.style.translate = `${distance}px`;
+    };
+    const drop = (next: PointerEvent) => {
+      window.removeEventListener("pointermove", drag);
+      head.classList.remove("dragged");
+      head.style.translate = "";
+      if (!isDragging) return;
+      const position = this.positionAtPointer(next);
+      // Ignores the click that ends a drag.
+      const ignoreClick = (click: MouseEvent) => click.stopImmediatePropagation();
+      head.addEventListener("click", ignoreClick, { capture: true });
+      setTimeout(() => {
+        head.removeEventListener("click", ignoreClick, { capture: true });
+        this.moveColumn(column, position);
+      });
+    };
+    window.addEventListener("pointermove", drag);
+    window.addEventListener("pointerup", drop, { once: true });
   }
 
-  private drawRow(element: HTMLElement, row: number, columns: number[], y: number) {
-    element.style.transform = `translateY(${y}px)`;
-    element.dataset.row = String(row);
-    element.setAttribute("aria-rowindex", String(row - this.rows.first + 2));
-    element.classList.toggle("odd", row % 2 === 1);
-    const number = this.rows.number(row);
-    const gutter = element.firstChild as HTMLElement;
-    gutter.textContent = number === undefined ? "" : count(number);
-    while (element.children.length <= columns.length) element.append(el("div", { role: "gridcell" }));
-    for (let i = 1; i < element.children.length; i++) {
-      const cell = element.children[i] as HTMLElement;
-      const column = columns[i - 1];
-      cell.hidden = column === undefined;
-      if (column === undefined) continue;
-      const value = this.rows.cell(row, column);
-      let text = "";
-      let kind = "";
-      if (value === undefined) kind = "coming";
-      else if (value === null) [text, kind] = ["null", "null"];
-      else if (typeof value === "object") [text, kind] = [value.error, "error"];
-      else text = value;
-      const isActive = row === this.active.row && column === this.active.column;
-      cell.className = `cell ${kind}${isNumeric(this.columns[column].type) ? " right" : ""}${isActive ? " active" : ""}`;
-      if (cell.textContent !== text) cell.textContent = text;
-      this.place(cell, column);
-      cell.dataset.column = String(column);
-      cell.id = `cell-${row}-${column}`;
-      if (isActive) cell.setAttribute("aria-selected", "true");
-      else cell.removeAttribute("aria-selected");
-    }
-  }
-
-  headOf(column: number): HTMLElement | undefined {
-    return this.heads.get(column);
+  private positionAtPointer({ clientX }: PointerEvent): number {
+    const x = clientX - this.head.getBoundingClientRect().left - this.gutterWidth;
+    // Frozen columns don't scroll.
+    return this.layout.positionAt(x < this.frozen.width ? Math.max(0, x) : x + this.left);
   }
 }

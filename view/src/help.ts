@@ -1,8 +1,9 @@
-// The help on keyboard shortcuts.
+// The help on keyboard shortcuts and conditions.
 
 import { el } from "./dom.js";
 
-const KEYS: [string, string][] = [
+/** Keys, separated by three spaces, and their effect. */
+const SHORTCUTS: [string, string][] = [
   ["↑ ↓ ← →   Page Up   Page Down", "move; Ctrl-Home and Ctrl-End: to the ends"],
   ["g", "go to a row, or a time: 2024-05-17 09:30"],
   ["c", "find a column; Enter again for the next one"],
@@ -24,22 +25,18 @@ const CONDITIONS = [
   "not (volume == 0 or price < 1)",
 ];
 
-export function help(): HTMLDialogElement {
-  const close = el("button", { class: "close", "aria-label": "Close", click: () => dialog.close() }, "×");
-  const keys = KEYS.map(([key, does]) =>
-    el(
-      "tr",
-      {},
-      el("td", {}, ...key.split(/(?<=\S) {3}/).flatMap((one) => [el("kbd", {}, one), " "])),
-      el("td", {}, does),
-    ),
-  );
+export function helpDialog(): HTMLDialogElement {
+  const shortcuts = SHORTCUTS.map(([keys, effect]) => {
+    const names = keys.split("   ");
+    const keyElements = names.flatMap((name) => [el("kbd", {}, name), " "]);
+    return el("tr", {}, el("td", {}, ...keyElements), el("td", {}, effect));
+  });
   const dialog = el(
     "dialog",
     { class: "help", "aria-label": "Keys" },
-    close,
+    el("button", { class: "close", "aria-label": "Close", click: () => dialog.close() }, "×"),
     el("h2", {}, "Keys"),
-    el("table", {}, el("tbody", {}, ...keys)),
+    el("table", {}, el("tbody", {}, ...shortcuts)),
     el("h2", {}, "Conditions"),
     ...CONDITIONS.map((condition) => el("code", {}, condition)),
     el(
@@ -48,6 +45,7 @@ export function help(): HTMLDialogElement {
       "Drag a column's head to move it, its right edge to make it wider; a double click on the edge fits it.",
     ),
   );
+  // A click outside of the dialog's content closes it.
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   return dialog;
 }

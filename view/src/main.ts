@@ -1,68 +1,114 @@
-// The page: rows, a plot, and the structure of the file.
+// The page of `arrowwood view`: rows, a plot, groups, the structure of the file, and SQL.
 
 import {
   type CellDetail,
   type Cells,
   type Extent,
-  type Facts,
-  type First,
-  get,
+  fetchCellText,
+  fetchJson,
+  type InitialData,
   isEmbedded,
   onReplaced,
-  open,
-  type Refused,
-  type Report,
-  search,
-  url,
-  watch,
-  wholeText,
+  openTable,
+  type Progress,
+  type RequestError,
+  searchRows,
+  type TableInfo,
+  tableUrl,
+  watchTable,
 } from "./api.js";
-import { cellPanel } from "./cell.js";
-import { clamp, count, el, plural } from "./dom.js";
-import { FileTab } from "./file.js";
-import { bars, forget, panel, repaint, sampled, spark } from "./glance.js";
+import { showCellPanel } from "./cell_panel.js";
+import { redrawColumnPanel, showColumnPanel } from "./column_panel.js";
+import { clearSamples, drawBars, drawSparkline, requestSample, type Sample } from "./column_samples.js";
+import { findColumns } from "./column_search.js";
+import { clamp, el, formatCount, plural } from "./dom.js";
+import { downloadFormats, downloadLinks } from "./download.js";
+import { FileTab } from "./file_tab.js";
 import { Grid } from "./grid.js";
-import { Group } from "./group.js";
-import { help } from "./help.js";
-import { named } from "./names.js";
-import { Notice, type Offer, REMOVED, REPLACED, sentence } from "./notice.js";
-import { orderOf, orderText, type Place, placeOf, placeText, TABS, type Tab, widthsOf, widthsText } from "./place.js";
+import { emptyGrouping, GroupTab } from "./group_tab.js";
+import { helpDialog } from "./help.js";
+import { Notice, REMOVED, REPLACED, toSentence } from "./notice.js";
+import {
+  formatOrder,
+  formatPageState,
+  formatWidths,
+  type PageState,
+  parseOrder,
+  parsePageState,
+  parseWidths,
+  TABS,
+  type Tab,
+} from "./page_state.js";
 import { Plot } from "./plot.js";
-import { Rows } from "./rows.js";
-import { formats, saves } from "./save.js";
-import { Sql } from "./sql.js";
+import { RowCache } from "./row_cache.js";
+import { SqlTab } from "./sql_tab.js";
 import { isTime } from "./types.js";
 
-const NAMES: Record<Tab, string> = { rows: "Rows", plot: "Plot", group: "Group", file: "File", sql: "SQL" };
-/** The number of column names that are suggested. */
-const OFFERED = 5000;
+const TAB_NAMES: Record<Tab, string> = { rows: "Rows", plot: "Plot", group: "Group", file: "File", sql: "SQL" };
+/** The maximum number of column names that are suggested. */
+const MAX_SUGGESTIONS = 5000;
+/** Milliseconds after a change until it is written to the URL. */
+const SAVE_DELAY = 150;
+/** The URL keeps the active row only if it is among so many rows from the first visible one on. */
+const MAX_ACTIVE_DISTANCE = 100;
+const THEME_KEY = "arrowwood-theme";
+
+/** A condition, and a column to sort by; both may be empty. */
+interface Search {
+  where?: string;
+  sort?: string;
+  descending?: boolean;
+}
+
+/** The result of a search, which the server keeps. */
+interface View {
+  id: string;
+  rows: number;
+  /** False if only the first rows that were found are kept. */
+  isComplete: boolean;
+}
+
+interface CellPosition {
+  row: number;
+  column: number;
+}
 
 class Page {
-  private grid: Grid;
-  private plot: Plot;
-  private group: Group;
-  private fileTab = new FileTab();
-  private sql: Sql;
-  private place: Place;
+  private facts: TableInfo;
+  /** The first rows, if they came with the page; until they are shown. */
+  private initialCells: Cells | undefined;
+  private state: PageState;
+  /** The rows of the table. */
   private extent: Extent;
   /** The end of the rows that are shown: a snapshot, until the user follows the table. */
-  private end: number;
+  private shownEnd: number;
+  private view: View | undefined;
+  private search: AbortController | undefined;
   private isFollowing = false;
-  private isChasing = false;
-  /** True while the server does not answer; and whether the table was followed before. */
-  private isAlone = false;
-  private resumes = false;
-  private view: { id: string; rows: number; whole: boolean } | undefined;
-  private searching: AbortController | undefined;
-  private looking = new AbortController();
-  private saving = 0;
+  private isCatchingUp = false;
+  private isServerGone = false;
+  /** True if following continues when the server answers again. */
+  private resumesFollowing = false;
+  /** Aborts requests for the panel. */
+  private panelController = new AbortController();
+  /** The cell in the panel, if it shows one. */
+  private panelCell: CellPosition | undefined;
+  /** The last text that was searched among column names, and the column that was found. */
+  private columnSearch = { text: "", column: -1 };
+  private saveTimer = 0;
   private formats: string[];
-  /** The cell in the panel. */
-  private picked: { row: number; column: number } | undefined;
-  /** The last search among column names, and the column it found. */
-  private found = { wanted: "", at: -1 };
 
-  private filter = el("input", {
+  private grid: Grid;
+  private plot: Plot;
+  private groupTab: GroupTab;
+  private fileTab = new FileTab();
+  private sqlTab: SqlTab;
+  private tabButtons = {} as Record<Tab, HTMLElement>;
+  private notice = new Notice();
+  private help = helpDialog();
+  private main = el("main", { id: "main" });
+  private panel = el("aside", { class: "panel", "aria-label": "Details", hidden: true });
+  private filterInput = el("input", {
     type: "search",
     class: "filter",
     placeholder: 'Filter: price > 100 and symbol == "IBM"',
@@ -71,14 +117,14 @@ class Page {
     autocomplete: "off",
     enterkeyhint: "search",
   });
-  private goto = el("input", {
+  private goToInput = el("input", {
     type: "text",
     class: "goto",
     placeholder: "Row or time …",
     "aria-label": "Go to row or time",
     title: "A row's number, from the end if negative; or a time, such as 2024-05-17 09:30",
   });
-  private finder = el("input", {
+  private columnInput = el("input", {
     type: "search",
     class: "finder",
     placeholder: "Column …",
@@ -88,90 +134,88 @@ class Page {
     autocomplete: "off",
   });
   private status = el("span", { class: "status", role: "status", "aria-live": "polite" });
-  private stopper = el("button", { class: "stop", hidden: true, click: () => this.stop() }, "Stop");
-  private fresh = el("button", { class: "fresh", click: () => this.follow(true), hidden: true });
-  private following = el(
+  private downloads = el("span", { class: "saves" });
+  private stopButton = el("button", { class: "stop", hidden: true, click: () => this.stop() }, "Stop");
+  private newRowsButton = el("button", { class: "fresh", click: () => this.setFollowing(true), hidden: true });
+  private followButton = el(
     "button",
-    { class: "follow", "aria-pressed": "false", click: () => this.follow(!this.isFollowing) },
+    { class: "follow", "aria-pressed": "false", click: () => this.setFollowing(!this.isFollowing) },
     "Follow",
   );
-  private notice = new Notice();
-  private aside = el("aside", { class: "panel", "aria-label": "Details", hidden: true });
-  private main = el("main", { id: "main" });
-  private help = help();
-  private tabs = {} as Record<Tab, HTMLElement>;
-  private saves = el("span", { class: "saves" });
 
-  private facts: Facts;
-  private first: Cells | undefined;
-
-  constructor({ facts, cells }: First) {
-    [this.facts, this.first] = [facts, cells];
+  constructor({ facts, cells }: InitialData) {
     const { columns, first_row, end } = facts;
-    this.place = placeOf(location.hash, columns.length);
+    this.facts = facts;
+    this.initialCells = cells;
+    this.state = parsePageState(location.hash, columns.length);
     this.extent = { first_row, end, durable_end: facts.durable_end ?? end };
-    this.end = end;
-    this.grid = new Grid(columns, {
-      moved: () => this.moved(),
-      arranged: () => this.save(),
-      picked: (row, column) => void this.pick(row, column),
-      header: (column) => void this.glance(column),
-      glance: (column, into) => this.mini(column, into),
-      activated: (row, column) => !this.aside.hidden && this.picked && void this.pick(row, column),
-      copied: (row, column) => void this.copy(row, column),
-    });
-    this.plot = new Plot(columns, facts.sorted_by, {
-      extent: () => [this.extent.first_row, this.end],
-      moved: () => this.save(),
-      go: (row) => {
-        this.clear();
-        this.tab("rows");
-        this.grid.go(row);
-      },
-      only: (where) => {
-        this.place.tab = "rows";
-        void this.search({ where });
-      },
-    });
-    this.formats = formats(facts.parquet);
-    this.sql = new Sql(facts.name, this.formats, () => this.save());
-    this.group = new Group(
-      facts.name,
-      this.formats,
-      columns,
-      () => this.save(),
-      (condition) => this.only(condition),
+    this.shownEnd = end;
+    this.formats = downloadFormats(facts.parquet);
+    this.grid = this.createGrid();
+    this.plot = this.createPlot();
+    const scheduleSave = () => this.scheduleSave();
+    this.sqlTab = new SqlTab(facts.name, this.formats, scheduleSave);
+    this.groupTab = new GroupTab(facts.name, this.formats, columns, scheduleSave, (condition) =>
+      this.addCondition(condition),
     );
-    const tab = (name: Tab) =>
-      el(
-        "button",
-        { role: "tab", "aria-selected": "false", "aria-controls": "main", click: () => this.tab(name) },
-        NAMES[name],
-      );
-    for (const name of TABS) this.tabs[name] = tab(name);
-    const isTable = facts.kind === "table";
+    for (const tab of TABS) this.tabButtons[tab] = this.createTabButton(tab);
     document.title = `${facts.name} · Arrowwood`;
     document.body.replaceChildren(
-      this.header(isTable),
+      this.createHeader(),
       this.notice.element,
-      el("div", { class: "middle" }, this.main, this.aside),
-      this.footer(),
-      this.names(),
+      el("div", { class: "middle" }, this.main, this.panel),
+      this.createFooter(),
+      this.createColumnList(),
       this.help,
     );
     this.listen();
   }
 
-  private header(isTable: boolean): HTMLElement {
-    const { name, path } = this.facts;
+  private createGrid(): Grid {
+    return new Grid(this.facts.columns, {
+      onScroll: () => this.onScroll(),
+      onLayoutChange: () => this.scheduleSave(),
+      onCellSelect: (row, column) => void this.showCell({ row, column }),
+      onHeadSelect: (column) => void this.showColumn(column),
+      onActiveChange: (row, column) => {
+        if (!this.panel.hidden && this.panelCell) void this.showCell({ row, column });
+      },
+      onCopy: (row, column) => void this.copyCell({ row, column }),
+      drawHead: (column, head) => this.drawHead(column, head),
+    });
+  }
+
+  private createPlot(): Plot {
+    return new Plot(this.facts.columns, this.facts.sorted_by, {
+      getRowRange: () => [this.extent.first_row, this.shownEnd],
+      onChange: () => this.scheduleSave(),
+      showRow: (row) => {
+        this.clearSearch();
+        this.showTab("rows");
+        this.grid.goTo(row);
+      },
+      showMatches: (where) => {
+        this.state.tab = "rows";
+        void this.runSearch({ where });
+      },
+    });
+  }
+
+  private createTabButton(tab: Tab): HTMLElement {
+    const attributes = { role: "tab", "aria-selected": "false", "aria-controls": "main" };
+    return el("button", { ...attributes, click: () => this.showTab(tab) }, TAB_NAMES[tab]);
+  }
+
+  private createHeader(): HTMLElement {
+    const { name, path, kind } = this.facts;
     const tabs = el(
       "nav",
-      { role: "tablist", "aria-label": "Ways to look", keydown: (event) => this.tabKey(event as KeyboardEvent) },
-      ...Object.values(this.tabs),
+      { role: "tablist", "aria-label": "Ways to look", keydown: (event) => this.onTabKeyDown(event as KeyboardEvent) },
+      ...Object.values(this.tabButtons),
     );
     const theme = el(
       "button",
-      { class: "theme", "aria-label": "Dark or light", title: "Dark or light", click: () => this.theme() },
+      { class: "theme", "aria-label": "Dark or light", title: "Dark or light", click: () => this.toggleTheme() },
       "◐",
     );
     return el(
@@ -179,569 +223,662 @@ class Page {
       {},
       el("h1", { title: path ?? name }, name),
       tabs,
-      this.filter,
-      this.goto,
-      this.finder,
-      isTable && this.following,
-      this.fresh,
+      this.filterInput,
+      this.goToInput,
+      this.columnInput,
+      kind === "table" && this.followButton,
+      this.newRowsButton,
       theme,
     );
   }
 
-  private footer(): HTMLElement {
+  private createFooter(): HTMLElement {
     const keys = el(
       "button",
       { class: "keys", title: "What the keys do (?)", "aria-haspopup": "dialog", click: () => this.help.showModal() },
       "? Keys",
     );
-    return el("footer", {}, this.status, this.stopper, !isEmbedded && this.saves, keys);
+    return el("footer", {}, this.status, this.stopButton, !isEmbedded && this.downloads, keys);
   }
 
-  private names(): HTMLElement {
-    return el(
-      "datalist",
-      { id: "columns" },
-      ...this.facts.columns.slice(0, OFFERED).map(({ name }) => el("option", { value: name })),
-    );
+  /** Returns the names that the input for columns suggests. */
+  private createColumnList(): HTMLElement {
+    const options = this.facts.columns.slice(0, MAX_SUGGESTIONS).map(({ name }) => el("option", { value: name }));
+    return el("datalist", { id: "columns" }, ...options);
   }
 
   private listen() {
-    this.filter.addEventListener("keydown", (event) => event.key === "Enter" && void this.search());
-    this.filter.addEventListener("search", () => !this.filter.value && this.place.where && void this.search());
-    this.goto.addEventListener("keydown", (event) => event.key === "Enter" && void this.leap());
-    this.finder.addEventListener("keydown", (event) => event.key === "Enter" && this.find());
-    this.finder.addEventListener("change", () => this.finder.value.trim() !== this.found.wanted && this.find());
+    this.filterInput.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") void this.searchByInput();
+    });
+    // The browser sends "search" when the user clears the input.
+    this.filterInput.addEventListener("search", () => {
+      if (!this.filterInput.value && this.state.where) void this.searchByInput();
+    });
+    this.goToInput.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") void this.goToRow();
+    });
+    this.columnInput.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.findColumn();
+    });
+    this.columnInput.addEventListener("change", () => {
+      if (this.columnInput.value.trim() !== this.columnSearch.text) this.findColumn();
+    });
     window.addEventListener("hashchange", ({ newURL }) => {
-      // Uses the address of the event: the page's may have changed back meanwhile.
-      clearTimeout(this.saving);
-      const next = placeOf(new URL(newURL).hash, this.facts.columns.length);
-      if (JSON.stringify(next) !== JSON.stringify(this.place)) void this.restore(next);
+      clearTimeout(this.saveTimer);
+      // Uses the address of the event, as the page's may have changed again.
+      const state = parsePageState(new URL(newURL).hash, this.facts.columns.length);
+      if (JSON.stringify(state) !== JSON.stringify(this.state)) void this.restore(state);
     });
-    document.addEventListener("keydown", (event) => this.key(event));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
-    onReplaced(() => this.replaced());
-    void watch({
-      came: (extent) => this.foundAgain(extent),
-      ended: () => void this.ended(),
-      lost: (why) => this.alone(why),
+    document.addEventListener("keydown", (event) => this.onKeyDown(event));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+    onReplaced(() => this.onFileReplaced());
+    void watchTable({
+      onExtent: (extent) => this.onExtent(extent),
+      onEnded: () => void this.onTableEnded(),
+      onLost: (reason) => this.onServerLost(reason),
     });
   }
 
+  /** Shows the rows, and restores the state that the URL has. */
   async start() {
-    const chosen = isEmbedded ? undefined : localStorage.getItem("arrowwood-theme");
-    if (chosen) document.documentElement.dataset.theme = chosen;
-    this.rows();
-    const restored = this.restore(this.place);
-    // Paints at once, not only in the next frame, as the first rows came with the page.
+    const theme = isEmbedded ? undefined : localStorage.getItem(THEME_KEY);
+    if (theme) document.documentElement.dataset.theme = theme;
+    this.showRows();
+    const restored = this.restore(this.state);
+    // Paints at once instead of in the next frame, as the first rows came with the page.
     this.grid.measure();
-    this.grid.draw();
+    this.grid.paint();
     await restored;
-    this.focus();
+    this.focusGrid();
   }
 
-  private async restore(place: Place) {
-    // Scrolling in between would overwrite the place.
-    this.place = { ...place };
-    this.filter.value = place.where;
-    this.group.grouping = place.grouping;
-    this.sql.text = place.query;
-    this.grid.resize(widthsOf(place.widths, this.facts.columns.length));
-    this.grid.arrange(orderOf(place.columns, this.facts.columns.length), place.pinned);
-    await this.search(place);
-    this.tab(place.tab);
-    if (place.tab === "group") this.group.again(this.place.where);
-    if (place.tab === "sql" && place.query) void this.sql.run();
-    if (place.row !== undefined)
-      this.grid.go(place.row, clamp(place.column ?? 0, 0, Math.max(0, this.facts.columns.length - 1)));
-    if (place.plot !== undefined && place.plot < this.facts.columns.length) {
-      const isOverTime = isTime(this.facts.columns[place.over ?? -1]?.type ?? "");
-      this.plot.over = isOverTime ? place.over : undefined;
-      [this.plot.from, this.plot.to] = [BigInt(place.from ?? 0), BigInt(place.to ?? 0)];
-      this.plot.show(place.plot);
+  // State in the URL
+
+  private async restore(state: PageState) {
+    const { columns } = this.facts;
+    // Copies the state, as searching changes the page's.
+    this.state = { ...state };
+    this.filterInput.value = state.where;
+    this.groupTab.grouping = state.grouping;
+    this.sqlTab.query = state.query;
+    this.grid.restoreWidths(parseWidths(state.widths, columns.length));
+    this.grid.setOrder(parseOrder(state.columns, columns.length), state.pinned);
+    await this.runSearch(state);
+    this.showTab(state.tab);
+    if (state.tab === "group") this.groupTab.reload(this.state.where);
+    if (state.tab === "sql" && state.query) void this.sqlTab.run();
+    if (state.row !== undefined) {
+      this.grid.goTo(state.row, clamp(state.column ?? 0, 0, Math.max(0, columns.length - 1)));
+    }
+    if (state.plot !== undefined && state.plot < columns.length) {
+      const overType = columns[state.over ?? -1]?.type ?? "";
+      this.plot.over = isTime(overType) ? state.over : undefined;
+      this.plot.from = BigInt(state.from ?? 0);
+      this.plot.to = BigInt(state.to ?? 0);
+      this.plot.show(state.plot);
     }
   }
 
-  private focus() {
-    this.main.querySelector<HTMLElement>("#grid")?.focus({ preventScroll: true });
+  /** Returns the state as the page shows it. */
+  private currentState(): PageState {
+    const { tab, where, sort, descending } = this.state;
+    const { active, layout, rows, userWidths } = this.grid;
+    const top = Math.floor(this.grid.top);
+    const isActiveNear = active.row >= top && active.row < top + MAX_ACTIVE_DISTANCE && active.row > rows.first;
+    let row: number | undefined;
+    if (isActiveNear) row = active.row;
+    else if (top > rows.first) row = top;
+    const { column: plotted, over, from, to } = this.plot;
+    const isPlot = tab === "plot" && plotted !== undefined;
+    const isZoomed = isPlot && to > from;
+    return {
+      tab,
+      row,
+      column: (isActiveNear && active.column) || undefined,
+      columns: formatOrder(layout.order),
+      pinned: layout.pinned,
+      widths: formatWidths(userWidths),
+      where,
+      sort,
+      descending,
+      plot: isPlot ? plotted : undefined,
+      over: isPlot ? over : undefined,
+      from: isZoomed ? String(from) : undefined,
+      to: isZoomed ? String(to) : undefined,
+      grouping: tab === "group" ? structuredClone(this.groupTab.grouping) : emptyGrouping(),
+      query: tab === "sql" ? this.sqlTab.query : "",
+    };
+  }
+
+  /** Writes the state to the URL, a moment after it has changed. */
+  private scheduleSave() {
+    // The frame of a notebook has no URL.
+    if (isEmbedded) return;
+    clearTimeout(this.saveTimer);
+    this.saveTimer = window.setTimeout(() => {
+      this.state = this.currentState();
+      const text = formatPageState(this.state);
+      history.replaceState(null, "", text ? `#${text}` : location.pathname);
+    }, SAVE_DELAY);
+  }
+
+  // The server, and tables that grow
+
+  /** Receives the number of rows, also when the server answers again. */
+  private onExtent(extent: Extent) {
+    const { isServerGone, resumesFollowing } = this;
+    this.isServerGone = false;
+    this.resumesFollowing = false;
+    this.extent = extent;
+    this.grid.rows.retryFailed();
+    if (this.isFollowing) {
+      void this.catchUp();
+    } else {
+      const newRows = extent.end - this.shownEnd;
+      this.newRowsButton.hidden = newRows <= 0;
+      if (newRows > 0) this.newRowsButton.textContent = plural(newRows, "new row");
+      this.updateStatus();
+    }
+    if (isServerGone) this.notice.hide();
+    if (resumesFollowing) this.setFollowing(true);
   }
 
   /** Stops following when the server does not answer, and reports it. */
-  private alone(why: string) {
-    this.unfollow();
-    if (this.isAlone && this.notice.isShown) return;
-    this.isAlone = true;
-    this.say(sentence(why));
-  }
-
-  /** Stops following until the server answers again. */
-  private unfollow() {
-    this.resumes ||= this.isFollowing;
-    if (this.isFollowing) this.follow(false);
-  }
-
-  /** Continues when the server answers, with its number of rows. */
-  private foundAgain(extent: Extent) {
-    const { isAlone, resumes } = this;
-    [this.isAlone, this.resumes] = [false, false];
-    this.grew(extent);
-    if (isAlone) this.say();
-    if (resumes) this.follow(true);
+  private onServerLost(reason: string) {
+    this.pauseFollowing();
+    if (this.isServerGone && this.notice.isShown) return;
+    this.isServerGone = true;
+    this.notice.show(toSentence(reason));
   }
 
   /** Reports that the table or file was replaced or removed. */
-  private async ended() {
-    const now = await get<Facts>("").catch(() => undefined);
-    if (now && now.snapshot !== this.facts.snapshot) return this.replaced();
-    if (this.isFollowing) this.follow(false);
-    this.say(REMOVED[this.facts.kind]);
+  private async onTableEnded() {
+    const facts = await fetchJson<TableInfo>("").catch(() => undefined);
+    if (facts && facts.snapshot !== this.facts.snapshot) return this.onFileReplaced();
+    if (this.isFollowing) this.setFollowing(false);
+    this.notice.show(REMOVED[this.facts.kind]);
   }
 
-  /** Ends following when the file was replaced, for good: rows of the new one must not be shown next to the old ones. */
-  private replaced() {
-    if (this.isFollowing) this.follow(false);
+  /** Ends following for good: rows of the new file must not be shown next to the rows of the old one. */
+  private onFileReplaced() {
+    if (this.isFollowing) this.setFollowing(false);
     const text = REPLACED[this.facts.kind];
-    if (isEmbedded) this.notice.end(`${text} Run the cell again.`);
-    else this.notice.end(text, ["Reload", () => location.reload()]);
+    if (isEmbedded) this.notice.showFinal(`${text} Run the cell again.`);
+    else this.notice.showFinal(text, { label: "Reload", run: () => location.reload() });
   }
 
-  private say(text = "", offer?: Offer) {
-    this.notice.say(text, offer);
-  }
-
-  /** Returns the rows that are shown: of the table up to the snapshot, or of the search result. */
-  private rows() {
-    const { view } = this;
-    const rows = new Rows(
-      this.facts.columns.length,
-      view?.id,
-      view ? 0 : this.extent.first_row,
-      view ? view.rows : this.end,
-      () => this.grid.paint(),
-      (e) => void this.lost(e),
-    );
-    if (this.first) rows.seed(this.first);
-    this.first = undefined;
-    this.grid.most = this.extent.end;
-    const { sort, descending: isDescending } = this.place;
-    const column = sort ? this.facts.columns.findIndex(({ name }) => name === sort) : -1;
-    this.grid.sorted = column < 0 ? undefined : { column, isDescending };
-    this.grid.explain(...this.nothing());
-    this.grid.show(rows);
-    this.tell();
-  }
-
-  /** Returns the reason why there are no rows. */
-  private nothing(): (Node | string)[] {
-    if (!this.view) return [this.facts.kind === "table" ? "No rows yet." : "No rows."];
-    return ["No row meets the condition. ", el("button", { click: () => this.clear() }, "All rows")];
-  }
-
-  /** Handles rows that could not be fetched: a view that the server has dropped is searched again. */
-  private async lost(e: Refused) {
-    if (e.code === "file_changed") return this.replaced();
-    if (e.code === "no_view") return this.search(this.place);
-    if (e.code === "dropped") {
-      this.facts = await get<Facts>("");
-      this.extent.first_row = this.facts.first_row;
-      return this.rows();
+  /** Handles rows that could not be fetched. */
+  private async onRowsError(error: RequestError) {
+    switch (error.code) {
+      case "file_changed":
+        this.onFileReplaced();
+        break;
+      case "no_view":
+        // The server has dropped the view, whose rows are searched again.
+        await this.runSearch(this.state);
+        break;
+      case "dropped":
+        // The table has dropped its first rows.
+        this.facts = await fetchJson<TableInfo>("");
+        this.extent.first_row = this.facts.first_row;
+        this.showRows();
+        break;
+      case "gone":
+        this.pauseFollowing();
+        this.notice.show(toSentence(error.message), { label: "Try again", run: () => this.retryRows() });
+        break;
+      default:
+        this.notice.show(error.message);
     }
-    if (e.code !== "gone") return this.say(e.message);
-    const again = () => {
-      this.say();
-      this.grid.rows.retry();
-    };
-    this.unfollow();
-    this.say(sentence(e.message), ["Try again", again]);
   }
 
-  private tell(report?: Report) {
-    const all = this.end - this.extent.first_row;
-    const { view } = this;
-    const found = view
-      ? `${plural(view.rows, "row")} of ${count(all)}${view.whole ? "" : ", the first that were found"}`
-      : plural(all, "row");
-    const going = report?.of
-      ? `searched ${count(report.searched!)} of ${count(report.of)}: ${count(report.found ?? 0)} found …`
-      : "";
-    this.stopper.hidden = !going;
-    const durable =
-      this.facts.kind === "table" && !view
-        ? ` · ${this.extent.durable_end >= this.end ? "all durable" : `durable up to ${count(this.extent.durable_end)}`}`
-        : "";
-    this.status.textContent = going || `${found} · ${plural(this.facts.columns.length, "column")}${durable}`;
-    this.saves.replaceChildren(...this.kept());
+  private retryRows() {
+    this.notice.hide();
+    this.grid.rows.retryFailed();
   }
 
-  /** Returns links to the rows that are shown, in their order. Views are fetched first, as the server may have dropped them. */
-  private kept() {
-    const { name } = this.facts;
-    const { where, sort } = this.place;
-    const view = this.view?.whole ? this.view.id : undefined;
-    const isStream = (format: string) => format !== "parquet" && !(view && sort);
-    const address = (format: string) =>
-      isStream(format) ? url("rows", { where, format }) : url("save", { view, format });
-    // Views keep a limited number of rows: beyond it, only rows that are sent as they are found can be saved.
-    const all = this.formats.filter((format) => format !== "parquet" || !this.view || view);
-    return saves({ name, formats: all, address, isStream, failed: (message) => this.say(message) });
-  }
-
-  private grew(extent: Extent) {
-    this.extent = extent;
-    this.grid.rows.retry();
-    if (this.isFollowing) return void this.chase();
-    const more = extent.end - this.end;
-    this.fresh.hidden = more <= 0;
-    if (more > 0) this.fresh.textContent = plural(more, "new row");
-    this.tell();
-  }
-
-  /** Shows the newest rows as soon as they are fetched, and then the next. */
-  private async chase() {
-    if (this.isChasing) return;
-    this.isChasing = true;
-    while (this.isFollowing && this.end < this.extent.end) {
-      const { rows } = this.grid;
-      const { first_row, end } = this.extent;
-      await this.grid.bring(end);
-      if (!this.isFollowing || this.grid.rows !== rows) break;
-      this.end = end;
-      [rows.first, rows.end] = [first_row, end];
-      this.grid.most = end;
-      this.grid.toEnd();
-      this.tell();
-    }
-    this.isChasing = false;
-  }
-
-  private follow(isFollowing: boolean) {
-    if (isFollowing && this.isAlone) {
-      this.resumes = true;
+  private setFollowing(isFollowing: boolean) {
+    if (isFollowing && this.isServerGone) {
+      this.resumesFollowing = true;
       return;
     }
+    // Stays false until the grid has scrolled to the end, as `onScroll` stops following anywhere else.
     this.isFollowing = false;
     if (isFollowing) {
-      this.tab("rows");
-      if (this.view) this.clear();
-      this.end = this.extent.end;
-      forget();
-      this.rows();
-      this.grid.toEnd();
-      this.fresh.hidden = true;
+      this.showTab("rows");
+      if (this.view) this.clearSearch();
+      this.shownEnd = this.extent.end;
+      clearSamples();
+      this.showRows();
+      this.grid.scrollToEnd();
+      this.newRowsButton.hidden = true;
       this.isFollowing = true;
     }
-    this.following.setAttribute("aria-pressed", String(isFollowing));
-    this.following.textContent = isFollowing ? "Freeze" : "Follow";
+    this.followButton.setAttribute("aria-pressed", String(isFollowing));
+    this.followButton.textContent = isFollowing ? "Freeze" : "Follow";
   }
 
-  private clear() {
-    this.filter.value = "";
-    Object.assign(this.place, { where: "", sort: "", descending: false });
-    this.view = undefined;
-    this.rows();
-    this.save();
+  /** Stops following until the server answers again. */
+  private pauseFollowing() {
+    if (!this.isFollowing) return;
+    this.resumesFollowing = true;
+    this.setFollowing(false);
   }
 
-  private async search(
-    wanted: { where?: string; sort?: string; descending?: boolean } = {
-      ...this.place,
-      where: this.filter.value.trim(),
-    },
-  ) {
-    this.searching?.abort();
-    const where = (wanted.where ?? "").trim();
-    const { sort = "", descending = false } = wanted;
-    const tab = this.place.tab === "group" ? "group" : "rows";
-    this.filter.value = where;
-    this.say();
+  /** Shows the newest rows as soon as they are fetched, until there are no newer ones. */
+  private async catchUp() {
+    if (this.isCatchingUp) return;
+    this.isCatchingUp = true;
+    while (this.isFollowing && this.shownEnd < this.extent.end) {
+      const { rows } = this.grid;
+      const { first_row, end } = this.extent;
+      await this.grid.prefetch(end);
+      if (!this.isFollowing || this.grid.rows !== rows) break;
+      this.shownEnd = end;
+      rows.first = first_row;
+      rows.end = end;
+      this.grid.rowNumberEnd = end;
+      this.grid.scrollToEnd();
+      this.updateStatus();
+    }
+    this.isCatchingUp = false;
+  }
+
+  /** Stops following when the user scrolls up. */
+  private onScroll() {
+    if (this.isFollowing && !this.grid.isAtEnd) this.setFollowing(false);
+    this.scheduleSave();
+  }
+
+  // Rows
+
+  /** Shows the rows of the view, or of the table up to the snapshot. */
+  private showRows() {
+    const { view } = this;
+    const first = view ? 0 : this.extent.first_row;
+    const end = view ? view.rows : this.shownEnd;
+    const rows = new RowCache(this.facts.columns.length, view?.id, first, end, {
+      onChange: () => this.grid.schedulePaint(),
+      onError: (error) => void this.onRowsError(error),
+    });
+    if (this.initialCells) rows.addInitialCells(this.initialCells);
+    this.initialCells = undefined;
+    this.grid.rowNumberEnd = this.extent.end;
+    const { sort, descending: isDescending } = this.state;
+    const column = sort ? this.facts.columns.findIndex(({ name }) => name === sort) : -1;
+    this.grid.sortOrder = column < 0 ? undefined : { column, isDescending };
+    this.grid.setEmptyMessage(...this.emptyMessage());
+    this.grid.showRows(rows);
+    this.updateStatus();
+  }
+
+  private emptyMessage(): (Node | string)[] {
+    if (!this.view) return [this.facts.kind === "table" ? "No rows yet." : "No rows."];
+    return ["No row meets the condition. ", el("button", { click: () => this.clearSearch() }, "All rows")];
+  }
+
+  /** Reports the shown rows, or the progress of a search; and updates the links to download the rows. */
+  private updateStatus(progress?: Progress) {
+    const isSearching = !!progress?.of;
+    this.stopButton.hidden = !isSearching;
+    this.status.textContent = isSearching ? describeProgress(progress) : this.describeRows();
+    this.downloads.replaceChildren(...this.createDownloadLinks());
+  }
+
+  private describeRows(): string {
+    const { view, extent, shownEnd } = this;
+    const rowCount = shownEnd - extent.first_row;
+    const parts: string[] = [];
+    if (view) {
+      const limit = view.isComplete ? "" : ", the first that were found";
+      parts.push(`${plural(view.rows, "row")} of ${formatCount(rowCount)}${limit}`);
+    } else {
+      parts.push(plural(rowCount, "row"));
+    }
+    parts.push(plural(this.facts.columns.length, "column"));
+    if (this.facts.kind === "table" && !view) {
+      const isDurable = extent.durable_end >= shownEnd;
+      parts.push(isDurable ? "all durable" : `durable up to ${formatCount(extent.durable_end)}`);
+    }
+    return parts.join(" · ");
+  }
+
+  /** Returns links to download the shown rows, in their order. */
+  private createDownloadLinks(): (Node | string)[] {
+    const { where, sort } = this.state;
+    const view = this.view?.isComplete ? this.view.id : undefined;
+    // Streams are in the table's order. Sorted rows and Parquet files come from the view, which the server may have dropped:
+    // they are fetched first, so that the page can show the error.
+    const isStreamed = (format: string) => format !== "parquet" && !(view && sort);
+    return downloadLinks({
+      name: this.facts.name,
+      // Views have a limited number of rows: beyond it, only streams have all of them.
+      formats: this.formats.filter((format) => format !== "parquet" || !this.view || view),
+      address: (format) =>
+        isStreamed(format) ? tableUrl("rows", { where, format }) : tableUrl("save", { view, format }),
+      isStreamed,
+      onError: (message) => this.notice.show(message),
+    });
+  }
+
+  private focusGrid() {
+    this.main.querySelector<HTMLElement>("#grid")?.focus({ preventScroll: true });
+  }
+
+  // Search
+
+  private searchByInput() {
+    return this.runSearch({ ...this.state, where: this.filterInput.value });
+  }
+
+  /** Filters and sorts rows. */
+  private async runSearch({ where: condition = "", sort = "", descending = false }: Search) {
+    this.search?.abort();
+    const where = condition.trim();
+    const tab = this.state.tab === "group" ? "group" : "rows";
+    this.filterInput.value = where;
+    this.notice.hide();
     if (!where && !sort) {
-      if (this.view || this.place.where) this.clear();
-      if (tab === "group") this.tab(tab);
+      if (this.view || this.state.where) this.clearSearch();
+      if (tab === "group") this.showTab(tab);
       return;
     }
-    const searching = (this.searching = new AbortController());
+    const controller = new AbortController();
+    this.search = controller;
     try {
-      const done = await search({ where, sort, descending }, (report) => this.tell(report), searching.signal);
-      this.view = { id: done.view!, rows: done.rows!, whole: done.whole !== false };
-      if (this.isFollowing) this.follow(false);
-      Object.assign(this.place, { where, sort, descending });
+      const result = await searchRows(
+        { where, sort, descending },
+        (progress) => this.updateStatus(progress),
+        controller.signal,
+      );
+      this.view = { id: result.view!, rows: result.rows!, isComplete: result.whole !== false };
+      if (this.isFollowing) this.setFollowing(false);
+      Object.assign(this.state, { where, sort, descending });
       this.grid.top = 0;
       this.grid.active = { row: 0, column: this.grid.active.column };
-      this.rows();
-      this.save();
-      this.tab(tab);
+      this.showRows();
+      this.scheduleSave();
+      this.showTab(tab);
     } catch (e) {
-      if (!searching.signal.aborted) this.say((e as Error).message);
-      this.tell();
+      if (!controller.signal.aborted) this.notice.show((e as Error).message);
+      this.updateStatus();
     }
   }
 
-  /** Filters the remaining rows further, by a condition of the server. */
-  private only(condition: string) {
-    const before = this.place.where;
-    const where = before ? `(${before}) and ${condition}` : condition;
-    if (this.place.tab === "group") this.place.tab = "rows";
-    void this.search({ ...this.place, where });
+  /** Filters the rows further, by a condition that the server has sent. */
+  private addCondition(condition: string) {
+    const { where, tab } = this.state;
+    if (tab === "group") this.state.tab = "rows";
+    void this.runSearch({ ...this.state, where: where ? `(${where}) and ${condition}` : condition });
   }
 
-  private mini(column: number, into: HTMLElement) {
-    sampled(
-      column,
-      () => into.isConnected,
-      ({ statistics, bins }) => {
-        const [mini, line] = into.querySelectorAll("canvas");
-        if (bins && !bins.bins.length) line.hidden = true;
-        if (bins?.bins.length) spark(line, bins);
-        bars(mini, statistics);
-        into.title = `${statistics.name}: ${statistics.type}${statistics.nulls ? `, ${count(statistics.nulls)} nulls of ${count(statistics.rows)}` : ""}`;
-      },
-    );
-  }
-
-  private aim() {
-    this.looking.abort();
-    this.looking = new AbortController();
-    this.aside.hidden = false;
-    this.picked = undefined;
-    return this.looking.signal;
-  }
-
-  private close() {
-    this.looking.abort();
-    this.aside.hidden = true;
-    this.focus();
-  }
-
-  private async glance(number: number) {
-    const column = this.facts.columns[number];
-    const sort = (descending: boolean) => void this.search({ where: this.place.where, sort: column.name, descending });
-    await panel(
-      this.aside,
-      number,
-      column,
-      {
-        sort,
-        unsorted: this.place.sort ? () => void this.search({ where: this.place.where }) : undefined,
-        plot: () => {
-          this.tab("plot");
-          this.plot.show(number);
-        },
-        isPinned: this.grid.isPinned(number),
-        pin: () => {
-          this.grid.pin(number);
-          void this.glance(number);
-        },
-        move: (by) => this.grid.move(number, this.grid.placeOf(number) + by),
-        only: (condition) => this.only(condition),
-        close: () => this.close(),
-      },
-      this.aim(),
-    );
-  }
-
-  private async pick(row: number, column: number) {
-    const number = this.grid.rows.number(row);
-    if (number === undefined) return;
-    const signal = this.aim();
-    this.picked = { row, column };
-    this.save();
-    const show = (cell: CellDetail) => {
-      this.tab("file");
-      void this.fileTab.mark(cell);
-    };
-    const only = (condition: string) => this.only(condition);
-    try {
-      await cellPanel(this.aside, number, column, { close: () => this.close(), show, only }, signal);
-    } catch (e) {
-      if (!signal.aborted) this.aside.replaceChildren(el("p", { class: "error" }, (e as Error).message));
-    }
-  }
-
-  /** Copies a cell's whole text to the clipboard. */
-  private async copy(row: number, column: number) {
-    const number = this.grid.rows.number(row);
-    if (number === undefined || isEmbedded) return;
-    try {
-      const text = await wholeText(number, column);
-      await navigator.clipboard.writeText(text);
-      const { name } = this.facts.columns[column];
-      this.status.textContent = `Copied row ${count(number)}, ${name}: ${plural(text.length, "character")}`;
-    } catch (e) {
-      this.say((e as Error).message);
-    }
-  }
-
-  /** Goes to the row with a number, or to the first row at or after a time. */
-  private async leap() {
-    const text = this.goto.value.trim();
-    if (!text) return;
-    this.say();
-    let row = Number(text.replaceAll(/[,_\s]/g, ""));
-    if (!Number.isSafeInteger(row)) {
-      try {
-        const found = await get<{ row: number | null; column: string }>("seek", { value: text, view: this.view?.id });
-        if (found.row === null) return this.say(`No row has ${found.column} ${text} or later.`);
-        row = found.row;
-      } catch (e) {
-        return this.say(`Go to row or time: ${(e as Error).message}`);
-      }
-    } else if (row < 0) row += this.grid.rows.end;
-    this.tab("rows");
-    this.grid.go(row);
-    this.focus();
-  }
-
-  /** Goes to the column that matches the text, and then to the next one that does. */
-  private find() {
-    const wanted = this.finder.value.trim();
-    if (!wanted) return;
-    const all = named(this.facts.columns, wanted.toLowerCase());
-    if (!all.length) return this.say(`No column is called ${wanted}.`);
-    const before = this.found.wanted === wanted ? all.indexOf(this.found.at) : -1;
-    this.found = { wanted, at: all[(before + 1) % all.length] };
-    this.say();
-    this.tab("rows");
-    this.grid.go(this.grid.active.row, this.found.at);
-    this.focus();
-  }
-
-  private tab(tab: Tab) {
-    this.place.tab = tab;
-    this.saves.hidden = tab === "group" || tab === "sql";
-    for (const [name, button] of Object.entries(this.tabs)) {
-      button.setAttribute("aria-selected", String(name === tab));
-      button.tabIndex = name === tab ? 0 : -1;
-    }
-    const shown = {
-      rows: this.grid.element,
-      plot: this.plot.element,
-      group: this.group.element,
-      file: this.fileTab.element,
-      sql: this.sql.element,
-    }[tab];
-    if (shown.parentElement !== this.main) this.main.replaceChildren(shown);
-    if (tab === "file") void this.fileTab.show();
-    else this.fileTab.hide();
-    if (tab === "group") this.group.show(this.place.where);
-    if (tab === "plot" && this.plot.column !== undefined && this.plot.to <= this.plot.from)
-      this.plot.show(this.plot.column);
-    if (tab === "rows") this.grid.measure();
-    if (tab === "sql") this.sql.focus();
-    this.save();
+  /** Shows all rows. */
+  private clearSearch() {
+    this.filterInput.value = "";
+    Object.assign(this.state, { where: "", sort: "", descending: false });
+    this.view = undefined;
+    this.showRows();
+    this.scheduleSave();
   }
 
   /** Aborts searches, groupings and queries. */
   private stop() {
-    this.searching?.abort();
-    this.group.stop();
-    this.sql.stop();
-    this.tell();
+    this.search?.abort();
+    this.groupTab.stop();
+    this.sqlTab.stop();
+    this.updateStatus();
+  }
+
+  /** Goes to the row with a number, or to the first row at or after a time. */
+  private async goToRow() {
+    const text = this.goToInput.value.trim();
+    if (!text) return;
+    this.notice.hide();
+    let row = Number(text.replaceAll(/[,_\s]/g, ""));
+    if (!Number.isSafeInteger(row)) {
+      try {
+        const parameters = { value: text, view: this.view?.id };
+        const result = await fetchJson<{ row: number | null; column: string }>("seek", parameters);
+        if (result.row === null) return this.notice.show(`No row has ${result.column} ${text} or later.`);
+        row = result.row;
+      } catch (e) {
+        return this.notice.show(`Go to row or time: ${(e as Error).message}`);
+      }
+    } else if (row < 0) {
+      row += this.grid.rows.end;
+    }
+    this.showTab("rows");
+    this.grid.goTo(row);
+    this.focusGrid();
+  }
+
+  /** Goes to the column that matches the text best, and then to the next one. */
+  private findColumn() {
+    const text = this.columnInput.value.trim();
+    if (!text) return;
+    const matches = findColumns(this.facts.columns, text.toLowerCase());
+    if (!matches.length) return this.notice.show(`No column is called ${text}.`);
+    const last = this.columnSearch.text === text ? matches.indexOf(this.columnSearch.column) : -1;
+    const column = matches[(last + 1) % matches.length];
+    this.columnSearch = { text, column };
+    this.notice.hide();
+    this.showTab("rows");
+    this.grid.goTo(this.grid.active.row, column);
+    this.focusGrid();
+  }
+
+  // The panel
+
+  /** Opens the panel, and aborts requests for what it showed; returns the signal for new ones. */
+  private openPanel(): AbortSignal {
+    this.panelController.abort();
+    this.panelController = new AbortController();
+    this.panel.hidden = false;
+    this.panelCell = undefined;
+    return this.panelController.signal;
+  }
+
+  private closePanel() {
+    this.panelController.abort();
+    this.panel.hidden = true;
+    this.focusGrid();
+  }
+
+  private async showColumn(number: number) {
+    const column = this.facts.columns[number];
+    const { where, sort } = this.state;
+    const actions = {
+      sort: (descending: boolean) => void this.runSearch({ where: this.state.where, sort: column.name, descending }),
+      unsort: sort ? () => void this.runSearch({ where }) : undefined,
+      plot: () => {
+        this.showTab("plot");
+        this.plot.show(number);
+      },
+      isPinned: this.grid.layout.isPinned(number),
+      togglePin: () => {
+        this.grid.togglePin(number);
+        void this.showColumn(number);
+      },
+      move: (by: number) => this.grid.moveColumn(number, this.grid.layout.positionOf(number) + by),
+      filter: (condition: string) => this.addCondition(condition),
+      close: () => this.closePanel(),
+    };
+    await showColumnPanel(this.panel, number, column, actions, this.openPanel());
+  }
+
+  private async showCell(cell: CellPosition) {
+    const number = this.grid.rows.rowNumber(cell.row);
+    if (number === undefined) return;
+    const signal = this.openPanel();
+    this.panelCell = cell;
+    this.scheduleSave();
+    const actions = {
+      close: () => this.closePanel(),
+      showInFile: (detail: CellDetail) => {
+        this.showTab("file");
+        void this.fileTab.showCell(detail);
+      },
+      filter: (condition: string) => this.addCondition(condition),
+    };
+    try {
+      await showCellPanel(this.panel, number, cell.column, actions, signal);
+    } catch (e) {
+      if (!signal.aborted) this.panel.replaceChildren(el("p", { class: "error" }, (e as Error).message));
+    }
+  }
+
+  /** Copies a cell's whole text to the clipboard. */
+  private async copyCell({ row, column }: CellPosition) {
+    const number = this.grid.rows.rowNumber(row);
+    // A notebook's frame has no access to the clipboard.
+    if (number === undefined || isEmbedded) return;
+    try {
+      const text = await fetchCellText(number, column);
+      await navigator.clipboard.writeText(text);
+      const { name } = this.facts.columns[column];
+      this.status.textContent = `Copied row ${formatCount(number)}, ${name}: ${plural(text.length, "character")}`;
+    } catch (e) {
+      this.notice.show((e as Error).message);
+    }
+  }
+
+  // Tabs and keys
+
+  private showTab(tab: Tab) {
+    this.state.tab = tab;
+    this.downloads.hidden = tab === "group" || tab === "sql";
+    for (const [name, button] of Object.entries(this.tabButtons)) {
+      button.setAttribute("aria-selected", String(name === tab));
+      button.tabIndex = name === tab ? 0 : -1;
+    }
+    const elements: Record<Tab, HTMLElement> = {
+      rows: this.grid.element,
+      plot: this.plot.element,
+      group: this.groupTab.element,
+      file: this.fileTab.element,
+      sql: this.sqlTab.element,
+    };
+    const element = elements[tab];
+    if (element.parentElement !== this.main) this.main.replaceChildren(element);
+    if (tab !== "file") this.fileTab.hide();
+    switch (tab) {
+      case "rows":
+        this.grid.measure();
+        break;
+      case "plot":
+        if (this.plot.column !== undefined && this.plot.to <= this.plot.from) this.plot.show(this.plot.column);
+        break;
+      case "group":
+        this.groupTab.show(this.state.where);
+        break;
+      case "file":
+        void this.fileTab.show();
+        break;
+      case "sql":
+        this.sqlTab.focus();
+        break;
+    }
+    this.scheduleSave();
   }
 
   /** Selects the neighbouring tab by the arrow keys. */
-  private tabKey(event: KeyboardEvent) {
+  private onTabKeyDown(event: KeyboardEvent) {
+    // The step to the left goes around, as remainders of negative numbers are negative.
     const step = { ArrowRight: 1, ArrowLeft: TABS.length - 1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const next = TABS[(TABS.indexOf(this.place.tab) + step) % TABS.length];
-    this.tab(next);
-    this.tabs[next].focus();
+    const tab = TABS[(TABS.indexOf(this.state.tab) + step) % TABS.length];
+    this.showTab(tab);
+    this.tabButtons[tab].focus();
   }
 
-  private key(event: KeyboardEvent) {
+  private onKeyDown(event: KeyboardEvent) {
     if (this.help.open) return;
     if (event.key === "Escape") {
       this.stop();
-      this.say();
-      if (!this.aside.hidden) this.close();
-      else this.focus();
+      this.notice.hide();
+      if (this.panel.hidden) this.focusGrid();
+      else this.closePanel();
       return;
     }
     const target = event.target as HTMLElement;
     if (target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
-    const jump: Record<string, () => void> = {
-      "/": () => this.filter.focus(),
-      g: () => this.goto.select(),
-      c: () => this.finder.select(),
-      "?": () => this.help.showModal(),
-      f: () => this.facts.kind === "table" && this.follow(!this.isFollowing),
-      ...Object.fromEntries(TABS.map((name, i) => [String(i + 1), () => this.tab(name)])),
-    };
-    if (jump[event.key]) {
-      event.preventDefault();
-      jump[event.key]();
+    if (this.runShortcut(event.key)) event.preventDefault();
+  }
+
+  /** Runs the command of a key; returns false if it has none. */
+  private runShortcut(key: string): boolean {
+    switch (key) {
+      case "/":
+        this.filterInput.focus();
+        return true;
+      case "g":
+        this.goToInput.select();
+        return true;
+      case "c":
+        this.columnInput.select();
+        return true;
+      case "?":
+        this.help.showModal();
+        return true;
+      case "f":
+        if (this.facts.kind === "table") this.setFollowing(!this.isFollowing);
+        return true;
+      default: {
+        const tab = TABS.find((_, i) => key === String(i + 1));
+        if (tab) this.showTab(tab);
+        return tab !== undefined;
+      }
     }
   }
 
-  private theme() {
-    const root = document.documentElement;
-    const isDark =
-      getComputedStyle(root).colorScheme.includes("dark") &&
-      (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-    root.dataset.theme = isDark ? "light" : "dark";
-    if (!isEmbedded) localStorage.setItem("arrowwood-theme", root.dataset.theme);
-    this.repaint();
+  // Pictures
+
+  /** Draws the pictures in a column's head when their data has arrived. */
+  private drawHead(column: number, head: HTMLElement) {
+    requestSample({ column, isVisible: () => head.isConnected, show: (sample) => drawHeadPictures(head, sample) });
   }
 
-  private repaint() {
+  private toggleTheme() {
+    const root = document.documentElement;
+    const isDark = getComputedStyle(root).colorScheme.includes("dark");
+    root.dataset.theme = isDark ? "light" : "dark";
+    if (!isEmbedded) localStorage.setItem(THEME_KEY, root.dataset.theme);
+    this.redraw();
+  }
+
+  /** Draws all pictures in the current colours. */
+  private redraw() {
     this.plot.draw();
-    repaint();
+    redrawColumnPanel();
     this.facts.columns.forEach((_, column) => {
       const head = this.grid.headOf(column);
-      if (head) void this.mini(column, head);
+      if (head) this.drawHead(column, head);
     });
   }
+}
 
-  /** Handles scrolling by the user: scrolling up stops following. */
-  private moved() {
-    if (this.isFollowing && !this.grid.isAtEnd) this.follow(false);
-    this.save();
-  }
+function describeProgress({ searched, of, found }: Progress): string {
+  return `searched ${formatCount(searched!)} of ${formatCount(of!)}: ${formatCount(found ?? 0)} found …`;
+}
 
-  /** Returns the current place. */
-  private here(): Place {
-    const { tab, where, sort, descending } = this.place;
-    const { active, order, pinned, given, rows } = this.grid;
-    const top = Math.floor(this.grid.top);
-    const isActive = active.row >= top && active.row < top + 100 && active.row > rows.first;
-    const { column, over, from, to } = this.plot;
-    const isPlotted = tab === "plot" && column !== undefined;
-    const isZoomed = isPlotted && to > from;
-    return {
-      tab,
-      row: isActive ? active.row : top > rows.first ? top : undefined,
-      column: (isActive && active.column) || undefined,
-      columns: orderText(order),
-      pinned,
-      widths: widthsText(given),
-      where,
-      sort,
-      descending,
-      plot: isPlotted ? column : undefined,
-      over: isPlotted ? over : undefined,
-      from: isZoomed ? String(from) : undefined,
-      to: isZoomed ? String(to) : undefined,
-      grouping: structuredClone(
-        tab === "group" ? this.group.grouping : { by: [], of: [], order: undefined, descending: false },
-      ),
-      query: tab === "sql" ? this.sql.text : "",
-    };
+/** Draws the bars and the line in a column's head, and describes them in its title. */
+function drawHeadPictures(head: HTMLElement, { statistics, bins }: Sample) {
+  const [barsCanvas, lineCanvas] = head.querySelectorAll("canvas");
+  drawBars(barsCanvas, statistics);
+  if (bins) {
+    if (bins.bins.length) drawSparkline(lineCanvas, bins);
+    else lineCanvas.hidden = true;
   }
-
-  /** Writes the place to the URL, a moment after it has changed. */
-  private save() {
-    if (isEmbedded) return;
-    clearTimeout(this.saving);
-    this.saving = window.setTimeout(() => {
-      this.place = this.here();
-      const text = placeText(this.place);
-      history.replaceState(null, "", text ? `#${text}` : location.pathname);
-    }, 150);
-  }
+  const { name, type, nulls, rows } = statistics;
+  const nullText = nulls ? `, ${formatCount(nulls)} nulls of ${formatCount(rows)}` : "";
+  head.title = `${name}: ${type}${nullText}`;
 }
 
 async function start() {
   try {
-    await new Page(await open()).start();
+    await new Page(await openTable()).start();
   } catch (e) {
     document.body.replaceChildren(el("p", { class: "message", role: "alert" }, (e as Error).message));
   }

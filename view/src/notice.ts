@@ -1,10 +1,13 @@
-// The line that reports a problem, and offers remedies.
+// The line that reports a problem, and offers a remedy.
 
-import type { Facts } from "./api.js";
+import type { TableInfo } from "./api.js";
 import { el } from "./dom.js";
 
-/** A button: its label, and its action. */
-export type Offer = [string, () => void];
+/** A button in the line. */
+export interface NoticeAction {
+  label: string;
+  run(): void;
+}
 
 export class Notice {
   readonly element = el("p", { class: "message", role: "alert", hidden: true });
@@ -14,29 +17,38 @@ export class Notice {
     return !this.element.hidden;
   }
 
-  /** Shows a text; hides the line without one. */
-  say(text = "", offer?: Offer) {
+  /** Shows a text, unless a final one is shown. */
+  show(text: string, action?: NoticeAction) {
     if (this.isFinal) return;
-    this.element.replaceChildren(text, ...(offer ? [" ", el("button", { click: offer[1] }, offer[0])] : []));
+    this.element.replaceChildren(text);
+    if (action) this.element.append(" ", el("button", { click: action.run }, action.label));
     this.element.hidden = !text;
   }
 
+  /** Hides the line, unless its text is final. */
+  hide() {
+    this.show("");
+  }
+
   /** Shows a text that later ones don't replace. */
-  end(text: string, offer?: Offer) {
-    this.say(text, offer);
+  showFinal(text: string, action?: NoticeAction) {
+    this.show(text, action);
     this.isFinal = true;
   }
 }
 
-export const sentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+/** Turns an error message into a sentence. */
+export const toSentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 
-/** Messages for a table or file that was replaced, and for one that was removed. */
-export const REPLACED: Record<Facts["kind"], string> = {
+/** Messages for a table or file that was replaced. */
+export const REPLACED: Record<TableInfo["kind"], string> = {
   table: "The table was replaced, or its columns have changed.",
   file: "The file was replaced.",
   files: "One of the files was replaced.",
 };
-export const REMOVED: Record<Facts["kind"], string> = {
+
+/** Messages for a table or file that was removed. */
+export const REMOVED: Record<TableInfo["kind"], string> = {
   table: "The table was removed, or can no longer be read.",
   file: "The file was removed, or can no longer be read.",
   files: "The files were removed, or can no longer be read.",

@@ -1,311 +1,393 @@
 // A plot of a column over rows or time: at most one bin per pixel, with the first, smallest, largest and last of its values.
 
-import { type Bins, type Column, get } from "./api.js";
-import { colour, count, el, plural, sheet } from "./dom.js";
-import { axis, line, rowMarks, timeMarks } from "./line.js";
-import { isDrawn, isTime } from "./types.js";
+import { type Bins, type Column, fetchJson } from "./api.js";
+import { type AxisRange, drawAxis, drawLine, rowMarks, timeMarks } from "./chart.js";
+import { clamp, colour, type Drawing, el, formatCount, plural, startDrawing } from "./dom.js";
+import { isPlottable, isTime } from "./types.js";
 
-/** Pixels of the axis, and of the texts above and below the line. */
-const AXIS = 20;
-const PAD = 16;
+/** The height of the axis, and of the text above and below the line, in pixels. */
+const AXIS_HEIGHT = 20;
+const TEXT_HEIGHT = 16;
+/** The pixels for each mark of the axis. */
+const MARK_WIDTH = 110;
+const MIN_MARKS = 2;
+const MIN_BINS = 50;
+/** The factor of a step of the wheel, and of a key. */
+const WHEEL_ZOOM = 1.5;
+const KEY_ZOOM = 2;
+/** The pixels that a drag must have to select a range. */
+const MIN_DRAG = 4;
+/** The minimum length of the visible range: rows, or units of time. */
+const MIN_RANGE = 2n;
 
 export interface PlotEvents {
-  /** The first row, and the row after the last one. */
-  extent(): [number, number];
-  moved(): void;
-  go(row: number): void;
+  /** Returns the first row, and the row after the last one. */
+  getRowRange(): [number, number];
+  /** Called when the plotted column or range changes. */
+  onChange(): void;
+  /** Shows the grid from a row on. */
+  showRow(row: number): void;
   /** Shows the rows that match a condition. */
-  only(condition: string): void;
+  showMatches(condition: string): void;
 }
 
-const least = (a: bigint, b: bigint) => (a < b ? a : b);
-const most = (a: bigint, b: bigint) => (a > b ? a : b);
-const within = (x: bigint, low: bigint, high: bigint) => most(low, least(high, x));
+interface PlottedColumn extends Column {
+  number: number;
+}
+
+const minBigInt = (a: bigint, b: bigint) => (a < b ? a : b);
+const maxBigInt = (a: bigint, b: bigint) => (a > b ? a : b);
+const clampBigInt = (x: bigint, low: bigint, high: bigint) => maxBigInt(low, minBigInt(high, x));
+
+function columnOption({ name, number }: PlottedColumn): HTMLOptionElement {
+  return el("option", { value: number }, name);
+}
+
+/** Formats a value with at most nine digits. */
+function formatValue(value: number): string {
+  return String(Number(value.toPrecision(9)));
+}
 
 export class Plot {
   readonly element: HTMLElement;
   column: number | undefined;
-  /** The column of times on the axis; none for rows. */
+  /** The column of times on the axis; `undefined` for rows. */
   over: number | undefined;
   /** The visible range: rows, or times in their column's unit. */
   from = 0n;
   to = 0n;
   private bins: Bins | undefined;
-  /** The first time and the end of the times of columns. */
-  private times = new Map<number, [bigint, bigint]>();
+  /** The ranges of columns of times that were read. */
+  private timeRanges = new Map<number, AxisRange>();
   private canvas = el("canvas", { class: "plot", role: "img", tabindex: 0 });
   private title = el("span", { class: "basis", "aria-live": "polite" });
   private hint = el("p", { class: "hint" });
-  private select: HTMLSelectElement;
-  private across: HTMLSelectElement;
-  private looking: AbortController | undefined;
-  private brush: [number, number] | undefined;
-  /** The position of the pointer, in pixels. */
-  private pointer: number | undefined;
-  /** The same, if there is a value to show there. */
-  private pointed: number | undefined;
-  private shower = el("button", { click: () => this.rows() }, "Show the rows");
+  private columnSelect: HTMLSelectElement;
+  private overSelect: HTMLSelectElement;
+  private loading: AbortController | undefined;
+  /** The start and end of the range that is being selected, in pixels. */
+  private selection: [number, number] | undefined;
+  /** The position of the pointer, in pixels; and the same if there is a value. */
+  private pointerX: number | undefined;
+  private cursorX: number | undefined;
+  private rowsButton = el("button", { click: () => this.showRows() }, "Show the rows");
   private readout = el("p", { class: "readout", "aria-hidden": true });
 
+  /** Creates a plot of the first column of numbers; over time if the rows are sorted by the column of times `sortedBy`. */
   constructor(
     private columns: Column[],
-    sorted: string | null | undefined,
+    sortedBy: string | null | undefined,
     private events: PlotEvents,
   ) {
-    const all = columns.map((column, i) => ({ ...column, i }));
-    const drawn = all.filter(({ type }) => isDrawn(type));
-    const times = all.filter(({ type }) => isTime(type));
-    const option = ({ name, i }: { name: string; i: number }) => el("option", { value: i }, name);
-    this.column = (drawn.find(({ type }) => !isTime(type)) ?? drawn[0])?.i;
-    this.over = times.find(({ name }) => name === sorted)?.i;
-    this.select = el(
+    const numbered = columns.map((column, number) => ({ ...column, number }));
+    const plottable = numbered.filter(({ type }) => isPlottable(type));
+    const times = numbered.filter(({ type }) => isTime(type));
+    const defaultColumn = plottable.find(({ type }) => !isTime(type)) ?? plottable[0];
+    this.column = defaultColumn?.number;
+    this.over = times.find(({ name }) => name === sortedBy)?.number;
+    this.columnSelect = el(
       "select",
-      { "aria-label": "Column to plot", change: () => this.show(Number(this.select.value)) },
-      ...drawn.map(option),
+      { "aria-label": "Column to plot", change: () => this.show(Number(this.columnSelect.value)) },
+      ...plottable.map(columnOption),
     );
-    const chosen = () => (this.across.value ? Number(this.across.value) : undefined);
-    this.across = el(
+    this.overSelect = el(
       "select",
-      { "aria-label": "Over", change: () => this.along(chosen()) },
+      { "aria-label": "Over", change: () => this.changeAxis() },
       el("option", { value: "" }, "rows"),
-      ...times.map(option),
+      ...times.map(columnOption),
     );
+    const hasTimes = times.length > 0;
     this.element = el(
       "section",
       { class: "plotting", "aria-label": "Plot" },
       el(
         "p",
         { class: "tools" },
-        this.select,
-        times.length > 0 && el("span", {}, "over"),
-        times.length > 0 && this.across,
-        el("button", { click: () => this.all() }, "All"),
-        this.shower,
+        this.columnSelect,
+        hasTimes && el("span", {}, "over"),
+        hasTimes && this.overSelect,
+        el("button", { click: () => this.showAll() }, "All"),
+        this.rowsButton,
         this.title,
       ),
       el("div", { class: "sheet" }, this.canvas, this.readout),
       this.hint,
     );
-    if (!drawn.length) this.element.replaceChildren(el("p", { class: "hint" }, "No column of numbers or times."));
+    if (!plottable.length) this.element.replaceChildren(el("p", { class: "hint" }, "No column of numbers or times."));
     this.listen();
   }
 
   private listen() {
-    this.canvas.addEventListener("pointerdown", (event) => this.drag(event));
-    this.canvas.addEventListener("dblclick", () => this.all());
-    this.canvas.addEventListener("pointermove", ({ offsetX }) => this.point(offsetX));
-    this.canvas.addEventListener("pointerleave", () => this.point(undefined));
-    this.canvas.addEventListener(
-      "wheel",
-      (event) => {
-        event.preventDefault();
-        this.scale(event.deltaY > 0 ? 1.5 : 1 / 1.5, event.offsetX / this.canvas.clientWidth);
-      },
-      { passive: false },
-    );
-    this.canvas.addEventListener("keydown", (event) => {
-      const step = (this.to - this.from) / 4n || 1n;
-      if (event.key === "+") this.scale(0.5, 0.5);
-      else if (event.key === "-") this.scale(2, 0.5);
-      else if (event.key === "ArrowLeft") this.zoom(this.from - step, this.to - step);
-      else if (event.key === "ArrowRight") this.zoom(this.from + step, this.to + step);
-      else if (event.key === "Enter") this.rows();
-      else return;
-      event.preventDefault();
+    this.canvas.addEventListener("pointerdown", (event) => this.startSelection(event));
+    this.canvas.addEventListener("dblclick", () => this.showAll());
+    this.canvas.addEventListener("pointermove", ({ offsetX }) => this.movePointer(offsetX));
+    this.canvas.addEventListener("pointerleave", () => this.movePointer(undefined));
+    this.canvas.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
+    this.canvas.addEventListener("keydown", (event) => this.onKeyDown(event));
+    const observer = new ResizeObserver(() => {
+      if (this.column !== undefined && this.element.isConnected) void this.load();
     });
-    new ResizeObserver(() => this.column !== undefined && this.element.isConnected && this.load()).observe(this.canvas);
+    observer.observe(this.canvas);
   }
 
-  /** Returns the full range; nothing for a column of times that was not read yet. */
-  private get whole(): [bigint, bigint] | undefined {
-    if (this.over !== undefined) return this.times.get(this.over);
-    const [first, end] = this.events.extent();
-    return [BigInt(first), BigInt(end)];
+  private onWheel(event: WheelEvent) {
+    event.preventDefault();
+    this.zoomAt(event.offsetX / this.canvas.clientWidth, event.deltaY > 0 ? WHEEL_ZOOM : 1 / WHEEL_ZOOM);
   }
 
+  private onKeyDown(event: KeyboardEvent) {
+    const step = (this.to - this.from) / 4n || 1n;
+    switch (event.key) {
+      case "+":
+        this.zoomAt(0.5, 1 / KEY_ZOOM);
+        break;
+      case "-":
+        this.zoomAt(0.5, KEY_ZOOM);
+        break;
+      case "ArrowLeft":
+        this.setRange(this.from - step, this.to - step);
+        break;
+      case "ArrowRight":
+        this.setRange(this.from + step, this.to + step);
+        break;
+      case "Enter":
+        this.showRows();
+        break;
+      default:
+        return;
+    }
+    event.preventDefault();
+  }
+
+  /** Returns the full range; `undefined` for a column of times that was not read yet. */
+  private get fullRange(): AxisRange | undefined {
+    if (this.over !== undefined) return this.timeRanges.get(this.over);
+    const [first, end] = this.events.getRowRange();
+    return { from: BigInt(first), to: BigInt(end) };
+  }
+
+  /** Plots a column, over the visible range if there is one. */
   show(column: number) {
     this.column = column;
-    this.select.value = String(column);
-    this.across.value = String(this.over ?? "");
-    if (this.to <= this.from && this.whole) [this.from, this.to] = this.whole;
+    this.columnSelect.value = String(column);
+    this.overSelect.value = String(this.over ?? "");
+    const { fullRange } = this;
+    if (this.to <= this.from && fullRange) {
+      this.from = fullRange.from;
+      this.to = fullRange.to;
+    }
     void this.load();
-    this.events.moved();
+    this.events.onChange();
   }
 
-  /** Plots over rows, or over a column of times. */
-  private along(over: number | undefined) {
-    this.over = over;
-    this.all();
+  /** Plots over rows or the column of times that the user has chosen. */
+  private changeAxis() {
+    const { value } = this.overSelect;
+    this.over = value ? Number(value) : undefined;
+    this.showAll();
   }
 
-  /** Shows everything there is now. */
-  all() {
-    if (this.over !== undefined) this.times.delete(this.over);
-    [this.from, this.to] = this.whole ?? [0n, 0n];
+  /** Shows the full range, which may have grown. */
+  showAll() {
+    if (this.over !== undefined) this.timeRanges.delete(this.over);
+    const { fullRange } = this;
+    this.from = fullRange?.from ?? 0n;
+    this.to = fullRange?.to ?? 0n;
     void this.load();
-    this.events.moved();
+    this.events.onChange();
   }
 
-  zoom(from: bigint, to: bigint) {
-    const { whole } = this;
-    if (!whole) return;
-    const [first, end] = whole;
-    const size = within(to - from, least(2n, end - first), end - first);
-    this.from = within(from, first, end - size);
+  /** Shows a range, moved and resized as far as the full range demands. */
+  private setRange(from: bigint, to: bigint) {
+    const { fullRange } = this;
+    if (!fullRange) return;
+    const fullSize = fullRange.to - fullRange.from;
+    const size = clampBigInt(to - from, minBigInt(MIN_RANGE, fullSize), fullSize);
+    this.from = clampBigInt(from, fullRange.from, fullRange.to - size);
     this.to = this.from + size;
     void this.load();
-    this.events.moved();
+    this.events.onChange();
   }
 
-  /** Returns the position at a fraction of the visible range. */
-  private at(share: number) {
-    return this.from + BigInt(Math.round(Number(this.to - this.from) * share));
+  /** Returns the row or time at a fraction of the visible range. */
+  private positionAt(fraction: number): bigint {
+    return this.from + BigInt(Math.round(Number(this.to - this.from) * fraction));
   }
 
-  private scale(factor: number, share: number) {
-    this.zoom(this.at(share - share * factor), this.at(share + (1 - share) * factor));
+  /** Multiplies the length of the visible range; the position at a fraction of it stays in place. */
+  private zoomAt(fraction: number, factor: number) {
+    this.setRange(this.positionAt(fraction - fraction * factor), this.positionAt(fraction + (1 - fraction) * factor));
   }
 
-  private drag(event: PointerEvent) {
+  private startSelection(event: PointerEvent) {
     const start = event.offsetX;
     this.canvas.setPointerCapture(event.pointerId);
-    const move = (next: PointerEvent) => {
-      this.brush = [start, Math.max(0, Math.min(this.canvas.clientWidth, next.offsetX))];
+    const select = (next: PointerEvent) => {
+      this.selection = [start, clamp(next.offsetX, 0, this.canvas.clientWidth)];
       this.draw();
     };
-    const place = (x: number) => this.at(x / this.canvas.clientWidth);
-    this.canvas.addEventListener("pointermove", move);
+    this.canvas.addEventListener("pointermove", select);
     this.canvas.addEventListener(
       "lostpointercapture",
       () => {
-        this.canvas.removeEventListener("pointermove", move);
-        const [a, b] = this.brush ?? [start, start];
-        this.brush = undefined;
-        if (Math.abs(b - a) > 4) this.zoom(place(Math.min(a, b)), place(Math.max(a, b)));
-        else this.draw();
+        this.canvas.removeEventListener("pointermove", select);
+        this.endSelection();
       },
       { once: true },
     );
   }
 
-  /** Goes to the first visible row; rows that are not in order of time are filtered. */
-  private rows() {
-    const { bins, over } = this;
-    if (over === undefined) return this.events.go(Number(this.from));
-    if (typeof bins?.first_row === "number") this.events.go(bins.first_row);
-    else if (bins?.condition) this.events.only(bins.condition);
+  /** Zooms in to the selected range. */
+  private endSelection() {
+    if (!this.selection) return this.draw();
+    const left = Math.min(...this.selection);
+    const right = Math.max(...this.selection);
+    this.selection = undefined;
+    if (right - left <= MIN_DRAG) return this.draw();
+    const width = this.canvas.clientWidth;
+    this.setRange(this.positionAt(left / width), this.positionAt(right / width));
   }
 
+  /** Goes to the first visible row; rows that are not in order of time are filtered. */
+  private showRows() {
+    const { bins, over } = this;
+    if (over === undefined) this.events.showRow(Number(this.from));
+    else if (typeof bins?.first_row === "number") this.events.showRow(bins.first_row);
+    else if (bins?.condition) this.events.showMatches(bins.condition);
+  }
+
+  /** Fetches and draws bins: first from a sample, then from all rows. */
   async load() {
     if (this.column === undefined) return;
-    this.looking?.abort();
-    const looking = (this.looking = new AbortController());
-    const [first, end] = this.events.extent();
-    const ask = (more: Record<string, string | number | boolean>) =>
-      get<Bins>("bins", { at: this.column, over: this.over, ...more }, looking.signal);
-    const wide = Math.max(50, Math.floor(this.canvas.clientWidth));
+    this.loading?.abort();
+    const controller = new AbortController();
+    this.loading = controller;
+    const [first, end] = this.events.getRowRange();
+    const common = { at: this.column, over: this.over };
+    const count = Math.max(MIN_BINS, Math.floor(this.canvas.clientWidth));
     try {
-      if (this.over !== undefined && !this.times.has(this.over)) {
+      if (this.over !== undefined && !this.timeRanges.has(this.over)) {
         this.title.textContent = "looking for the first and the last time …";
-        const { start, stop } = await ask({ from: first, to: end, count: 1, sample: true });
-        this.times.set(this.over, [BigInt(start ?? 0), BigInt(stop ?? 0)]);
+        const parameters = { ...common, from: first, to: end, count: 1, sample: true };
+        const { start, stop } = await fetchJson<Bins>("bins", parameters, controller.signal);
+        const range = { from: BigInt(start ?? 0), to: BigInt(stop ?? 0) };
+        this.timeRanges.set(this.over, range);
         if (this.to <= this.from) {
-          [this.from, this.to] = this.whole!;
-          this.events.moved();
+          this.from = range.from;
+          this.to = range.to;
+          this.events.onChange();
         }
       }
       for (const sample of [true, false]) {
-        const range: Record<string, string | number> =
+        const range =
           this.over === undefined
             ? { from: String(this.from), to: String(this.to) }
             : { from: first, to: end, start: String(this.from), stop: String(this.to) };
-        const bins = await ask({ ...range, count: wide, sample });
+        const bins = await fetchJson<Bins>("bins", { ...common, ...range, count, sample }, controller.signal);
         this.bins = bins;
-        this.point(this.pointer);
+        this.movePointer(this.pointerX);
         if (bins.exact) break;
       }
     } catch (e) {
-      if (!looking.signal.aborted) this.title.textContent = (e as Error).message;
+      if (!controller.signal.aborted) this.title.textContent = (e as Error).message;
     }
   }
 
-  /** Shows the values at a pixel. */
-  private point(x: number | undefined) {
+  /** Shows the values at a pixel, or none if the pointer has left. */
+  private movePointer(x: number | undefined) {
+    this.pointerX = x;
+    this.cursorX = undefined;
+    this.readout.textContent = "";
     const { bins } = this;
-    this.pointer = x;
-    const bin =
-      bins && x !== undefined ? Math.floor((x / Math.max(1, this.canvas.clientWidth)) * bins.bins.length) : -1;
-    const found = bins?.bins[bin];
-    this.pointed = found ? x : undefined;
-    this.readout.textContent = found ? this.read(bins, bin) : "";
+    if (bins && x !== undefined) {
+      const bin = Math.floor((x / Math.max(1, this.canvas.clientWidth)) * bins.bins.length);
+      if (bins.bins[bin]) {
+        this.cursorX = x;
+        this.readout.textContent = this.describeBin(bins, bin);
+      }
+    }
     this.draw();
   }
 
-  /** Describes the position of a bin, and its content. */
-  private read({ bins, from, to }: Bins, bin: number): string {
-    const [, low, high] = bins[bin]!;
+  /** Describes the rows of a bin, and its values. */
+  private describeBin({ bins, from, to }: Bins, bin: number): string {
+    const parts: string[] = [];
+    if (this.over === undefined) {
+      const start = from + Math.floor(((to - from) * bin) / bins.length);
+      const end = from + Math.floor(((to - from) * (bin + 1)) / bins.length);
+      const isRange = end - start > 1;
+      parts.push(isRange ? `rows ${formatCount(start)} to ${formatCount(end)}` : `row ${formatCount(start)}`);
+    }
     const { type } = this.columns[this.column!];
-    const at = (bin: number) => from + Math.floor(((to - from) * bin) / bins.length);
-    const rows =
-      at(bin + 1) - at(bin) > 1 ? `rows ${count(at(bin))} to ${count(at(bin + 1))}` : `row ${count(at(bin))}`;
-    const value = (x: number) => String(Number(x.toPrecision(9)));
-    const values =
-      isTime(type) || /^(time|duration)/.test(type)
-        ? ""
-        : low === high
-          ? value(low)
-          : `${value(low)} to ${value(high)}`;
-    return [this.over === undefined ? rows : "", values].filter(Boolean).join(": ");
+    // The server sends times and durations as numbers of their unit, which say little.
+    if (!isTime(type) && !/^(time|duration)/.test(type)) {
+      const [, low, high] = bins[bin]!;
+      parts.push(low === high ? formatValue(low) : `${formatValue(low)} to ${formatValue(high)}`);
+    }
+    return parts.join(": ");
   }
 
   draw() {
     const { bins } = this;
     if (!bins || this.column === undefined) return;
-    const { pen, width, height } = sheet(this.canvas);
-    pen.font = "11px system-ui, sans-serif";
-    const time = this.over === undefined ? undefined : this.columns[this.over];
-    const [from, to] = time ? [BigInt(bins.start ?? 0), BigInt(bins.stop ?? 0)] : [BigInt(bins.from), BigInt(bins.to)];
-    const marks = Math.max(2, Math.floor(width / 110));
-    if (to > from)
-      axis(pen, time ? timeMarks(from, to, marks, time.type) : rowMarks(from, to, marks), from, to, width, height);
-    line(pen, bins.bins, { width, top: PAD, bottom: height - AXIS - PAD }, !!time);
-    pen.fillStyle = colour("soft");
+    const drawing = startDrawing(this.canvas);
+    const { context, width, height } = drawing;
+    context.font = "11px system-ui, sans-serif";
+    const timeColumn = this.over === undefined ? undefined : this.columns[this.over];
+    this.drawAxis(drawing, bins, timeColumn);
+    const area = { width, top: TEXT_HEIGHT, bottom: height - AXIS_HEIGHT - TEXT_HEIGHT };
+    drawLine(context, bins.bins, area, timeColumn !== undefined);
+    context.fillStyle = colour("soft");
     if (bins.range) {
-      pen.fillText(bins.range[1], 4, 12);
-      pen.fillText(bins.range[0], 4, height - AXIS - 3);
+      const [low, high] = bins.range;
+      context.fillText(high, 4, 12);
+      context.fillText(low, 4, height - AXIS_HEIGHT - 3);
     }
-    if (this.pointed !== undefined && !this.brush) {
-      pen.fillStyle = colour("soft");
-      pen.fillRect(Math.floor(this.pointed), 0, 1, height - AXIS);
+    if (this.selection) {
+      const [start, end] = this.selection;
+      context.globalAlpha = 0.2;
+      context.fillStyle = colour("accent");
+      context.fillRect(Math.min(start, end), 0, Math.abs(end - start), height);
+      context.globalAlpha = 1;
+    } else if (this.cursorX !== undefined) {
+      context.fillRect(Math.floor(this.cursorX), 0, 1, height - AXIS_HEIGHT);
     }
-    if (this.brush) {
-      pen.globalAlpha = 0.2;
-      pen.fillStyle = colour("accent");
-      pen.fillRect(Math.min(...this.brush), 0, Math.abs(this.brush[1] - this.brush[0]), height);
-      pen.globalAlpha = 1;
-    }
-    this.tell(bins, time);
+    this.describe(bins, timeColumn);
   }
 
-  /** Describes the picture and its controls. */
-  private tell(bins: Bins, time: Column | undefined) {
+  private drawAxis(drawing: Drawing, bins: Bins, timeColumn: Column | undefined) {
+    const range = timeColumn
+      ? { from: BigInt(bins.start ?? 0), to: BigInt(bins.stop ?? 0) }
+      : { from: BigInt(bins.from), to: BigInt(bins.to) };
+    if (range.to <= range.from) return;
+    const count = Math.max(MIN_MARKS, Math.floor(drawing.width / MARK_WIDTH));
+    const marks = timeColumn ? timeMarks(range, count, timeColumn.type) : rowMarks(range, count);
+    drawAxis(drawing, marks, range);
+  }
+
+  /** Returns the visible range as text. */
+  private describeRange(bins: Bins, timeColumn: Column | undefined): string {
+    if (!timeColumn) return `rows ${formatCount(bins.from)} to ${formatCount(bins.to)}`;
+    if (!bins.ends) return `no row has a time in ${timeColumn.name}`;
+    const [start, end] = bins.ends;
+    const rows = typeof bins.rows === "number" ? ` · ${plural(bins.rows, "row")}` : "";
+    return `${start} to ${end}${rows}`;
+  }
+
+  /** Updates the texts and buttons around the picture, and its description for screen readers. */
+  private describe(bins: Bins, timeColumn: Column | undefined) {
     const { name } = this.columns[this.column!];
-    const [low, high] = bins.ends ?? ["", ""];
-    const rows = bins.rows === undefined || bins.rows === null ? "" : ` · ${plural(bins.rows, "row")}`;
-    const shown = !time
-      ? `rows ${count(bins.from)} to ${count(bins.to)}`
-      : bins.ends
-        ? `${low} to ${high}${rows}`
-        : `no row has a time in ${time.name}`;
-    this.title.textContent = shown + (bins.exact ? "" : ", from a sample; looking at all …");
-    const range = bins.range ? `, from ${bins.range[0]} to ${bins.range[1]}` : "";
-    const over = time ? `${time.name} from ${low} to ${high}` : plural(bins.to - bins.from, "row");
-    this.canvas.setAttribute("aria-label", `${name} over ${over}${range}`);
-    this.shower.disabled = !!time && typeof bins.first_row !== "number" && !bins.condition;
-    const order =
-      time && bins.sorted === false
-        ? ` The rows are not known to be sorted by ${time.name}: each look reads all of them, and a range of times is a filter, as it has no first row.`
-        : "";
-    this.hint.textContent = `Drag to zoom in, scroll to zoom, double-click for all; Enter shows the rows.${order}`;
+    this.title.textContent =
+      this.describeRange(bins, timeColumn) + (bins.exact ? "" : ", from a sample; looking at all …");
+    const [start, end] = bins.ends ?? ["", ""];
+    const axis = timeColumn ? `${timeColumn.name} from ${start} to ${end}` : plural(bins.to - bins.from, "row");
+    const values = bins.range ? `, from ${bins.range[0]} to ${bins.range[1]}` : "";
+    this.canvas.setAttribute("aria-label", `${name} over ${axis}${values}`);
+    this.rowsButton.disabled = timeColumn !== undefined && typeof bins.first_row !== "number" && !bins.condition;
+    let hint = "Drag to zoom in, scroll to zoom, double-click for all; Enter shows the rows.";
+    if (timeColumn && bins.sorted === false) {
+      hint += ` The rows are not known to be sorted by ${timeColumn.name}: each look reads all of them, and a range of times is a filter, as it has no first row.`;
+    }
+    this.hint.textContent = hint;
   }
 }

@@ -1,40 +1,45 @@
-// A table for a few computed rows.
+// Tables of a few rows, as HTML.
 
 import type { Cell, Column } from "./api.js";
 import { el } from "./dom.js";
 import { isNumeric } from "./types.js";
 
-const text = (cell: Cell) => (cell === null ? "null" : typeof cell === "object" ? cell.error : cell);
+/** Returns the text of a cell, and the class that its element gets: for null or an error. */
+export function describeCell(cell: Cell): { text: string; cssClass: "" | "null" | "error" } {
+  if (cell === null) return { text: "null", cssClass: "null" };
+  if (typeof cell === "object") return { text: cell.error, cssClass: "error" };
+  return { text: cell, cssClass: "" };
+}
 
-/** Returns a table. `head` returns the content of a column's head, and attributes of its cell; `lead` the first cell of a row, by its number and text. */
-export function table(
-  columns: Pick<Column, "name" | "type">[],
-  cells: Cell[][],
-  head: (column: number) => [Node | string, Record<string, string>],
-  lead: (row: number, text: string) => Node | string = (_, text) => text,
-): HTMLElement {
-  const isRight = columns.map(({ type }) => isNumeric(type));
-  const title = (_: unknown, i: number) => {
-    const [inside, attributes] = head(i);
-    return el("th", { scope: "col", class: isRight[i] ? "right" : "", ...attributes }, inside);
-  };
-  const row = (cells: Cell[], number: number) => {
-    const one = (cell: Cell, i: number) => {
-      const kind = cell === null ? "null" : typeof cell === "object" ? "error" : "";
-      const into = el("td", { class: `${kind}${isRight[i] ? " right" : ""}` });
-      into.append(i === 0 ? lead(number, text(cell)) : text(cell));
-      return into;
-    };
-    return el("tr", {}, ...cells.map(one));
-  };
-  return el("table", {}, el("thead", {}, el("tr", {}, ...columns.map(title))), el("tbody", {}, ...cells.map(row)));
+export interface ResultTable {
+  columns: Pick<Column, "name" | "type">[];
+  cells: Cell[][];
+  /** Returns the content of a column's head, and attributes of its cell. */
+  head(column: number): { content: Node | string; attributes: Record<string, string> };
+  /** Returns the content of the first cell of a row, if it is not just its text. */
+  firstCell?(row: number, text: string): Node | string;
+}
+
+/** Returns a table of computed rows. */
+export function resultTable({ columns, cells, head, firstCell }: ResultTable): HTMLElement {
+  const alignments = columns.map(({ type }) => (isNumeric(type) ? "right" : ""));
+  const heads = columns.map((_, column) => {
+    const { content, attributes } = head(column);
+    return el("th", { scope: "col", class: alignments[column], ...attributes }, content);
+  });
+  const rows = cells.map((values, row) => {
+    const elements = values.map((value, column) => {
+      const { text, cssClass } = describeCell(value);
+      const content = column === 0 && firstCell ? firstCell(row, text) : text;
+      return el("td", { class: `${cssClass} ${alignments[column]}`.trim() }, content);
+    });
+    return el("tr", {}, ...elements);
+  });
+  return el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows));
 }
 
 /** Returns a table of rows below their titles. */
-export const records = (name: string, titles: string[], rows: HTMLElement[]) =>
-  el(
-    "table",
-    { class: name },
-    el("thead", {}, el("tr", {}, ...titles.map((title) => el("th", { scope: "col" }, title)))),
-    el("tbody", {}, ...rows),
-  );
+export function titledTable(cssClass: string, titles: string[], rows: HTMLElement[]): HTMLElement {
+  const heads = titles.map((title) => el("th", { scope: "col" }, title));
+  return el("table", { class: cssClass }, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows));
+}
