@@ -1,4 +1,4 @@
-// Builds the page into serve/page, which is compiled into the server. With --check, compares it with the files there.
+// Builds the page into serve/page, from where the server includes it. With --check, compares it with the files there.
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -7,53 +7,70 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
-const here = dirname(fileURLToPath(import.meta.url));
-const folder = join(here, "..", "serve", "page");
-const isCheck = process.argv.includes("--check");
-const script = await build({
-  absWorkingDir: here,
-  entryPoints: { view: "src/main.ts" },
-  bundle: true,
-  minify: true,
-  charset: "utf8",
-  target: "es2022",
-  format: "iife",
-  legalComments: "none",
-  write: false,
-  outdir: folder,
-});
-const files = script.outputFiles.map((file) => ["view.js", Buffer.from(file.contents)]);
-const styles = await build({
-  absWorkingDir: here,
-  entryPoints: ["src/view.css"],
-  minify: true,
-  write: false,
-  outdir: folder,
-});
-files.push(["view.css", Buffer.from(styles.outputFiles[0].contents)]);
-for (const name of ["index.html", "icon.svg"]) files.push([name, readFileSync(join(here, "src", name))]);
+/** The maximum number of bytes of the page, compressed. */
+const MAX_BYTES = 100_000;
 
-// A hash of the sources, with which a test without npm can tell whether the bundle is current.
-const hash = createHash("sha256");
-for (const name of readdirSync(join(here, "src")).sort())
-  hash.update(`${name}\0`).update(readFileSync(join(here, "src", name)));
-files.push(["source.sha256", Buffer.from(`${hash.digest("hex")}\n`)]);
+const viewFolder = dirname(fileURLToPath(import.meta.url));
+const sourceFolder = join(viewFolder, "src");
+const pageFolder = join(viewFolder, "..", "serve", "page");
 
-let total = 0;
-let isSame = true;
-mkdirSync(folder, { recursive: true });
-for (const [name, bytes] of files) {
-  if (name !== "source.sha256") total += gzipSync(bytes, { level: 9 }).length;
-  const path = join(folder, name);
-  if (!isCheck) writeFileSync(path, bytes);
-  else if (!readFileSync(path).equals(bytes)) {
-    isSame = false;
-    console.error(`serve/page/${name} is not what view/src gives; run make view`);
-  }
+async function bundle(options) {
+  const { outputFiles } = await build({
+    absWorkingDir: viewFolder,
+    outdir: pageFolder,
+    minify: true,
+    write: false,
+    ...options,
+  });
+  return Buffer.from(outputFiles[0].contents);
 }
+
+function bundleScript() {
+  return bundle({
+    entryPoints: { view: "src/main.ts" },
+    bundle: true,
+    charset: "utf8",
+    target: "es2022",
+    format: "iife",
+    legalComments: "none",
+  });
+}
+
+/** Returns a hash of the sources, so that a test without npm can tell whether the page is current. */
+function hashSources() {
+  const hash = createHash("sha256");
+  for (const name of readdirSync(sourceFolder).sort()) {
+    hash.update(`${name}\0`).update(readFileSync(join(sourceFolder, name)));
+  }
+  return Buffer.from(`${hash.digest("hex")}\n`);
+}
+
+function writePage(files) {
+  mkdirSync(pageFolder, { recursive: true });
+  for (const [name, bytes] of files) writeFileSync(join(pageFolder, name), bytes);
+}
+
+/** Returns true if the page has the given files, and reports those that differ. */
+function checkPage(files) {
+  const differing = [...files].filter(([name, bytes]) => !readFileSync(join(pageFolder, name)).equals(bytes));
+  for (const [name] of differing) console.error(`serve/page/${name} is not what view/src gives; run make view`);
+  return differing.length === 0;
+}
+
+const page = new Map([
+  ["view.js", await bundleScript()],
+  ["view.css", await bundle({ entryPoints: ["src/view.css"] })],
+  ["index.html", readFileSync(join(sourceFolder, "index.html"))],
+  ["icon.svg", readFileSync(join(sourceFolder, "icon.svg"))],
+]);
+let total = 0;
+for (const bytes of page.values()) total += gzipSync(bytes, { level: 9 }).length;
 console.log(`view: ${(total / 1000).toFixed(1)} kB compressed`);
-if (total > 100_000) {
+if (total > MAX_BYTES) {
   console.error("view: the page has more than 100 kB compressed");
   process.exit(1);
 }
-process.exit(isSame ? 0 : 1);
+
+const files = new Map([...page, ["source.sha256", hashSources()]]);
+if (!process.argv.includes("--check")) writePage(files);
+else if (!checkPage(files)) process.exit(1);

@@ -1,127 +1,211 @@
-// Tests the page in a browser, with files and a server.
+// Tests of the page in a browser, with real files and a real server.
 import assert from "node:assert/strict";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import {
-  isCurrent,
-  launch,
+  ARROWWOOD_WITH_SQL,
+  cellAt,
+  launchBrowser,
   makeSamples,
   newPage,
-  SHOTS,
+  parseCount,
+  SCREENSHOTS,
+  servesCurrentPage,
   startGrowing,
-  View,
-  WITH_SQL,
+  statusText,
+  ViewServer,
   waitUntil,
-  withView,
+  withPage,
 } from "./browser.mjs";
 
 let folder;
 let browser;
 before(async () => {
   folder = makeSamples();
-  browser = await launch();
+  browser = await launchBrowser();
 });
 after(async () => {
   await browser?.close();
   if (folder) rmSync(folder, { recursive: true });
 });
 
-const open = (path, body, options) =>
-  withView(browser, path.startsWith("/") ? path : join(folder, path), body, options);
+/** Returns the path of a sample; other paths are absolute. */
+function samplePath(path) {
+  return path.startsWith("/") ? path : join(folder, path);
+}
 
-const cell = (page, row, column) => page.locator(`[id="cell-${row}-${column}"]:not(.coming)`);
-const text = (page, row, column) => cell(page, row, column).textContent();
-const status = (page) => page.locator(".status").textContent();
-const number = (text) => Number(text.replaceAll(",", "").match(/\d+/)[0]);
+/** Runs a test with the page of a sample. */
+function withSample(path, test, options) {
+  return withPage(browser, samplePath(path), test, options);
+}
 
-test("three billion rows are scrolled by keys, wheel, scrollbar and row number", () =>
-  open("sparse.arrows", async (page) => {
-    assert.match(await status(page), /^3,000,000,000 rows · 5 columns/);
+function takeScreenshot(page, name) {
+  return page.screenshot({ path: join(SCREENSHOTS, `${name}.png`) });
+}
+
+function cellText(page, row, column) {
+  return cellAt(page, row, column).textContent();
+}
+
+async function waitForStatus(page, pattern) {
+  await waitUntil(`status ${pattern}`, async () => pattern.test(await statusText(page)));
+}
+
+async function waitForUrl(page, pattern) {
+  await waitUntil(`URL ${pattern}`, () => pattern.test(page.url()));
+}
+
+async function filterRows(page, condition) {
+  await page.fill(".filter", condition);
+  await page.press(".filter", "Enter");
+}
+
+/** Enters a row or time to go to. */
+async function goTo(page, text) {
+  await page.fill(".goto", text);
+  await page.press(".goto", "Enter");
+}
+
+async function openColumnPanel(page, name) {
+  await page.locator(".column", { hasText: name }).click();
+}
+
+/** Loads a URL again, and not only its part after the #. */
+async function reopen(page, url) {
+  await page.goto("about:blank");
+  await page.goto(url);
+}
+
+function plotTitle(page) {
+  return page.locator(".plotting .basis").textContent();
+}
+
+function plotDescription(page) {
+  return page.locator("canvas.plot").getAttribute("aria-label");
+}
+
+/** Selects the second quarter of a plot with the mouse. */
+async function zoomToSecondQuarter(page) {
+  const box = await page.locator("canvas.plot").boundingBox();
+  await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+}
+
+/** Zooms a plot by key, and waits for its exact bins. */
+async function zoomByKey(page) {
+  const before = await plotTitle(page);
+  await page.keyboard.press("+");
+  await waitUntil("the exact plot of another range", async () => {
+    const title = await plotTitle(page);
+    return title !== before && !/sample/.test(title);
+  });
+}
+
+/** Returns the address of the active cell, such as `cell-3-0`. */
+function activeCell(page) {
+  return page.locator("#grid").getAttribute("aria-activedescendant");
+}
+
+/** Returns the error of groups or SQL; empty if there is none. */
+function groupingError(page) {
+  return page
+    .locator(".grouping .error")
+    .textContent()
+    .catch(() => "");
+}
+
+test("the grid scrolls through three billion rows by keys, wheel, bar and number", () =>
+  withSample("sparse.arrows", async (page) => {
+    assert.match(await statusText(page), /^3,000,000,000 rows · 5 columns/);
     await page.keyboard.press("Control+End");
-    await cell(page, 2_999_999_999, 0).waitFor();
-    assert.deepEqual([await text(page, 2_999_999_999, 0), await text(page, 2_999_999_999, 1)], ["7", "0.5"]);
-    await page.screenshot({ path: join(SHOTS, "last-row.png") });
-    // A notch of the wheel moves three rows.
+    await cellAt(page, 2_999_999_999, 0).waitFor();
+    assert.deepEqual([await cellText(page, 2_999_999_999, 0), await cellText(page, 2_999_999_999, 1)], ["7", "0.5"]);
+    await takeScreenshot(page, "last-row");
+    // One notch of the wheel moves three rows, as exactly as at the start.
     await page.mouse.move(400, 300);
     await page.mouse.wheel(0, -72);
-    await waitUntil("three rows up", async () => !(await cell(page, 2_999_999_999, 0).isVisible()));
+    await waitUntil(
+      "the last row has left the screen",
+      async () => !(await cellAt(page, 2_999_999_999, 0).isVisible()),
+    );
     assert.equal(await page.locator("#cell-2999999996-0").count(), 1);
-    // A click on the middle of the scrollbar goes there.
+    // A click on the middle of the scroll bar.
     const bar = await page.locator(".bar.vertical").boundingBox();
     await page.mouse.click(bar.x + 6, bar.y + bar.height / 2);
-    const middle = async () => number(await page.locator(".row:not([hidden]) .number").first().textContent());
-    await waitUntil("the middle", async () => Math.abs((await middle()) - 1.5e9) < 1e8);
-    await page.fill(".goto", "1,234,567,890");
-    await page.press(".goto", "Enter");
-    await cell(page, 1_234_567_890, 0).waitFor();
+    const middle = async () => parseCount(await page.locator(".row:not([hidden]) .number").first().textContent());
+    await waitUntil("the grid shows the middle", async () => Math.abs((await middle()) - 1.5e9) < 1e8);
+    await goTo(page, "1,234,567,890");
+    await cellAt(page, 1_234_567_890, 0).waitFor();
     await page.keyboard.press("PageDown");
     await page.keyboard.press("Control+Home");
-    await cell(page, 0, 0).waitFor();
+    await cellAt(page, 0, 0).waitFor();
     assert.equal(await page.locator("#grid").getAttribute("aria-rowcount"), "3000000001");
   }));
 
-test("values are never markup, and every type is shown exactly", () =>
-  open("hostile.arrow", async (page) => {
-    const rows = [];
+test("values are never markup, and values of all types are shown exactly", () =>
+  withSample("hostile.arrow", async (page) => {
+    const texts = [];
     for (let row = 0; row < 5; row++) {
-      await cell(page, row, 0).waitFor();
-      rows.push(await text(page, row, 0));
+      await cellAt(page, row, 0).waitFor();
+      texts.push(await cellText(page, row, 0));
     }
-    assert.deepEqual(rows.slice(0, 4), [
+    assert.deepEqual(texts.slice(0, 4), [
       '<img src=x onerror="window.hacked=1">',
       "</td><script>window.hacked=1</script>",
       "null",
       "null",
     ]);
-    // The text "null" is not a null.
-    assert.match(await cell(page, 3, 0).getAttribute("class"), /null/);
-    assert.doesNotMatch(await cell(page, 2, 0).getAttribute("class"), /null/);
-    assert.equal(await text(page, 0, 1), "NaN");
-    assert.equal(await text(page, 0, 2), "9223372036854775807");
-    assert.equal(await text(page, 3, 2), "9007199254740993");
-    assert.equal(await text(page, 0, 3), "-123.45");
+    // The text "null" is shown differently from a null.
+    assert.match(await cellAt(page, 3, 0).getAttribute("class"), /null/);
+    assert.doesNotMatch(await cellAt(page, 2, 0).getAttribute("class"), /null/);
+    assert.equal(await cellText(page, 0, 1), "NaN");
+    assert.equal(await cellText(page, 0, 2), "9223372036854775807");
+    assert.equal(await cellText(page, 3, 2), "9007199254740993");
+    assert.equal(await cellText(page, 0, 3), "-123.45");
     await page.locator("#grid").focus();
     await page.keyboard.press("End");
-    await cell(page, 1, 12).waitFor();
-    const seen = [];
-    for (const column of [7, 9, 10, 11, 12]) seen.push(await text(page, 2, column));
-    assert.deepEqual(seen, ["0x616263", "false", "[0, 1]", "{k2: 2}", "{x: 3}"]);
-    // Pictures are shown, but not invalid ones and markup.
-    const picture = page.locator(".panel img.picture");
-    await cell(page, 0, 8).click();
+    await cellAt(page, 1, 12).waitFor();
+    const otherTexts = [];
+    for (const column of [7, 9, 10, 11, 12]) otherTexts.push(await cellText(page, 2, column));
+    assert.deepEqual(otherTexts, ["0x616263", "false", "[0, 1]", "{k2: 2}", "{x: 3}"]);
+    // Images are shown, but not bytes that only look like an image or are markup.
+    const image = page.locator(".panel img.picture");
+    await cellAt(page, 0, 8).click();
     await waitUntil(
-      "a picture of one pixel",
-      async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.naturalWidth)) === 1,
+      "an image of one pixel is shown",
+      async () => (await image.count()) === 1 && (await image.evaluate(({ naturalWidth }) => naturalWidth)) === 1,
     );
     for (const row of [1, 3, 4]) {
-      await cell(page, row, 8).click();
+      await cellAt(page, row, 8).click();
       await page.locator(".panel .type", { hasText: `row ${row}` }).waitFor();
-      assert.equal(await picture.count(), 0);
+      assert.equal(await image.count(), 0);
     }
-    await cell(page, 2, 8).click();
+    await cellAt(page, 2, 8).click();
     await waitUntil(
-      "no picture",
+      "an invalid image",
       async () =>
-        (await picture.count()) === 1 && (await picture.evaluate((image) => image.complete && !image.naturalWidth)),
+        (await image.count()) === 1 &&
+        (await image.evaluate(({ complete, naturalWidth }) => complete && !naturalWidth)),
     );
-    // The panels of the column with the hostile name, and of its cell.
+    // The column with the hostile name, and one of its cells.
     await page.keyboard.press("Home");
     await page.getByRole("columnheader", { name: "<img" }).click();
     await page.locator(".panel .top").waitFor();
-    await page.screenshot({ path: join(SHOTS, "hostile.png") });
-    await cell(page, 0, 0).click();
+    await takeScreenshot(page, "hostile");
+    await cellAt(page, 0, 0).click();
     await page.locator(".panel pre").waitFor();
     assert.equal(await page.locator(".panel pre").textContent(), '<img src=x onerror="window.hacked=1">');
     await page.locator(".panel button", { hasText: "Only these rows" }).click();
-    await waitUntil("the one row", async () => /^1 row of 5/.test(await status(page)));
+    await waitForStatus(page, /^1 row of 5/);
     assert.equal(await page.evaluate(() => window.hacked), undefined);
     assert.equal(await page.locator("img, iframe, body script").count(), 0);
-    // Plots over extreme times, and times with a zone. NaN is not drawn.
+    // Plots over the first and last representable times, and over times with a zone. NaN has no point.
     await page.locator("#grid").focus();
     await page.keyboard.press("2");
-    const title = () => page.locator(".plotting .basis").textContent();
-    for (const [over, shown] of [
+    for (const [over, expectedTitle] of [
       ["time", /^1969-12-31 23:59:59.999999999Z to 2262-04-11 23:47:16.854775807Z · 4 rows$/],
       ["date", /^1969-12-31 to 2024-10-04 · 4 rows$/],
     ]) {
@@ -129,341 +213,342 @@ test("values are never markup, and every type is shown exactly", () =>
       for (const column of ["float", "large", "decimal", "time", "date"]) {
         await page.getByLabel("Column to plot").selectOption({ label: column });
         await waitUntil(
-          "drawn",
+          `plot of ${column} over ${over}`,
           async () =>
-            shown.test(await title()) &&
-            (await page.locator("canvas.plot").getAttribute("aria-label")).startsWith(`${column} over ${over} from `),
+            expectedTitle.test(await plotTitle(page)) &&
+            (await plotDescription(page)).startsWith(`${column} over ${over} from `),
         );
       }
-      await page.screenshot({ path: join(SHOTS, `hostile-${over}.png`) });
+      await takeScreenshot(page, `hostile-${over}`);
     }
   }));
 
-test("rows are filtered by typing and by clicking, and sorted", () =>
-  open("walk.arrow", async (page) => {
+test("rows are filtered by typing, and sorted by the column's panel", () =>
+  withSample("walk.arrow", async (page) => {
     await page.keyboard.press("/");
     await page.keyboard.type('volume > 990 and symbol == "IBM"');
     await page.keyboard.press("Enter");
-    await waitUntil("found", async () => /^\d[\d,]* rows of 200,000/.test(await status(page)));
-    const found = number(await status(page));
-    assert.ok(found > 100 && found < 2_000, String(found));
-    await cell(page, 0, 4).waitFor();
-    assert.equal(await text(page, 0, 2), "IBM");
-    // The panel of a column sorts.
-    await page.locator(".column", { hasText: "price" }).click();
+    await waitForStatus(page, /^\d[\d,]* rows of 200,000/);
+    const rowCount = parseCount(await statusText(page));
+    assert.ok(rowCount > 100 && rowCount < 2_000, String(rowCount));
+    await cellAt(page, 0, 4).waitFor();
+    assert.equal(await cellText(page, 0, 2), "IBM");
+    await openColumnPanel(page, "price");
     await page.locator(".panel button", { hasText: "Sort ↓" }).click();
-    await waitUntil("sorted", async () => /sort=price/.test(page.url()));
-    await cell(page, 1, 3).waitFor();
-    assert.ok(Number(await text(page, 0, 3)) >= Number(await text(page, 1, 3)));
-    assert.equal(number(await status(page)), found);
-    // The URL restores filter and order.
+    await waitForUrl(page, /sort=price/);
+    await cellAt(page, 1, 3).waitFor();
+    assert.ok(Number(await cellText(page, 0, 3)) >= Number(await cellText(page, 1, 3)));
+    assert.equal(parseCount(await statusText(page)), rowCount);
+    // The URL restores the filter and the order.
     const url = page.url();
-    const first = await text(page, 0, 0);
-    await page.goto("about:blank");
-    await page.goto(url);
-    await waitUntil("the same again", async () => number((await status(page)) || "0") === found);
-    await cell(page, 0, 0).waitFor();
-    assert.equal(await text(page, 0, 0), first);
-    // Errors are the library's messages, and the rows remain.
-    await page.fill(".filter", "prise > 3");
-    await page.press(".filter", "Enter");
+    const firstValue = await cellText(page, 0, 0);
+    await reopen(page, url);
+    await waitUntil("the same rows", async () => parseCount((await statusText(page)) || "0") === rowCount);
+    await cellAt(page, 0, 0).waitFor();
+    assert.equal(await cellText(page, 0, 0), firstValue);
+    // An invalid filter is reported with the library's message, and keeps the sort order.
+    await filterRows(page, "prise > 3");
     await page.locator(".message:not([hidden])").waitFor();
     assert.match(await page.locator(".message").textContent(), /prise/);
-    await page.fill(".filter", "");
-    await page.press(".filter", "Enter");
-    await waitUntil("all rows, sorted", async () => /^200,000 rows of 200,000/.test(await status(page)));
-    await page.locator(".column", { hasText: "price" }).click();
+    await filterRows(page, "");
+    await waitForStatus(page, /^200,000 rows of 200,000/);
+    await openColumnPanel(page, "price");
     await page.locator(".panel button", { hasText: "Unsorted" }).click();
-    await waitUntil("all rows again", async () => /^200,000 rows ·/.test(await status(page)));
+    await waitForStatus(page, /^200,000 rows ·/);
   }));
 
-test("the panel of a column shows statistics, and a plot over rows", () =>
-  open("walk.arrow", async (page) => {
-    await page.locator(".column", { hasText: "symbol" }).click();
+test("the panel of a column shows statistics, and leads to its plot", () =>
+  withSample("walk.arrow", async (page) => {
+    await openColumnPanel(page, "symbol");
     await page.locator(".panel .basis", { hasText: "of all rows" }).waitFor();
     assert.equal(await page.locator(".panel .top tr").count(), 4);
     assert.equal(await page.locator(".panel dd").first().textContent(), "200,000");
     await page.locator(".panel .top button", { hasText: "NVDA" }).click();
-    await waitUntil("only these", async () => /rows of 200,000/.test(await status(page)));
-    await page.locator(".column", { hasText: "price" }).click();
+    await waitForStatus(page, /rows of 200,000/);
+    await openColumnPanel(page, "price");
     await page.locator(".panel .basis", { hasText: "of all rows" }).waitFor();
-    await page.screenshot({ path: join(SHOTS, "glance.png") });
+    await takeScreenshot(page, "glance");
     await page.locator(".panel button", { hasText: "Plot" }).click();
     await page.locator(".plotting .basis", { hasText: "rows 0 to 200,000" }).waitFor();
-    await waitUntil("exact", async () => !/sample/.test(await page.locator(".plotting .basis").textContent()));
-    assert.match(await page.locator("canvas.plot").getAttribute("aria-label"), /price over 200,000 rows, from .* to /);
-    await page.screenshot({ path: join(SHOTS, "plot.png") });
+    await waitUntil("the exact plot", async () => !/sample/.test(await plotTitle(page)));
+    assert.match(await plotDescription(page), /price over 200,000 rows, from .* to /);
+    await takeScreenshot(page, "plot");
     // The readout shows the values at the pointer.
     const plot = await page.locator("canvas.plot").boundingBox();
     await page.mouse.move(plot.x + plot.width / 2, plot.y + 60);
-    await waitUntil("read off", async () =>
+    await waitUntil("the readout", async () =>
       /^rows (99,\d{3}|100,\d{3}) to 100,\d{3}: [\d.]+ to [\d.]+$/.test(await page.locator(".readout").textContent()),
     );
-    // Dragging zooms in.
-    const box = await page.locator("canvas.plot").boundingBox();
-    await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
-    await page.mouse.down();
-    await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
-    await page.mouse.up();
-    await waitUntil("zoomed", async () => /tab=plot.*from=(49|50)\d{3}&to=(99|100)\d{3}/.test(page.url()));
+    await zoomToSecondQuarter(page);
+    await waitForUrl(page, /tab=plot.*from=(49|50)\d{3}&to=(99|100)\d{3}/);
   }));
 
-/** Returns the painted columns of a canvas: their position, and their highest and lowest pixel, as shares of its size. */
-const paintedColumns = (canvas) =>
-  canvas.evaluate((element) => {
+/** Returns the painted columns of pixels of a canvas, with their highest and lowest pixel; all as shares of its size. */
+function paintedColumns(canvas) {
+  return canvas.evaluate((element) => {
     const { width, height } = element;
     const { data } = element.getContext("2d").getImageData(0, 0, width, height);
     const columns = [];
     for (let x = 0; x < width; x++) {
-      const rows = Array.from({ length: height }, (_, y) => y).filter((y) => data[4 * (y * width + x) + 3] > 100);
+      const alpha = (y) => data[4 * (y * width + x) + 3];
+      const rows = Array.from({ length: height }, (_, y) => y).filter((y) => alpha(y) > 100);
       if (rows.length) columns.push({ x: x / width, top: rows[0] / height, bottom: rows.at(-1) / height });
     }
     return columns;
   });
+}
 
-/** Requests the values of a column of walk.arrow. */
-const columnValues = async (page, column) => {
-  const lines = await page.evaluate(
-    async (column) => (await fetch(`/v1/tables/walk.arrow/rows?format=csv&columns=${column}`)).text(),
-    column,
-  );
-  return lines.trim().split("\n").slice(1).map(Number);
-};
+/** Waits until a canvas has a line; returns its painted columns. */
+async function waitForLine(canvas) {
+  const isDrawn = async () => (await canvas.isVisible()) && (await paintedColumns(canvas)).length > 30;
+  await waitUntil("a line is drawn", isDrawn);
+  return paintedColumns(canvas);
+}
 
-test("a column's head and panel have a line over its rows", () =>
-  open("walk.arrow", async (page) => {
-    const line = (name) => page.locator(".column", { hasText: name }).locator("canvas").nth(1);
-    const drawnColumns = async (canvas) => {
-      await waitUntil("a line", async () => (await canvas.isVisible()) && (await paintedColumns(canvas)).length > 30);
-      return paintedColumns(canvas);
-    };
-    // The line of row numbers rises from left to right.
-    const rising = await drawnColumns(line("int64"));
-    assert.ok(rising[0].bottom > 0.8 && rising.at(-1).top < 0.2, JSON.stringify([rising[0], rising.at(-1)]));
+/** Returns the line in a column's head. */
+function headLine(page, name) {
+  return page.locator(".column", { hasText: name }).locator("canvas").nth(1);
+}
+
+/** Fetches the prices of the sample `walk.arrow`. */
+async function fetchPrices(page) {
+  const csv = await page.evaluate(async () => {
+    const response = await fetch("/v1/tables/walk.arrow/rows?format=csv&columns=price");
+    return response.text();
+  });
+  return csv.trim().split("\n").slice(1).map(Number);
+}
+
+/** Returns the place of a value among others, as a share of their number. */
+function placeOf(value, values) {
+  return values.indexOf(value) / values.length;
+}
+
+function maxOf(values) {
+  return values.reduce((a, b) => Math.max(a, b));
+}
+
+function minOf(values) {
+  return values.reduce((a, b) => Math.min(a, b));
+}
+
+test("a column's head and panel draw its values over its rows", () =>
+  withSample("walk.arrow", async (page) => {
+    // The column of row numbers rises from left to right.
+    const rising = await waitForLine(headLine(page, "int64"));
+    const ends = [rising[0], rising.at(-1)];
+    assert.ok(ends[0].bottom > 0.8 && ends[1].top < 0.2, JSON.stringify(ends));
     for (let i = 1; i < rising.length; i++) assert.ok(rising[i].top <= rising[i - 1].top + 0.1);
-    // The extremes of the line are at their rows: in the head by a sample, and in the panel by all rows.
-    const prices = await columnValues(page, "price");
-    const [high, low] = [Math.max, Math.min].map(
-      (extreme) => prices.indexOf(prices.reduce((a, b) => extreme(a, b))) / prices.length,
-    );
-    await page.locator(".column", { hasText: "price" }).click();
+    // The line is highest and lowest at the rows with these prices; the head's line is from a sample, the panel's exact.
+    const prices = await fetchPrices(page);
+    const highest = placeOf(maxOf(prices), prices);
+    const lowest = placeOf(minOf(prices), prices);
+    await openColumnPanel(page, "price");
     await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
     await waitUntil(
-      "all rows",
+      "the exact line",
       async () => !(await page.locator(".panel .ends").last().textContent()).includes("sample"),
     );
     assert.equal(await page.locator(".panel canvas.spark").getAttribute("aria-label"), "price over 200,000 rows");
-    for (const canvas of [line("price"), page.locator(".panel canvas.spark")]) {
-      const columns = await drawnColumns(canvas);
-      const positionOf = (isBetter) => columns.reduce((a, b) => (isBetter(a, b) ? a : b)).x;
-      assert.ok(Math.abs(positionOf((a, b) => a.top <= b.top) - high) < 0.03, `the highest is at ${high}`);
-      assert.ok(Math.abs(positionOf((a, b) => a.bottom >= b.bottom) - low) < 0.03, `the lowest is at ${low}`);
+    for (const canvas of [headLine(page, "price"), page.locator(".panel canvas.spark")]) {
+      const columns = await waitForLine(canvas);
+      const top = columns.reduce((a, b) => (a.top <= b.top ? a : b));
+      const bottom = columns.reduce((a, b) => (a.bottom >= b.bottom ? a : b));
+      assert.ok(Math.abs(top.x - highest) < 0.03, `the highest is at ${highest}`);
+      assert.ok(Math.abs(bottom.x - lowest) < 0.03, `the lowest is at ${lowest}`);
     }
-    // Text columns have no line, and the count of distinct values is at most the number of rows.
-    assert.equal(await line("symbol").isVisible(), false);
-    await page.locator(".column", { hasText: "volume" }).click();
+    // Columns of text have no line.
+    assert.equal(await headLine(page, "symbol").isVisible(), false);
+    await openColumnPanel(page, "volume");
     await page.locator(".panel .basis", { hasText: "of all rows" }).waitFor();
     assert.match(await page.locator(".panel dl").textContent(), /distinct1,000$/);
-    await page.screenshot({ path: join(SHOTS, "line.png") });
+    await takeScreenshot(page, "line");
   }));
 
-test("a column is plotted over time, zoomed to single rows by mouse and by keys, and shared", () =>
-  open("sorted", async (page) => {
-    const title = () => page.locator(".plotting .basis").textContent();
+test("a plot over time zooms to single rows, and its URL restores it", () =>
+  withSample("sorted", async (page) => {
     await page.locator("#grid").focus();
     await page.keyboard.press("2");
-    // If rows are sorted by time, the plot is over time at first.
+    // Rows that are sorted by time are plotted over it by default.
     assert.equal(await page.getByLabel("Over", { exact: true }).inputValue(), "1");
     await waitUntil(
       "all times",
-      async () => (await title()) === "2023-11-14 22:13:20 to 2023-11-15 12:06:39.750000 · 200,000 rows",
+      async () => (await plotTitle(page)) === "2023-11-14 22:13:20 to 2023-11-15 12:06:39.750000 · 200,000 rows",
     );
-    await page.screenshot({ path: join(SHOTS, "time.png") });
-    const box = await page.locator("canvas.plot").boundingBox();
-    await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
-    await page.mouse.down();
-    await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
-    await page.mouse.up();
-    const rows = async () => number(/· ([\d,]+) rows?/.exec(await title())?.[1] ?? "0");
-    await waitUntil("a quarter", async () => Math.abs((await rows()) - 50_000) < 500);
-    await waitUntil("in the URL", async () =>
-      /tab=plot&plot=\d+&over=1&from=170001[23]\d{9}&to=170002[45]\d{9}/.test(page.url()),
-    );
-    const [url, before] = [page.url(), await title()];
-    await page.goto("about:blank");
-    await page.goto(url);
-    await waitUntil("the same again", async () => (await title()) === before);
+    await takeScreenshot(page, "time");
+    await zoomToSecondQuarter(page);
+    const plottedRows = async () => parseCount(/· ([\d,]+) rows?/.exec(await plotTitle(page))?.[1] ?? "0");
+    await waitUntil("a quarter of the rows", async () => Math.abs((await plottedRows()) - 50_000) < 500);
+    await waitForUrl(page, /tab=plot&plot=\d+&over=1&from=170001[23]\d{9}&to=170002[45]\d{9}/);
+    const url = page.url();
+    const title = await plotTitle(page);
+    await reopen(page, url);
+    await waitUntil("the same range", async () => (await plotTitle(page)) === title);
     assert.match(
-      await page.locator("canvas.plot").getAttribute("aria-label"),
+      await plotDescription(page),
       /^n over time from 2023-11-15 01:41:\S+ to 2023-11-15 05:\S+, from \d+ to \d+$/,
     );
-    // Keys zoom in until rows are single points.
+    // Zooms until single rows are points.
     await page.locator("canvas.plot").focus();
-    for (let i = 0; i < 30 && (await rows()) > 5; i++) {
-      const was = await title();
-      await page.keyboard.press("+");
-      await waitUntil("nearer", async () => (await title()) !== was && !/sample/.test(await title()));
+    for (let i = 0; i < 30 && (await plottedRows()) > 5; i++) {
+      await zoomByKey(page);
     }
-    const shown = await rows();
-    assert.ok(shown >= 2 && shown <= 5, String(shown));
-    await page.screenshot({ path: join(SHOTS, "points.png") });
-    // Enter goes to the first of these rows.
-    const first = /^\S+ (\S+) to/.exec(await title())[1];
+    const rowCount = await plottedRows();
+    assert.ok(rowCount >= 2 && rowCount <= 5, String(rowCount));
+    await takeScreenshot(page, "points");
+    // Enter goes to the first plotted row.
+    const startTime = /^\S+ (\S+) to/.exec(await plotTitle(page))[1];
     await page.keyboard.press("Enter");
-    const active = page.locator(".cell.active");
-    await active.waitFor();
-    const row = Number((await page.locator("#grid").getAttribute("aria-activedescendant")).split("-")[1]);
-    await cell(page, row - 1, 1).waitFor();
-    assert.ok((await text(page, row, 1)).slice(11) >= first && (await text(page, row - 1, 1)).slice(11) < first);
-    // The plot can be changed to rows and back.
+    await page.locator(".cell.active").waitFor();
+    const row = Number((await activeCell(page)).split("-")[1]);
+    await cellAt(page, row - 1, 1).waitFor();
+    const timeOf = async (row) => (await cellText(page, row, 1)).slice("yyyy-mm-dd ".length);
+    assert.ok((await timeOf(row)) >= startTime && (await timeOf(row - 1)) < startTime);
     await page.keyboard.press("2");
     await page.getByLabel("Over", { exact: true }).selectOption({ label: "rows" });
-    await waitUntil("rows", async () => (await title()) === "rows 0 to 200,000");
+    await waitUntil("a plot over rows", async () => (await plotTitle(page)) === "rows 0 to 200,000");
     await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
-    await waitUntil("all times again", async () => (await rows()) === 200_000);
+    await waitUntil("all times again", async () => (await plottedRows()) === 200_000);
   }));
 
-test("a plot over an unsorted time reads all rows, and its range becomes a filter", () =>
-  open("walk.arrow", async (page) => {
-    const title = () => page.locator(".plotting .basis").textContent();
+test("a range of an unsorted time column becomes a filter", () =>
+  withSample("walk.arrow", async (page) => {
     await page.locator("#grid").focus();
     await page.keyboard.press("2");
     await page.getByLabel("Column to plot").selectOption({ label: "price" });
-    await waitUntil("over rows", async () => (await title()) === "rows 0 to 200,000");
+    await waitUntil("a plot over rows", async () => (await plotTitle(page)) === "rows 0 to 200,000");
     await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
-    await waitUntil("all times", async () => /· 200,000 rows$/.test(await title()));
+    await waitUntil("all times", async () => /· 200,000 rows$/.test(await plotTitle(page)));
     assert.match(
       await page.locator(".plotting .hint").textContent(),
       /not known to be sorted by time: each look reads all of them/,
     );
-    // Times of rows are equidistant, so the highest price is drawn at the share of its row.
-    const prices = await columnValues(page, "price");
-    const high = prices.indexOf(prices.reduce((a, b) => Math.max(a, b))) / prices.length;
-    const accent = await page.locator("canvas.plot").evaluate((it) => {
-      const { width, height } = it;
-      const { data } = it.getContext("2d").getImageData(0, 0, width, height);
+    // Times have equal distances, so that the highest price has the same place over time as over rows.
+    const prices = await fetchPrices(page);
+    const highest = placeOf(maxOf(prices), prices);
+    const drawnAt = await page.locator("canvas.plot").evaluate((element) => {
+      const { width, height } = element;
+      const { data } = element.getContext("2d").getImageData(0, 0, width, height);
       // Only the line is green.
-      const isGreen = (offset) => data[offset + 3] > 100 && data[offset + 1] > data[offset] + 40;
-      for (let y = 16; y < height; y++)
-        for (let x = 0; x < width; x++) if (isGreen(4 * (y * width + x))) return x / width;
+      const isGreen = (pixel) => data[pixel + 3] > 100 && data[pixel + 1] > data[pixel] + 40;
+      // The text above the line has 16 pixels.
+      for (let y = 16; y < height; y++) {
+        for (let x = 0; x < width; x++) {
+          if (isGreen(4 * (y * width + x))) return x / width;
+        }
+      }
     });
-    assert.ok(Math.abs(accent - high) < 0.01, `the highest is at ${high}, and was drawn at ${accent}`);
+    assert.ok(Math.abs(drawnAt - highest) < 0.01, `the highest is at ${highest}, and was drawn at ${drawnAt}`);
     await page.locator("canvas.plot").focus();
     for (let i = 0; i < 4; i++) {
-      const was = await title();
-      await page.keyboard.press("+");
-      await waitUntil("nearer", async () => (await title()) !== was && !/sample/.test(await title()));
+      await zoomByKey(page);
     }
-    const rows = number(/· ([\d,]+) rows?/.exec(await title())[1]);
-    assert.ok(Math.abs(rows - 12_500) < 5, String(rows));
+    const rowCount = parseCount(/· ([\d,]+) rows?/.exec(await plotTitle(page))[1]);
+    assert.ok(Math.abs(rowCount - 12_500) < 5, String(rowCount));
     await page.getByRole("button", { name: "Show the rows" }).press("Enter");
-    await waitUntil("these rows", async () =>
-      (await status(page)).startsWith(`${rows.toLocaleString("en-US")} rows of 200,000`),
+    await waitUntil("the rows of the plot", async () =>
+      (await statusText(page)).startsWith(`${rowCount.toLocaleString("en-US")} rows of 200,000`),
     );
     assert.match(await page.locator(".filter").inputValue(), /^time >= '2023-11-15T.*' and time <= '2023-11-15T.*'$/);
-    // The URL restores the plot and the filter.
+    // The URL restores the filter and the plot.
     await page.locator("#grid").focus();
     await page.keyboard.press("2");
-    await waitUntil("in the URL", async () => /where=time.*tab=plot|tab=plot.*where=time/.test(page.url()));
+    await waitForUrl(page, /where=time.*tab=plot|tab=plot.*where=time/);
     const url = page.url();
-    await page.goto("about:blank");
-    await page.goto(url);
+    await reopen(page, url);
     await waitUntil("the plot again", async () =>
-      new RegExp(`· ${rows.toLocaleString("en-US")} rows$`).test(await title()),
+      new RegExp(`· ${rowCount.toLocaleString("en-US")} rows$`).test(await plotTitle(page)),
     );
     assert.equal(new URL(page.url()).hash, new URL(url).hash);
   }));
 
-/** Clicks the link of a format. Returns the name of the file that it saves, and its bytes. */
-async function save(page, within, format) {
-  const [download] = await Promise.all([
-    page.waitForEvent("download"),
-    page.locator(within).getByRole("link", { name: format, exact: true }).press("Enter"),
-  ]);
-  return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
+/** Downloads rows by a link in the element `container`; returns the file's name and bytes. */
+async function download(page, container, format) {
+  const link = page.locator(container).getByRole("link", { name: format, exact: true });
+  const [file] = await Promise.all([page.waitForEvent("download"), link.press("Enter")]);
+  return { name: file.suggestedFilename(), bytes: readFileSync(await file.path()) };
 }
 
-test("rows, filtered and sorted rows, and groups can be saved", () =>
-  open("walk.arrow", async (page) => {
-    const lines = ({ bytes }) => bytes.toString().trim().split("\n");
-    const all = await save(page, "footer", "csv");
-    assert.equal(all.name, "walk.arrow.csv");
-    assert.equal(lines(all).length, 200_001);
+function linesOf({ bytes }) {
+  return bytes.toString().trim().split("\n");
+}
+
+test("rows, filtered and sorted rows, and groups are downloaded", () =>
+  withSample("walk.arrow", async (page) => {
+    const allRows = await download(page, "footer", "csv");
+    assert.equal(allRows.name, "walk.arrow.csv");
+    const [, ...allLines] = linesOf(allRows);
+    assert.equal(allLines.length, 200_000);
     await page.keyboard.press("/");
     await page.keyboard.type('volume > 990 and symbol == "IBM"');
     await page.keyboard.press("Enter");
-    await waitUntil("found", async () => /^[\d,]+ rows of 200,000/.test(await status(page)));
-    const expected = lines(all)
-      .slice(1)
-      .filter((line) => Number(line.split(",")[4]) > 990 && line.includes("IBM"));
-    assert.deepEqual(lines(await save(page, "footer", "csv")).slice(1), expected);
-    // Rows are saved in the order of the page.
-    await page.locator(".column", { hasText: "price" }).click();
+    await waitForStatus(page, /^[\d,]+ rows of 200,000/);
+    const expected = allLines.filter((line) => Number(line.split(",")[4]) > 990 && line.includes("IBM"));
+    assert.deepEqual(linesOf(await download(page, "footer", "csv")).slice(1), expected);
+    await openColumnPanel(page, "price");
     await page.locator(".panel button", { hasText: "Sort ↓" }).click();
-    await waitUntil("sorted", async () => /sort=price/.test(page.url()));
+    await waitForUrl(page, /sort=price/);
     const price = (line) => Number(line.split(",")[3]);
-    const sorted = lines(await save(page, "footer", "csv")).slice(1);
+    const sorted = linesOf(await download(page, "footer", "csv")).slice(1);
     assert.deepEqual(
       sorted.map(price),
       expected.map(price).toSorted((a, b) => b - a),
     );
     assert.deepEqual(sorted.toSorted(), expected.toSorted());
-    const rows = lines(await save(page, "footer", "jsonl")).map((line) => JSON.parse(line));
+    const rows = linesOf(await download(page, "footer", "jsonl")).map((line) => JSON.parse(line));
     assert.deepEqual([rows.length, rows[0].price], [sorted.length, price(sorted[0])]);
-    // An Arrow stream begins with a continuation marker, and ends with the end-of-stream marker.
-    const { name, bytes } = await save(page, "footer", "arrow");
+    // An Arrow stream begins with the continuation marker of a message, and ends with the end-of-stream marker.
+    const { name, bytes } = await download(page, "footer", "arrow");
     assert.deepEqual(
       [name, bytes.readUInt32LE(0), bytes.readUInt32LE(bytes.length - 8), bytes.readUInt32LE(bytes.length - 4)],
       ["walk.arrow.arrows", 0xffffffff, 0xffffffff, 0],
     );
-    // The command can't write Parquet, so there is no link for it.
+    // The binary can't write Parquet.
     assert.equal(await page.getByRole("link", { name: "parquet" }).count(), 0);
-    // All groups are saved, although only the first thousand are shown.
+    // A download has all groups, of which the page shows only the first thousand.
     await page.keyboard.press("Escape");
-    await page.fill(".filter", "");
-    await page.press(".filter", "Enter");
-    await waitUntil("all rows", async () => /^200,000 rows/.test(await status(page)));
+    await filterRows(page, "");
+    await waitForStatus(page, /^200,000 rows/);
     await page.goto(`${new URL(page.url()).origin}/#tab=group&by=0&of=sum%3A4&order=-0`);
     await waitUntil("groups", async () =>
       /^200,000 groups, the first 1,000/.test(await page.locator(".grouping .basis").textContent()),
     );
     assert.equal(await page.locator("footer .saves").isVisible(), false);
-    const groups = await save(page, ".grouping", "csv");
+    const groups = await download(page, ".grouping", "csv");
     assert.equal(groups.name, "walk.arrow.groups.csv");
-    const volumes = lines(all)
-      .slice(1)
-      .map((line) => `${line.split(",")[0]},1,${line.split(",")[4]}`);
-    assert.deepEqual(lines(groups), ["n,rows,sum of volume", ...volumes.toReversed()]);
-    await page.screenshot({ path: join(SHOTS, "save.png") });
+    const expectedGroups = allLines.map((line) => {
+      const [n, , , , volume] = line.split(",");
+      return `${n},1,${volume}`;
+    });
+    assert.deepEqual(linesOf(groups), ["n,rows,sum of volume", ...expectedGroups.toReversed()]);
+    await takeScreenshot(page, "save");
   }));
 
-test("rows are grouped, summed up and sorted, and a group is opened, all by keys", () =>
-  open("walk.arrow", async (page) => {
+test("groups are summed, sorted and opened by keys", () =>
+  withSample("walk.arrow", async (page) => {
     await page.keyboard.press("/");
     await page.keyboard.type("volume >= 500");
     await page.keyboard.press("Enter");
-    await waitUntil("found", async () => /^100,000 rows of 200,000/.test(await status(page)));
+    await waitForStatus(page, /^100,000 rows of 200,000/);
     await page.locator("#grid").focus();
     await page.keyboard.press("3");
-    // Groups are by the text column at first, and of the filtered rows.
-    const rows = async () => (await page.locator(".groups tbody tr").allTextContents()).length;
-    await waitUntil("four groups", async () => (await rows()) === 4);
-    const column = async (at) =>
-      (await page.locator(`.groups tbody td:nth-child(${at})`).allTextContents()).map((text) =>
-        /^-?[\d.]+$/.test(text) ? Number(text) : text,
-      );
-    assert.deepEqual((await column(1)).sort(), ["AAPL", "IBM", "MSFT", "NVDA"]);
+    // By default, the filtered rows are grouped by the first column of text.
+    const groupCount = () => page.locator(".groups tbody tr").count();
+    await waitUntil("four groups", async () => (await groupCount()) === 4);
+    const columnTexts = (number) => page.locator(`.groups tbody td:nth-child(${number})`).allTextContents();
+    const columnNumbers = async (number) => (await columnTexts(number)).map(Number);
+    assert.deepEqual((await columnTexts(1)).sort(), ["AAPL", "IBM", "MSFT", "NVDA"]);
     assert.equal(
-      (await column(2)).reduce((a, b) => a + b),
+      (await columnNumbers(2)).reduce((a, b) => a + b),
       100_000,
     );
     await page.getByLabel("Function", { exact: true }).selectOption("sum");
     await page.getByLabel("Column of the function").selectOption({ label: "volume" });
     await page.getByRole("button", { name: "Add" }).press("Enter");
-    await waitUntil("sums", async () => (await page.locator(".groups th").count()) === 3);
-    // Each volume from 500 to 999 is equally frequent.
+    await waitUntil("a column of sums", async () => (await page.locator(".groups th").count()) === 3);
+    // The volumes are 500 to 999, each of them 200 times.
     assert.equal(
-      (await column(3)).reduce((a, b) => a + b),
+      (await columnNumbers(3)).reduce((a, b) => a + b),
       (100 * 2 * ((500 + 999) * 500)) / 2,
     );
     await page.locator(".groups th button", { hasText: "sum of volume" }).press("Enter");
@@ -471,150 +556,140 @@ test("rows are grouped, summed up and sorted, and a group is opened, all by keys
       "sorted",
       async () => (await page.locator(".groups th").nth(2).getAttribute("aria-sort")) === "descending",
     );
-    const sums = await column(3);
+    const sums = await columnNumbers(3);
     assert.deepEqual(
       sums,
       sums.toSorted((a, b) => b - a),
     );
     assert.equal(await page.evaluate(() => document.activeElement.textContent.trim()), "sum of volume ↓");
-    await page.screenshot({ path: join(SHOTS, "groups.png") });
+    await takeScreenshot(page, "groups");
     assert.ok((await page.locator("body").ariaSnapshot()).includes('columnheader "sum of volume ↓"'));
-    // The URL restores the groups.
-    await waitUntil("in the URL", async () => /tab=group.*by=2&of=sum%3A4&order=-2/.test(page.url()));
+    // The URL restores the groups and their order.
+    await waitForUrl(page, /tab=group.*by=2&of=sum%3A4&order=-2/);
     const url = page.url();
-    await page.goto("about:blank");
-    await page.goto(url);
-    await waitUntil("the same again", async () => (await rows()) === 4);
-    await waitUntil("sorted again", async () => JSON.stringify(await column(3)) === JSON.stringify(sums));
-    const [name, number] = [(await column(1))[0], (await column(2))[0]];
+    await reopen(page, url);
+    await waitUntil("the same groups", async () => (await groupCount()) === 4);
+    const isSame = async () => JSON.stringify(await columnNumbers(3)) === JSON.stringify(sums);
+    await waitUntil("the same order", isSame);
+    const [name] = await columnTexts(1);
+    const [rowCount] = await columnNumbers(2);
     await page.locator(".groups td button").first().press("Enter");
-    await waitUntil("its rows", async () =>
-      (await status(page)).startsWith(`${number.toLocaleString("en-US")} rows of 200,000`),
+    await waitUntil("the rows of the group", async () =>
+      (await statusText(page)).startsWith(`${rowCount.toLocaleString("en-US")} rows of 200,000`),
     );
-    assert.equal(await text(page, 0, 2), name);
-    // A column without a sum is refused with the library's message.
+    assert.equal(await cellText(page, 0, 2), name);
+    // The sum of a text column is refused with the library's message.
     await page.keyboard.press("3");
     await page.getByLabel("Function", { exact: true }).selectOption("sum");
     await page.getByLabel("Column of the function").selectOption({ label: "symbol" });
     await page.getByRole("button", { name: "Add" }).click();
-    await waitUntil("refused", async () =>
-      /sum of column 'symbol'/.test(
-        await page
-          .locator(".grouping .error")
-          .textContent()
-          .catch(() => ""),
-      ),
-    );
+    await waitUntil("refused", async () => /sum of column 'symbol'/.test(await groupingError(page)));
   }));
 
-test("grouping three billion rows shows progress, and Escape cancels it", () =>
-  open("sparse.arrows", async (page) => {
+test("grouping three billion rows reports its progress, and is aborted by Escape", () =>
+  withSample("sparse.arrows", async (page) => {
     await page.keyboard.press("3");
     await page.getByRole("button", { name: "Add" }).click();
-    const basis = () => page.locator(".grouping .basis").textContent();
-    await waitUntil("progress", async () => /^read [\d,]+ of 3,000,000,000 rows/.test(await basis()));
+    const groupingStatus = () => page.locator(".grouping .basis").textContent();
+    await waitUntil("progress", async () => /^read [\d,]+ of 3,000,000,000 rows/.test(await groupingStatus()));
     await page.keyboard.press("Escape");
-    await waitUntil("ended", async () => (await basis()) === "ended");
+    await waitUntil("the grouping has ended", async () => (await groupingStatus()) === "ended");
   }));
 
 test("SQL without an engine names the package to install", () =>
-  open("walk.arrow", async (page) => {
+  withSample("walk.arrow", async (page) => {
     await page.keyboard.press("5");
     await page.keyboard.type("select count(*) from self");
     await page.keyboard.press("Control+Enter");
     await page.locator(".grouping .error", { hasText: "pip install 'arrowwood[sql]'" }).waitFor();
-    // Typing a query triggers no keys of the page, and the query is in the URL.
+    // Keys in the input are no shortcuts of the page.
     assert.equal(await page.locator("textarea").inputValue(), "select count(*) from self");
     await waitUntil("in the URL", async () =>
       decodeURIComponent(page.url()).includes("tab=sql&query=select+count(*)+from+self"),
     );
   }));
 
-test("a SQL query is answered and saved, and its URL repeats it", {
-  skip: !WITH_SQL && "needs the Python package's command with DuckDB and pyarrow: set ARROWWOOD_SQL",
+test("SQL results are shown, downloaded, and restored by their URL", {
+  skip: !ARROWWOOD_WITH_SQL && "needs the Python package's command with DuckDB and pyarrow: set ARROWWOOD_SQL",
 }, async (t) => {
-  if (!(await isCurrent(WITH_SQL, join(folder, "walk.arrow"))))
+  if (!(await servesCurrentPage(ARROWWOOD_WITH_SQL, join(folder, "walk.arrow"))))
     return t.skip("the Python package is older than the page: make test-python");
-  await open(
+  await withSample(
     "walk.arrow",
     async (page) => {
-      const basis = page.locator(".grouping .basis");
+      const sqlStatus = page.locator(".grouping .basis");
       await page.keyboard.press("5");
       await page.keyboard.type(
         'select symbol, count(*) as rows, sum(volume) as traded, \'<img src=x onerror="window.hacked=1">\' as "<b>bold</b>" from self group by symbol order by symbol',
       );
       await page.keyboard.press("Control+Enter");
-      await waitUntil("an answer", async () => (await basis.textContent()) === "4 rows · 4 columns");
+      await waitUntil("a result", async () => (await sqlStatus.textContent()) === "4 rows · 4 columns");
       const cells = await page.locator(".groups tbody td").allTextContents();
       assert.equal(cells[3], '<img src=x onerror="window.hacked=1">');
       assert.deepEqual(await page.locator(".groups th").allTextContents(), ["symbol", "rows", "traded", "<b>bold</b>"]);
       assert.equal(await page.evaluate(() => window.hacked), undefined);
-      // The answer is compared with the rows.
-      const all = (await save(page, ".grouping", "csv")).bytes.toString().trim().split("\n");
-      const rows = (await page.evaluate(async () => (await fetch("/v1/tables/walk.arrow/rows?format=csv")).text()))
-        .trim()
-        .split("\n")
-        .slice(1);
+      // Compares with sums of the rows.
+      const [, ...resultLines] = linesOf(await download(page, ".grouping", "csv"));
+      const csv = await page.evaluate(async () => (await fetch("/v1/tables/walk.arrow/rows?format=csv")).text());
+      const [, ...rows] = csv.trim().split("\n");
       for (const [i, symbol] of ["AAPL", "IBM", "MSFT", "NVDA"].entries()) {
-        const symbolRows = rows.map((row) => row.split(",")).filter((row) => row[2] === symbol);
-        const traded = symbolRows.reduce((sum, row) => sum + Number(row[4]), 0);
-        assert.deepEqual(cells.slice(4 * i, 4 * i + 3), [symbol, String(symbolRows.length), String(traded)]);
-        assert.ok(all[i + 1].startsWith(`${symbol},${symbolRows.length},${traded},`), all[i + 1]);
+        const volumes = rows
+          .map((row) => row.split(","))
+          .filter((row) => row[2] === symbol)
+          .map((row) => Number(row[4]));
+        const count = volumes.length;
+        const traded = volumes.reduce((sum, volume) => sum + volume, 0);
+        assert.deepEqual(cells.slice(4 * i, 4 * i + 3), [symbol, String(count), String(traded)]);
+        assert.ok(resultLines[i].startsWith(`${symbol},${count},${traded},`), resultLines[i]);
       }
-      const { name, bytes } = await save(page, ".grouping", "parquet");
+      const { name, bytes } = await download(page, ".grouping", "parquet");
       assert.deepEqual(
         [name, bytes.subarray(0, 4).toString(), bytes.subarray(-4).toString()],
         ["walk.arrow.sql.parquet", "PAR1", "PAR1"],
       );
-      await page.screenshot({ path: join(SHOTS, "sql.png") });
-      // The URL restores the query and its answer.
+      await takeScreenshot(page, "sql");
+      // The URL restores the query and its result.
       await waitUntil("in the URL", async () => page.url().includes("tab=sql&query=select"));
       const url = page.url();
-      await page.goto("about:blank");
-      await page.goto(url);
+      await reopen(page, url);
       await waitUntil(
-        "the same answer",
+        "the same result",
         async () => (await page.locator(".groups tbody td").allTextContents()).join() === cells.join(),
       );
-      // Other files and statements that write are refused, with DuckDB's messages for errors.
-      for (const [query, says] of [
+      // Queries of other tables, other statements and unknown columns are refused.
+      for (const [query, expectedError] of [
         ["select * from 'walk.arrow'", /walk.arrow/],
         ["drop table self", /one statement that only asks/],
         ["select volum from self", /volum/],
       ]) {
         await page.fill("textarea", query);
         await page.press("textarea", "Control+Enter");
-        await waitUntil("refused", async () =>
-          says.test(
-            await page
-              .locator(".grouping .error")
-              .textContent()
-              .catch(() => ""),
-          ),
-        );
+        await waitUntil("refused", async () => expectedError.test(await groupingError(page)));
         assert.equal(await page.locator(".grouping .saves a").count(), 0);
       }
-      // Filtered rows can be saved as Parquet.
-      await page.fill(".filter", "volume > 990");
-      await page.press(".filter", "Enter");
-      await waitUntil("found", async () => /^1,800 rows of 200,000/.test(await status(page)));
-      const found = await save(page, "footer", "parquet");
-      assert.equal(found.bytes.subarray(0, 4).toString(), "PAR1");
-      // Too many rows for the page are reported, and for a download refused.
+      // Filtered rows are downloaded as Parquet.
+      await filterRows(page, "volume > 990");
+      await waitForStatus(page, /^1,800 rows of 200,000/);
+      const filtered = await download(page, "footer", "parquet");
+      assert.equal(filtered.bytes.subarray(0, 4).toString(), "PAR1");
+      // The page shows the first rows of a long result, and reports that it is too long to download.
       await page.keyboard.press("5");
       await page.fill("textarea", "select a.n from self a, self b where b.n < 20");
       await page.press("textarea", "Control+Enter");
-      await waitUntil("the first rows", async () => (await basis.textContent()) === "the first 1,000 rows · 1 column");
+      await waitUntil(
+        "the first rows",
+        async () => (await sqlStatus.textContent()) === "the first 1,000 rows · 1 column",
+      );
       await page.locator(".grouping").getByRole("link", { name: "csv" }).click();
       await page.locator(".grouping .error", { hasText: "more than 2000000 rows" }).waitFor();
     },
-    { command: WITH_SQL },
+    { command: ARROWWOOD_WITH_SQL },
   );
 });
 
-test("the File tab shows messages, buffers and the bytes of a cell", () =>
-  open("walk.arrow", async (page) => {
-    await cell(page, 3, 3).click();
+test("the file tab shows messages, buffers and the bytes of a cell", () =>
+  withSample("walk.arrow", async (page) => {
+    await cellAt(page, 3, 3).click();
     await page.locator(".panel code").first().waitFor();
     assert.match(
       await page.locator(".panel .buffer", { hasText: "values" }).locator("code").textContent(),
@@ -624,7 +699,7 @@ test("the File tab shows messages, buffers and the bytes of a cell", () =>
     await page.locator(".buffers tbody tr").first().waitFor();
     assert.match(await page.locator(".file-tab .basis").first().textContent(), /MB · \d+ messages/);
     assert.match(await page.locator("canvas.strip").first().getAttribute("aria-label"), /are in memory/);
-    // Every message is listed; the schema has no buffers.
+    // All messages are listed.
     assert.deepEqual(await page.locator(".messages tbody td:first-child").allTextContents(), [
       "0 schema",
       "1 dictionary batch",
@@ -639,136 +714,135 @@ test("the File tab shows messages, buffers and the bytes of a cell", () =>
         .then((text) => text.slice(0, 2)),
       "1 ",
     );
-    await page.screenshot({ path: join(SHOTS, "file.png") });
+    await takeScreenshot(page, "file");
   }));
 
 test("a growing table is counted, followed and frozen", async () => {
   const table = join(folder, "ticks");
   const stop = await startGrowing(table, 20_000);
-  await open(table, async (page) => {
-    // At first the snapshot remains, and new rows are only counted.
-    const before = number(await status(page));
+  await withSample(table, async (page) => {
+    // At first the page shows a snapshot, and counts new rows.
+    const before = parseCount(await statusText(page));
     await page.locator(".fresh:not([hidden])").waitFor();
     assert.match(await page.locator(".fresh").textContent(), /^[\d,]+ new rows?$/);
-    assert.equal(number(await status(page)), before);
+    assert.equal(parseCount(await statusText(page)), before);
     await page.locator(".fresh").click();
-    await waitUntil("more rows", async () => number(await status(page)) > before + 5_000);
-    await page.screenshot({ path: join(SHOTS, "live.png") });
-    const last = async () => number(await page.locator(".row:not([hidden]) .number").last().textContent());
-    const seen = await last();
-    await waitUntil("the end moves", async () => (await last()) > seen);
-    // Followed rows have their values when they appear.
+    await waitUntil("more rows", async () => parseCount(await statusText(page)) > before + 5_000);
+    await takeScreenshot(page, "live");
+    const lastRow = async () => parseCount(await page.locator(".row:not([hidden]) .number").last().textContent());
+    const lastBefore = await lastRow();
+    await waitUntil("newer rows", async () => (await lastRow()) > lastBefore);
+    // Rows are fetched before they become visible.
     assert.equal(await page.locator(".row:not([hidden]) .cell.coming").count(), 0);
     await page.locator(".follow").click();
-    const frozen = number(await status(page));
+    const frozen = parseCount(await statusText(page));
     await page.locator(".fresh:not([hidden])").waitFor();
-    assert.equal(number(await status(page)), frozen);
+    assert.equal(parseCount(await statusText(page)), frozen);
     await page.keyboard.press("4");
-    await waitUntil("what is durable", async () =>
+    await waitUntil("the durable rows", async () =>
       /durable up to/.test(await page.locator(".file-tab .basis").first().textContent()),
     );
-    // The File tab lists the commit records, two of which readers use, and keeps up with commits.
+    // The commit records: two for readers, and at least one on disk.
     const records = page.locator(".records tbody tr");
     await waitUntil("records", async () => (await records.count()) >= 3);
     assert.equal(await records.filter({ hasText: "visible" }).count(), 2);
     assert.match(await records.first().textContent(), /open.*this boot/);
-    const end = async () =>
-      number(
-        /to ([\d,]+) visible/.exec(await page.locator(".file-tab .hint", { hasText: "visible, to" }).textContent())[1],
-      );
-    const counted = await end();
-    await waitUntil("further commits", async () => (await end()) > counted);
-    assert.match(await page.locator(".file-tab .hint", { hasText: "visible, to" }).textContent(), /process \d+ writes/);
-    await page.screenshot({ path: join(SHOTS, "commits.png") });
-    await waitUntil("a hundred thousand rows", async () => (await end()) > 100_000);
+    const commitSummary = () => page.locator(".file-tab .hint", { hasText: "visible, to" }).textContent();
+    const visibleEnd = async () => parseCount(/to ([\d,]+) visible/.exec(await commitSummary())[1]);
+    const endBefore = await visibleEnd();
+    await waitUntil("further commits", async () => (await visibleEnd()) > endBefore);
+    assert.match(await commitSummary(), /process \d+ writes/);
+    await takeScreenshot(page, "commits");
+    await waitUntil("a hundred thousand rows", async () => (await visibleEnd()) > 100_000);
   }).finally(stop);
 });
 
-test("three thousand columns are found by name, and only visible ones are in the document", () =>
-  open("wide.arrow", async (page) => {
-    assert.match(await status(page), /3,000 columns/);
+test("columns are found by name, and only visible ones have elements", () =>
+  withSample("wide.arrow", async (page) => {
+    assert.match(await statusText(page), /3,000 columns/);
     await page.fill(".finder", "column 2718");
     await page.press(".finder", "Enter");
-    await cell(page, 0, 2718).waitFor();
-    assert.equal(await text(page, 7, 2718), "2718007");
+    await cellAt(page, 0, 2718).waitFor();
+    assert.equal(await cellText(page, 7, 2718), "2718007");
     assert.ok((await page.locator(".column").count()) < 40);
-    // Repeating the search goes to the next match. Names that begin with the text come first.
+    // Enter goes to the next match: the equal name is first, then names that begin with the text.
     await page.fill(".finder", "column 99");
     for (const expected of [99, 990, 991]) {
       await page.press(".finder", "Enter");
-      await waitUntil(
-        "the next",
-        async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === `cell-0-${expected}`,
-      );
+      await waitUntil("the next match", async () => (await activeCell(page)) === `cell-0-${expected}`);
       await page.keyboard.press("c");
     }
     assert.ok((await page.locator(".cell").count()) < 2_000);
     await page.locator("#grid").focus();
     await page.keyboard.press("End");
-    await cell(page, 0, 2999).waitFor();
+    await cellAt(page, 0, 2999).waitFor();
   }));
 
-test("the first rows are part of the page, and a jump requests only visible rows", () =>
-  open("sparse.arrows", async (page) => {
+test("the first rows come with the page, and a jump requests only visible rows", () =>
+  withSample("sparse.arrows", async (page) => {
     const requests = [];
     page.on("request", (request) => requests.push(new URL(request.url())));
-    const cells = () => requests.filter(({ pathname }) => pathname.endsWith("/cells"));
+    const cellRequests = () => requests.filter(({ pathname }) => pathname.endsWith("/cells"));
     await page.reload();
-    await cell(page, 0, 4).waitFor();
-    await waitUntil("heads", async () => requests.some(({ pathname }) => pathname.endsWith("/bins")));
-    assert.deepEqual(cells(), []);
+    await cellAt(page, 0, 4).waitFor();
+    await waitUntil("pictures of heads are requested", async () =>
+      requests.some(({ pathname }) => pathname.endsWith("/bins")),
+    );
+    assert.deepEqual(cellRequests(), []);
     assert.equal(requests.filter(({ pathname }) => /tables(\/[^/]+)?$/.test(pathname)).length, 0);
-    await page.fill(".goto", "2,000,000,000");
-    await page.press(".goto", "Enter");
-    await cell(page, 2_000_000_000, 0).waitFor();
-    const blocks = cells().map(({ searchParams }) => Number(searchParams.get("to")) - Number(searchParams.get("from")));
-    assert.ok(blocks.length <= 2 && blocks.every((rows) => rows <= 64), JSON.stringify(blocks));
+    await goTo(page, "2,000,000,000");
+    await cellAt(page, 2_000_000_000, 0).waitFor();
+    const blockRows = cellRequests().map(
+      ({ searchParams }) => Number(searchParams.get("to")) - Number(searchParams.get("from")),
+    );
+    assert.ok(blockRows.length <= 2 && blockRows.every((rows) => rows <= 64), JSON.stringify(blockRows));
   }));
 
-test("columns fit their values, and can be resized", () =>
-  open("hostile.arrow", async (page) => {
-    // All 19 digits of an integer are visible.
-    await cell(page, 0, 2).waitFor();
-    const isWhole = (row, column) => cell(page, row, column).evaluate((it) => it.scrollWidth <= it.clientWidth);
-    await waitUntil("whole numbers", async () => (await isWhole(0, 2)) && (await isWhole(4, 3)));
+test("columns are fitted to their values, and resized by the user", () =>
+  withSample("hostile.arrow", async (page) => {
+    // Columns are wide enough for their longest values.
+    await cellAt(page, 0, 2).waitFor();
+    const fits = (row, column) =>
+      cellAt(page, row, column).evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth);
+    await waitUntil("values fit in their columns", async () => (await fits(0, 2)) && (await fits(4, 3)));
     const head = page.getByRole("columnheader", { name: "large" });
-    const wide = async () => Math.round((await head.boundingBox()).width);
-    const before = await wide();
-    const edge = async () => {
+    const headWidth = async () => Math.round((await head.boundingBox()).width);
+    const fittedWidth = await headWidth();
+    const edgePosition = async () => {
       const { x, y, width } = await head.boundingBox();
       return [x + width - 4, y + 20];
     };
-    const [x, y] = await edge();
+    const [x, y] = await edgePosition();
     await page.mouse.move(x, y);
     await page.mouse.down();
     await page.mouse.move(x + 60, y, { steps: 3 });
     await page.mouse.up();
-    await waitUntil("wider", async () => (await wide()) === before + 60);
+    await waitUntil("wider", async () => (await headWidth()) === fittedWidth + 60);
     assert.equal(await page.locator(".panel").isVisible(), false);
-    // The plot in the head is drawn again for the new width.
+    // The picture in its head is drawn again for the new width.
     const mini = head.locator("canvas").first();
-    await waitUntil("drawn anew", async () =>
-      mini.evaluate((it) => Math.abs(it.width - it.clientWidth * devicePixelRatio) <= 1),
+    await waitUntil("the picture has the new size", async () =>
+      mini.evaluate(({ width, clientWidth }) => Math.abs(width - clientWidth * devicePixelRatio) <= 1),
     );
-    await cell(page, 0, 2).click();
+    await cellAt(page, 0, 2).click();
     await page.keyboard.press("[");
-    await waitUntil("narrower", async () => (await wide()) === before + 36);
-    await waitUntil("in the URL", async () => decodeURIComponent(page.url()).includes(`widths=2:${before + 36}`));
+    await waitUntil("narrower", async () => (await headWidth()) === fittedWidth + 36);
+    await waitUntil("in the URL", async () => decodeURIComponent(page.url()).includes(`widths=2:${fittedWidth + 36}`));
     await page.reload();
-    await cell(page, 0, 2).waitFor();
-    assert.equal(await wide(), before + 36);
-    await page.mouse.dblclick(...(await edge()));
-    await waitUntil("fitted again", async () => (await wide()) === before);
+    await cellAt(page, 0, 2).waitFor();
+    assert.equal(await headWidth(), fittedWidth + 36);
+    await page.mouse.dblclick(...(await edgePosition()));
+    await waitUntil("fitted again", async () => (await headWidth()) === fittedWidth);
   }));
 
-test("the panel shows nested values as trees and times in their zone, and follows arrow keys", () =>
-  open("hostile.arrow", async (page) => {
+test("the panel of a cell shows trees and local times, and follows the active cell", () =>
+  withSample("hostile.arrow", async (page) => {
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-    await cell(page, 3, 4).click();
+    await cellAt(page, 3, 4).click();
     await page
       .locator(".panel .basis", { hasText: "2023-11-14 23:13:20.123456789 Europe/Paris (UTC+01:00)" })
       .waitFor();
-    await page.screenshot({ path: join(SHOTS, "zone.png") });
+    await takeScreenshot(page, "zone");
     await page.keyboard.press("Control+c");
     await waitUntil(
       "copied",
@@ -777,7 +851,7 @@ test("the panel shows nested values as trees and times in their zone, and follow
     await page.keyboard.press("ArrowUp");
     await page.locator(".panel .type", { hasText: "row 2" }).waitFor();
     await page.keyboard.press("End");
-    await cell(page, 2, 12).waitFor();
+    await cellAt(page, 2, 12).waitFor();
     await page.locator(".panel .tree summary", { hasText: "struct of 1 field" }).waitFor();
     assert.equal(await page.locator(".panel .tree li").textContent(), "x3");
     await page.keyboard.press("ArrowLeft");
@@ -785,43 +859,41 @@ test("the panel shows nested values as trees and times in their zone, and follow
     assert.equal(await page.locator(".panel .tree li").textContent(), "k22");
     await page.keyboard.press("ArrowLeft");
     await page.locator(".panel .tree summary", { hasText: "list of 2 items" }).waitFor();
-    await page.screenshot({ path: join(SHOTS, "nested.png") });
+    await takeScreenshot(page, "nested");
   }));
 
-test("empty results are reported, and failed requests can be repeated", () =>
-  open(
+test("an empty result is explained, and a failed request can be repeated", () =>
+  withSample(
     "walk.arrow",
     async (page) => {
-      await page.fill(".filter", "volume > 5000");
-      await page.press(".filter", "Enter");
+      await filterRows(page, "volume > 5000");
       await page.locator(".nothing", { hasText: "No row meets the condition." }).waitFor();
-      await page.screenshot({ path: join(SHOTS, "nothing.png") });
+      await takeScreenshot(page, "nothing");
       await page.getByRole("button", { name: "All rows" }).click();
-      await waitUntil("all rows", async () => /^200,000 rows ·/.test(await status(page)));
+      await waitForStatus(page, /^200,000 rows ·/);
       await page.route("**/cells?*", (route) => route.abort());
-      await page.fill(".goto", "150000");
-      await page.press(".goto", "Enter");
+      await goTo(page, "150000");
       await page.locator(".message", { hasText: "the server does not answer" }).waitFor();
-      await page.screenshot({ path: join(SHOTS, "gone.png") });
+      await takeScreenshot(page, "gone");
       await page.unroute("**/cells?*");
       await page.getByRole("button", { name: "Try again" }).click();
-      await cell(page, 150_000, 0).waitFor();
-      await waitUntil("the row", async () => (await text(page, 150_000, 0)) === "150000");
+      await cellAt(page, 150_000, 0).waitFor();
+      await waitUntil("the row", async () => (await cellText(page, 150_000, 0)) === "150000");
       assert.equal(await page.locator(".message").isVisible(), false);
     },
-    { allowed: /status of 4\d\d|ERR_FAILED/ },
+    { allowedErrors: /status of 4\d\d|ERR_FAILED/ },
   ));
 
-test("the dialog lists keys, arrows choose tabs, and the head shows the order of rows", () =>
-  open("walk.arrow", async (page) => {
+test("help lists keys, arrows select tabs, and heads show the sort order", () =>
+  withSample("walk.arrow", async (page) => {
     await page.keyboard.press("?");
     await page.getByRole("dialog", { name: "Keys" }).waitFor();
-    await page.screenshot({ path: join(SHOTS, "keys.png") });
-    // Keys of the page do nothing while the dialog is open.
+    await takeScreenshot(page, "keys");
+    // Shortcuts do nothing while the dialog is open.
     await page.keyboard.press("2");
     assert.equal(await page.getByRole("tab", { name: "Rows" }).getAttribute("aria-selected"), "true");
     await page.keyboard.press("Escape");
-    await waitUntil("closed", async () => !(await page.getByRole("dialog").isVisible()));
+    await waitUntil("the dialog is closed", async () => !(await page.getByRole("dialog").isVisible()));
     await page.getByRole("tab", { name: "Rows" }).focus();
     await page.keyboard.press("ArrowRight");
     await page.locator("canvas.plot").waitFor();
@@ -836,27 +908,29 @@ test("the dialog lists keys, arrows choose tabs, and the head shows the order of
   }));
 
 test("columns are pinned and moved by keys, buttons and dragging, and the URL restores them", () =>
-  open("wide.arrow", async (page) => {
-    const heads = async () => {
-      const seen = await page
-        .locator(".column")
-        .evaluateAll((all) =>
-          all.map((head) => [head.getBoundingClientRect().left, head.querySelector(".name").textContent]),
-        );
-      return seen.sort((a, b) => a[0] - b[0]).map(([, name]) => Number(name.slice(7)));
+  withSample("wide.arrow", async (page) => {
+    /** Returns the numbers of the visible columns, from left to right. */
+    const visibleColumns = async () => {
+      const heads = await page.locator(".column").evaluateAll((elements) =>
+        elements.map((head) => ({
+          left: head.getBoundingClientRect().left,
+          name: head.querySelector(".name").textContent,
+        })),
+      );
+      return heads.sort((a, b) => a.left - b.left).map(({ name }) => Number(name.slice("column ".length)));
     };
     await page.fill(".finder", "column 2718");
     await page.press(".finder", "Enter");
-    await cell(page, 0, 2718).waitFor();
+    await cellAt(page, 0, 2718).waitFor();
     await page.keyboard.press("p");
     await page.keyboard.press("Control+ArrowRight");
-    await cell(page, 0, 2999).waitFor();
-    // The pinned column is visible beside the last columns.
-    assert.equal((await heads())[0], 2718);
-    assert.equal(await text(page, 7, 2718), "2718007");
+    await cellAt(page, 0, 2999).waitFor();
+    // The pinned column stays visible next to the last ones.
+    assert.equal((await visibleColumns())[0], 2718);
+    assert.equal(await cellText(page, 7, 2718), "2718007");
     assert.equal(await page.getByRole("columnheader", { name: "column 2718" }).getAttribute("aria-colindex"), "2");
-    // The pinned column covers the columns that are scrolled under it.
-    const box = await cell(page, 3, 2718).boundingBox();
+    // It covers the columns below it.
+    const box = await cellAt(page, 3, 2718).boundingBox();
     assert.equal(
       await page.evaluate(([x, y]) => document.elementFromPoint(x, y).id, [box.x + 5, box.y + 5]),
       "cell-3-2718",
@@ -864,7 +938,10 @@ test("columns are pinned and moved by keys, buttons and dragging, and the URL re
     await page.keyboard.press("Home");
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press(">");
-    await waitUntil("the first two changed places", async () => (await heads()).slice(0, 3).join() === "2718,1,0");
+    await waitUntil(
+      "the first two columns are swapped",
+      async () => (await visibleColumns()).slice(0, 3).join() === "2718,1,0",
+    );
     // Drags column 3 to the position of column 1.
     const from = await page.getByRole("columnheader", { name: "column 3 int64", exact: true }).boundingBox();
     const to = await page.getByRole("columnheader", { name: "column 1 int64", exact: true }).boundingBox();
@@ -872,58 +949,52 @@ test("columns are pinned and moved by keys, buttons and dragging, and the URL re
     await page.mouse.down();
     await page.mouse.move(to.x + 30, to.y + 12, { steps: 5 });
     await page.mouse.up();
-    await waitUntil("dragged", async () => (await heads()).slice(0, 5).join() === "2718,3,1,0,2");
-    // The end of a drag doesn't open the panel, but a click does. The panel has buttons to move and pin.
+    await waitUntil("the column has moved", async () => (await visibleColumns()).slice(0, 5).join() === "2718,3,1,0,2");
+    // The click that ends a drag doesn't open the panel, which has buttons to move and pin the column.
     assert.equal(await page.locator(".panel").isVisible(), false);
     await page.getByRole("columnheader", { name: "column 2718" }).click();
     await page.getByRole("button", { name: "Move right" }).click();
-    await waitUntil("no longer pinned", async () => (await heads()).slice(0, 3).join() === "3,2718,1");
+    await waitUntil("the column is unpinned", async () => (await visibleColumns()).slice(0, 3).join() === "3,2718,1");
     await page.getByRole("button", { name: "Pin" }).click();
-    await waitUntil("pinned again", async () => (await heads()).slice(0, 3).join() === "2718,3,1");
+    await waitUntil(
+      "the column is pinned again",
+      async () => (await visibleColumns()).slice(0, 3).join() === "2718,3,1",
+    );
     await waitUntil("in the URL", async () =>
       decodeURIComponent(page.url()).endsWith("columns=2718,3,1,0,2,4-2717,2719-2999&pinned=1"),
     );
     const url = page.url();
-    await page.goto("about:blank");
-    await page.goto(url);
-    await waitUntil("the same again", async () => (await heads()).slice(0, 4).join() === "2718,3,1,0");
-    // Unknown columns in the URL are ignored.
+    await reopen(page, url);
+    await waitUntil("the same order", async () => (await visibleColumns()).slice(0, 4).join() === "2718,3,1,0");
+    // An order that doesn't fit the columns is ignored.
     await page.goto(`${url.split("#")[0]}#columns=5-4000000000,1,1&pinned=99999`);
-    await waitUntil("as in the file", async () => (await heads()).slice(0, 2).join() === "0,1");
+    await waitUntil("the order of the file", async () => (await visibleColumns()).slice(0, 2).join() === "0,1");
   }));
 
-test("a row is found by its time, also among filtered rows", () =>
-  open("walk.arrow", async (page) => {
-    const go = async (text) => {
-      await page.fill(".goto", text);
-      await page.press(".goto", "Enter");
-    };
-    // There is a row every quarter of a second from 2023-11-14 22:13:20 on.
-    await go("2023-11-14 23:13:20.5");
-    await waitUntil(
-      "there",
-      async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === "cell-14402-0",
-    );
-    assert.match(await text(page, 14402, 1), /23:13:20.5/);
-    await page.fill(".filter", 'symbol == "IBM"');
-    await page.press(".filter", "Enter");
-    await waitUntil("found", async () => /rows of 200,000/.test(await status(page)));
-    await go("2023-11-14T23:13:20.5");
-    await waitUntil(
-      "there",
-      async () => !/cell-0-/.test(await page.locator("#grid").getAttribute("aria-activedescendant")),
-    );
-    const active = async () =>
+test("go to a time finds its row, also among filtered rows", () =>
+  withSample("walk.arrow", async (page) => {
+    // The file has a row for every quarter of a second from 2023-11-14 22:13:20 on.
+    await goTo(page, "2023-11-14 23:13:20.5");
+    await waitUntil("the row with the time", async () => (await activeCell(page)) === "cell-14402-0");
+    assert.match(await cellText(page, 14402, 1), /23:13:20.5/);
+    await filterRows(page, 'symbol == "IBM"');
+    await waitForStatus(page, /rows of 200,000/);
+    await goTo(page, "2023-11-14T23:13:20.5");
+    await waitUntil("another active row", async () => !/cell-0-/.test(await activeCell(page)));
+    const activeNumber = async () =>
       Number((await page.locator(".row:has(.cell.active) .number").textContent()).replaceAll(",", "") || "0");
-    await waitUntil("a row of IBM at or behind it", async () => (await active()) >= 14402 && (await active()) < 14450);
-    await go("2030-01-01");
+    await waitUntil(
+      "the first row of IBM from then on",
+      async () => (await activeNumber()) >= 14402 && (await activeNumber()) < 14450,
+    );
+    await goTo(page, "2030-01-01");
     await page.locator(".message", { hasText: "No row has time 2030-01-01 or later." }).waitFor();
-    await go("yesterday");
+    await goTo(page, "yesterday");
     await page.locator(".message", { hasText: "can't be compared with 'yesterday'" }).waitFor();
   }));
 
-test("screen readers get a grid with its size, headers and active cell", () =>
-  open("walk.arrow", async (page) => {
+test("screen readers get the grid's size, headers and active cell", () =>
+  withSample("walk.arrow", async (page) => {
     const tree = await page.locator("body").ariaSnapshot();
     for (const part of [
       'grid "Rows"',
@@ -939,93 +1010,109 @@ test("screen readers get a grid with its size, headers and active cell", () =>
     await page.locator("#grid").focus();
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowRight");
-    await waitUntil(
-      "the active cell",
-      async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === "cell-1-1",
-    );
-    await cell(page, 1, 1).waitFor();
-    assert.equal(await cell(page, 1, 1).getAttribute("aria-selected"), "true");
-    // Enter opens the panel of the cell, and Escape closes it.
+    await waitUntil("the active cell", async () => (await activeCell(page)) === "cell-1-1");
+    await cellAt(page, 1, 1).waitFor();
+    assert.equal(await cellAt(page, 1, 1).getAttribute("aria-selected"), "true");
+    // The panel of a cell is opened and closed by keys.
     await page.keyboard.press("Enter");
     await page.locator(".panel pre").waitFor();
     await page.keyboard.press("Escape");
-    await waitUntil("closed", async () => !(await page.locator(".panel").isVisible()));
+    await waitUntil("the panel is closed", async () => !(await page.locator(".panel").isVisible()));
     await page.keyboard.press("2");
     await page.locator("canvas.plot").waitFor();
   }));
 
-test("the page works in dark mode and on a phone", async () => {
-  await open(
-    "walk.arrow",
-    async (page) => {
-      await page.locator(".column", { hasText: "price" }).click();
-      await page.locator(".panel .basis", { hasText: "of all rows" }).waitFor();
-      assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(20, 25, 23)");
-      await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
-      for (const canvas of await page.locator(".column canvas.mini:visible").all())
-        await waitUntil("the heads", async () => (await paintedColumns(canvas)).length > 0);
-      // The README and docs/pictures use both screenshots.
-      await page.screenshot({ path: join(SHOTS, "view-dark.png") });
-      await page.locator(".theme").click();
-      assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
-      const green = () =>
-        page
-          .locator(".panel canvas.spark")
-          .evaluate((it) =>
-            [...it.getContext("2d").getImageData(0, 0, it.width, it.height).data].reduce(
-              (max, value, i) => (i % 4 === 1 ? Math.max(max, value) : max),
-              0,
-            ),
-          );
-      await waitUntil("painted in the other colours", async () => (await green()) < 150);
-      await page.screenshot({ path: join(SHOTS, "view-light.png") });
-    },
-    { colorScheme: "dark" },
-  );
-  await open(
-    "walk.arrow",
-    async (page) => {
-      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-      await cell(page, 2, 0).click();
-      await page.locator(".panel pre").waitFor();
-      await page.screenshot({ path: join(SHOTS, "phone.png") });
-      await page.getByRole("button", { name: "Close" }).tap();
-      for (const name of ["Plot", "Group", "SQL"]) {
-        await page.getByRole("tab", { name }).tap();
-        if (name === "Plot") await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
-        if (name === "Group") await page.locator(".grouping .saves a").first().waitFor();
-        await page.screenshot({ path: join(SHOTS, `phone-${name.toLowerCase()}.png`) });
-        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name);
-      }
-    },
-    { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true },
-  );
+function backgroundColour(page) {
+  return page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+}
+
+/** Returns the strongest green of the pixels of a canvas. */
+function maxGreen(canvas) {
+  return canvas.evaluate((element) => {
+    const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+    let max = 0;
+    for (let green = 1; green < data.length; green += 4) max = Math.max(max, data[green]);
+    return max;
+  });
+}
+
+/** Asserts that the page isn't wider than the screen. */
+async function assertFitsScreen(page, description) {
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), description);
+}
+
+async function checkThemes(page) {
+  await openColumnPanel(page, "price");
+  await page.locator(".panel .basis", { hasText: "of all rows" }).waitFor();
+  assert.equal(await backgroundColour(page), "rgb(20, 25, 23)");
+  await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
+  for (const canvas of await page.locator(".column canvas.mini:visible").all()) {
+    await waitUntil("the picture of a head", async () => (await paintedColumns(canvas)).length > 0);
+  }
+  // README and docs/pictures contain both screenshots.
+  await takeScreenshot(page, "view-dark");
+  await page.locator(".theme").click();
+  assert.equal(await backgroundColour(page), "rgb(255, 255, 255)");
+  const line = page.locator(".panel canvas.spark");
+  await waitUntil("the line has the darker colour", async () => (await maxGreen(line)) < 150);
+  await takeScreenshot(page, "view-light");
+}
+
+async function checkPhone(page) {
+  await assertFitsScreen(page, "rows");
+  await cellAt(page, 2, 0).click();
+  await page.locator(".panel pre").waitFor();
+  await takeScreenshot(page, "phone");
+  await page.getByRole("button", { name: "Close" }).tap();
+  for (const name of ["Plot", "Group", "SQL"]) {
+    await page.getByRole("tab", { name }).tap();
+    if (name === "Plot") await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
+    if (name === "Group") await page.locator(".grouping .saves a").first().waitFor();
+    await takeScreenshot(page, `phone-${name.toLowerCase()}`);
+    await assertFitsScreen(page, name);
+  }
+}
+
+test("the page has a dark theme, and fits on a phone", async () => {
+  await withSample("walk.arrow", checkThemes, { colorScheme: "dark" });
+  await withSample("walk.arrow", checkPhone, { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true });
 });
 
-/** Shows a file as the widget of a notebook does: runs `_view.js` in a page, and answers its messages like a kernel. */
-async function inNotebook(path, body) {
-  const view = await View.open(path.startsWith("/") ? path : join(folder, path));
-  const { origin, searchParams } = new URL(view.url);
-  const page = await newPage(browser, { viewport: { width: 1000, height: 640 } });
-  const problems = [];
-  const requests = new Map();
-  page.on("pageerror", (e) => problems.push(e.message));
-  page.on("request", (request) => /^(blob|about):/.test(request.url()) || problems.push(request.url()));
-  const deliver = (message, bytes) =>
-    page.evaluate(
-      ([message, bytes]) => window.deliver(message, bytes),
-      [message, bytes && Buffer.from(bytes).toString("base64")],
-    );
+/**
+ * Runs `test` with the page of `path` in a notebook.
+ *
+ * The notebook is a document with the widget's script `_view.js`, and its kernel is this process, which answers the
+ * widget's messages from the server.
+ */
+async function withNotebook(path, test) {
+  const server = await ViewServer.start(samplePath(path));
+  const { origin, searchParams } = new URL(server.url);
   const authorization = `Bearer ${searchParams.get("token")}`;
+  const page = await newPage(browser, { viewport: { width: 1000, height: 640 } });
+  const errors = [];
+  page.on("pageerror", (error) => errors.push(error.message));
+  // The notebook itself sends no requests.
+  page.on("request", (request) => {
+    if (!/^(blob|about):/.test(request.url())) errors.push(request.url());
+  });
+
+  const sendToWidget = (message, bytes) => {
+    const base64 = bytes && Buffer.from(bytes).toString("base64");
+    return page.evaluate(([message, base64]) => window.sendToWidget(message, base64), [message, base64]);
+  };
+  const controllers = new Map();
   await page.exposeFunction("kernel", async ({ id, view, address }) => {
-    if (address === undefined) return requests.get(id)?.abort();
+    if (address === undefined) {
+      controllers.get(id)?.abort();
+      return;
+    }
     const controller = new AbortController();
-    requests.set(id, controller);
+    controllers.set(id, controller);
     try {
       const response = await fetch(origin + address, { headers: { authorization }, signal: controller.signal });
-      await deliver({ view, id, status: response.status });
-      for await (const bytes of response.body) await deliver({ view, id }, bytes);
-      await deliver({ view, id, end: true });
+      await sendToWidget({ view, id, status: response.status });
+      for await (const bytes of response.body) await sendToWidget({ view, id }, bytes);
+      await sendToWidget({ view, id, end: true });
     } catch {
       // The request was aborted, or the page is closed.
     }
@@ -1035,10 +1122,14 @@ async function inNotebook(path, body) {
     await page.setContent("<!doctype html><title>A notebook</title><p>Above</p><div id=cell></div>");
     await page.evaluate(() => {
       const listeners = new Set();
-      window.deliver = (message, bytes) =>
-        listeners.forEach((listener) =>
-          listener(message, bytes ? [new DataView(Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0)).buffer)] : []),
-        );
+      window.sendToWidget = (message, base64) => {
+        const buffers = [];
+        if (base64) {
+          const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+          buffers.push(new DataView(bytes.buffer));
+        }
+        for (const listener of listeners) listener(message, buffers);
+      };
       window.model = {
         get: () => 560,
         on: (_, listener) => listeners.add(listener),
@@ -1051,21 +1142,21 @@ async function inNotebook(path, body) {
       type: "module",
       content: widget.replace(
         "export default { render };",
-        "window.leave = render({ model: window.model, el: document.getElementById('cell') });",
+        "window.closeOutput = render({ model: window.model, el: document.getElementById('cell') });",
       ),
     });
     const frame = page.frameLocator("iframe");
     await frame.locator("#cell-0-0:not(.coming)").waitFor();
-    await body(page, frame, requests);
-    assert.deepEqual(problems, []);
+    await test(page, frame, controllers);
+    assert.deepEqual(errors, []);
   } finally {
     await page.context().close();
-    view.close();
+    server.close();
   }
 }
 
-test("in a notebook the page is in a frame, and sends requests through the kernel", async () => {
-  await inNotebook("hostile.arrow", async (page, frame) => {
+test("a notebook shows the page in a sandboxed frame that sends requests through the kernel", async () => {
+  await withNotebook("hostile.arrow", async (page, frame) => {
     assert.equal(await frame.locator("#cell-0-0").textContent(), '<img src=x onerror="window.hacked=1">');
     await frame.locator("#grid").focus();
     await page.keyboard.press("3");
@@ -1076,13 +1167,13 @@ test("in a notebook the page is in a frame, and sends requests through the kerne
     await page.keyboard.press("Escape");
     await page.keyboard.press("End");
     await frame.locator("#cell-0-8:not(.coming)").click();
-    const picture = frame.locator("img.picture");
+    const image = frame.locator("img.picture");
     await waitUntil(
-      "the picture",
-      async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.naturalWidth)) === 1,
+      "an image of one pixel is shown",
+      async () => (await image.count()) === 1 && (await image.evaluate(({ naturalWidth }) => naturalWidth)) === 1,
     );
     assert.equal(await frame.locator(".saves").count(), 0);
-    // The frame can't access the notebook's document, and didn't change it.
+    // The frame can't access the notebook's document, and doesn't change it.
     assert.equal(
       await frame.locator("body").evaluate(() => {
         try {
@@ -1098,29 +1189,27 @@ test("in a notebook the page is in a frame, and sends requests through the kerne
       "",
       "A notebook",
     ]);
-    await page.screenshot({ path: join(SHOTS, "notebook.png") });
+    await takeScreenshot(page, "notebook");
   });
-  // New rows of a growing table are counted. Closing the output aborts open requests.
+  // Closing the output aborts requests, such as the stream of events of a growing table.
   const table = join(folder, "cells");
   const stop = await startGrowing(table, 5_000);
-  await inNotebook(table, async (page, frame, requests) => {
+  await withNotebook(table, async (page, frame, controllers) => {
     await frame.locator(".fresh:not([hidden])").waitFor();
     await frame.locator(".fresh").click();
-    await waitUntil("the end moves", async () => number(await frame.locator(".status").textContent()) > 5_000);
-    await page.evaluate(() => window.leave());
-    await waitUntil("nothing is asked any more", async () =>
-      [...requests.values()].some((controller) => controller.signal.aborted),
-    );
+    await waitUntil("newer rows", async () => parseCount(await frame.locator(".status").textContent()) > 5_000);
+    await page.evaluate(() => window.closeOutput());
+    await waitUntil("a request is aborted", () => [...controllers.values()].some(({ signal }) => signal.aborted));
     assert.equal(await page.evaluate(() => window.model.listeners.size), 0);
   }).finally(stop);
 });
 
-test("without the token the page explains how to open it", async () => {
-  const view = await View.open(join(folder, "walk.arrow"));
+test("a request without the token gets a page with instructions", async () => {
+  const server = await ViewServer.start(samplePath("walk.arrow"));
   const page = await newPage(browser);
-  await page.goto(new URL(view.url).origin);
+  await page.goto(new URL(server.url).origin);
   await page.locator(".message").waitFor();
   assert.match(await page.locator(".message").textContent(), /token.*arrowwood view/);
   await page.context().close();
-  view.close();
+  server.close();
 });
