@@ -54,6 +54,8 @@ export class RowCache {
   /** Blocks in the order of their last use. */
   private blocks = new Map<BlockKey, Block>();
   private requests = new Map<BlockKey, AbortController>();
+  /** Requested blocks that are to become visible, whose requests continue while they are off the screen. */
+  private prefetches = new Set<BlockKey>();
   /** Blocks that could not be fetched, with the error to show in their cells; `undefined` if the page shows it elsewhere. */
   private failures = new Map<BlockKey, string | undefined>();
 
@@ -100,10 +102,9 @@ export class RowCache {
     const nearby = blockKeys(Math.max(this.first, from - ahead), Math.min(this.end, to + ahead), columns);
     const needed = new Set([...visible, ...nearby]);
     for (const [key, controller] of this.requests) {
-      if (!needed.has(key)) {
-        controller.abort();
-        this.requests.delete(key);
-      }
+      if (needed.has(key) || this.prefetches.has(key)) continue;
+      controller.abort();
+      this.requests.delete(key);
     }
     for (const key of needed) {
       const block = this.blocks.get(key);
@@ -128,7 +129,9 @@ export class RowCache {
     for (const key of blockKeys(from, to, columns)) {
       const end = Math.min(blockRows(key).end, to);
       const block = this.blocks.get(key);
-      if (!block || block.end < end) fetches.push(this.fetchBlock(key, end));
+      if (block && block.end >= end) continue;
+      this.prefetches.add(key);
+      fetches.push(this.fetchBlock(key, end).finally(() => this.prefetches.delete(key)));
     }
     await Promise.all(fetches);
   }
@@ -142,7 +145,9 @@ export class RowCache {
     try {
       const parameters = { from, to: end, at: columns.join(","), view: this.view, width: MAX_CELL_LENGTH };
       const { rows, cells } = await fetchJson<Cells>("cells", parameters, controller.signal);
-      this.blocks.set(key, { from, rows, cells, end });
+      // An older request may end after a newer one, which has more rows.
+      const block = this.blocks.get(key);
+      if (!block || block.end <= end) this.blocks.set(key, { from, rows, cells, end });
       this.events.onChange();
     } catch (e) {
       // Other errors are aborted requests.
