@@ -157,8 +157,8 @@ if TYPE_CHECKING:
     from arrowwood._sql import sql
     from arrowwood._view import View, view
 
-# Imports these on first use: their modules take longer to import than a file takes to open.
-_LATER = {
+# Maps names to modules that are imported on first use, as they take longer to import than a file takes to open.
+_LAZY_IMPORTS = {
     "Loader": "arrowwood._loader",
     "AsyncRemoteWriter": "arrowwood._remote",
     "Connection": "arrowwood._remote",
@@ -180,15 +180,15 @@ _LATER = {
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name not in _LATER:
+    if name not in _LAZY_IMPORTS:
         # Python itself looks up names with underscores, and needs no hint.
         if not name.startswith("_"):
-            import_module("arrowwood._hints").of_module(name)
+            import_module("arrowwood._hints").raise_for_module(name)
         raise AttributeError(f"module 'arrowwood' has no attribute {name!r}", name=name)
 
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    value = globals()[name] = getattr(import_module(_LAZY_IMPORTS[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LAZY_IMPORTS})

@@ -1,12 +1,13 @@
 """Makes Dask data frames of datasets: only ranges of rows are sent, and each worker maps its own."""
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
 from arrowwood import _arrowwood
 from arrowwood._errors import InvalidArgument
 from arrowwood._extras import engine
-from arrowwood._splits import cut
+from arrowwood._splits import split_at
 from arrowwood._types import Split
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 # Approximates the partition size that Dask advises.
 _PARTITION_BYTES = 128 << 20
 
-# Matches the types of numbers, text and times that an index can have unchanged, as divisions require.
-_DIVIDER_TYPES = re.compile(r"u?int\d+$|float(32|64)$|(large_)?utf8(_view)?$|date\d+$|(timestamp|duration)\[")
+# Matches types whose values a pandas index keeps unchanged, as divisions require.
+_INDEX_TYPES = re.compile(r"u?int\d+$|float(32|64)$|(large_)?utf8(_view)?$|date\d+$|(timestamp|duration)\[")
 
 
 def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
@@ -41,36 +42,49 @@ def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
     engine("pyarrow", "dask()", "dask")
     dataset = source if isinstance(source, _arrowwood.Dataset) else _arrowwood.open(source)
     row_count = len(dataset)
-    by = _divider(dataset)
+    index_column = _find_index_column(dataset)
     if row_count == 0:
         raise InvalidArgument("dask(): there are no rows to make partitions of")
-    n = npartitions if npartitions is not None else -(-dataset.nbytes // _PARTITION_BYTES) or 1
-    if n < 1:
-        raise InvalidArgument(f"dask(): npartitions must be at least 1, got {n}")
-    boundaries = [number * row_count // n for number in range(1, n)]
-    if by is not None:
-        boundaries = _between_values(dataset.select([by]), by, boundaries)
-    parts = cut(dataset, boundaries)
-    divisions = None if by is None else _divisions(dataset, by, parts)
-    # A split has all columns, the dataset perhaps fewer.
-    chosen = [name for name in dataset.columns if name != by]
+    if npartitions is not None:
+        partition_count = npartitions
+    else:
+        partition_count = max(1, math.ceil(dataset.nbytes / _PARTITION_BYTES))
+    if partition_count < 1:
+        raise InvalidArgument(f"dask(): npartitions must be at least 1, got {partition_count}")
+    boundaries = [number * row_count // partition_count for number in range(1, partition_count)]
+    if index_column is not None:
+        boundaries = _move_to_first_equal(dataset.select([index_column]), index_column, boundaries)
+    parts = split_at(dataset, boundaries)
+    divisions = None if index_column is None else _divisions(dataset, index_column, parts)
+    # A split has all columns, and the dataset perhaps fewer.
+    data_columns = [name for name in dataset.columns if name != index_column]
     # Categories are unknown to Dask, as they differ between partitions.
-    meta = engine("dask.dataframe.utils", "dask()", "dask").clear_known_categories(_frame(dataset.head(0), by, chosen))
-    return frames.from_map(_part, parts, by=by, chosen=chosen, meta=meta, divisions=divisions, label="arrowwood")
+    utils = engine("dask.dataframe.utils", "dask()", "dask")
+    meta = utils.clear_known_categories(_to_pandas(dataset.head(0), index_column, data_columns))
+    return frames.from_map(
+        _part,
+        parts,
+        index_column=index_column,
+        data_columns=data_columns,
+        meta=meta,
+        divisions=divisions,
+        label="arrowwood",
+    )
 
 
-def _part(split: Split, by: str | None, chosen: list[str], columns: list[str] | None = None) -> Any:
+def _part(split: Split, index_column: str | None, data_columns: list[str], columns: list[str] | None = None) -> Any:
     """Returns one partition; runs on the worker that needs it."""
-    return _frame(split.open(), by, chosen if columns is None else columns)
+    return _to_pandas(split.open(), index_column, data_columns if columns is None else columns)
 
 
-def _frame(rows: Any, by: str | None, columns: list[str]) -> Any:
+def _to_pandas(rows: Any, index_column: str | None, columns: list[str]) -> Any:
+    """Returns columns of `rows` as a pandas data frame, with the values of `index_column` as its index."""
     import pyarrow as pa
 
     table = pa.table(rows.select(columns))
     schema = pa.schema([_without_views(field) for field in table.schema])
     frame = table.cast(schema).to_pandas(types_mapper=_pandas_type, ignore_metadata=True)
-    return frame if by is None else frame.set_axis(_index(rows, by), axis="index")
+    return frame if index_column is None else frame.set_axis(_index(rows, index_column), axis="index")
 
 
 def _pandas_type(arrow_type: Any) -> Any:
@@ -83,8 +97,9 @@ def _pandas_type(arrow_type: Any) -> Any:
 
 
 def _without_views(field: Any) -> Any:
-    """Returns `field` with views replaced by offsets, also in nested types: Dask gathers rows, and pyarrow can't gather
-    views yet.
+    """Returns `field` with views replaced by offsets, also in nested types.
+
+    Dask gathers rows, and pyarrow can't gather views yet.
     """
     import pyarrow as pa
 
@@ -107,34 +122,38 @@ def _without_views(field: Any) -> Any:
     return field.with_type(arrow_type)
 
 
-def _index(rows: Any, by: str) -> Any:
-    """Returns the values of column `by` as an index, in place if they lie in one batch. It is not of ``ArrowDtype``, as
-    pandas then doesn't accept text for times.
+def _index(rows: Any, index_column: str) -> Any:
+    """Returns the values of a column as an index, in place if they lie in one batch.
+
+    The index is not of ``ArrowDtype``, for which pandas doesn't accept text for times.
     """
     import pandas as pd
 
-    index = pd.Index(rows[by].to_numpy(), name=by)
-    zone = rows.select([by]).head(0).to_pandas().dtypes.iloc[0]
-    return index.tz_localize("UTC").tz_convert(zone.tz) if isinstance(zone, pd.DatetimeTZDtype) else index
+    index = pd.Index(rows[index_column].to_numpy(), name=index_column)
+    dtype = rows.select([index_column]).head(0).to_pandas().dtypes.iloc[0]
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return index.tz_localize("UTC").tz_convert(dtype.tz)
+    return index
 
 
-def _divider(dataset: Any) -> str | None:
+def _find_index_column(dataset: Any) -> str | None:
     """Returns the column that the rows are sorted by, if a pandas index can hold its values unchanged."""
     for field in dataset.schema:
-        if field.name == dataset.sorted_by and _DIVIDER_TYPES.match(str(field.type)):
+        if field.name == dataset.sorted_by and _INDEX_TYPES.match(str(field.type)):
             return str(field.name)
     return None
 
 
-def _between_values(column: Any, by: str, boundaries: list[int]) -> list[int]:
+def _move_to_first_equal(column: Any, index_column: str, boundaries: list[int]) -> list[int]:
     """Returns `boundaries`, each moved back to the first row with an equal value."""
     moved: list[int] = []
     for row in boundaries:
         previous = moved[-1] if moved else 0
-        low, high, value = previous, row, _cell(column, by, row)
+        value = _numpy_value(column, index_column, row)
+        low, high = previous, row
         while low < high:
             middle = (low + high) // 2
-            if _cell(column, by, middle) < value:
+            if _numpy_value(column, index_column, middle) < value:
                 low = middle + 1
             else:
                 high = middle
@@ -143,12 +162,12 @@ def _between_values(column: Any, by: str, boundaries: list[int]) -> list[int]:
     return moved
 
 
-def _cell(column: Any, by: str, row: int) -> Any:
-    """Returns a value as NumPy's: times with nanoseconds have two types as Python's values."""
-    return column[row : row + 1][by].to_numpy()[0]
+def _numpy_value(column: Any, index_column: str, row: int) -> Any:
+    """Returns a value as a NumPy scalar: Python's times have another type if they have nanoseconds."""
+    return column[row : row + 1][index_column].to_numpy()[0]
 
 
-def _divisions(dataset: Any, by: str, parts: list[Split]) -> tuple[Any, ...]:
+def _divisions(dataset: Any, index_column: str, parts: list[Split]) -> tuple[Any, ...]:
     """Returns the first value of each partition, and the last value of the last one."""
-    firsts = [part.first_row - dataset.first_row for part in parts]
-    return tuple(_index(dataset.select([by])[[*firsts, -1]], by))
+    first_rows = [part.first_row - dataset.first_row for part in parts]
+    return tuple(_index(dataset.select([index_column])[[*first_rows, -1]], index_column))

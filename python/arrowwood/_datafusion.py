@@ -10,16 +10,17 @@ _MISSING_PACKAGE = (
 
 
 def table_provider(session: Any, *recipe: Any) -> object:
-    """Returns the capsule of a table provider; `recipe` says how to open the rows."""
+    """Returns the capsule of a table provider, which opens the rows again from `recipe`."""
     try:
         import arrowwood_datafusion
-    except ModuleNotFoundError as problem:
-        if problem.name != "arrowwood_datafusion":
+    except ModuleNotFoundError as error:
+        if error.name != "arrowwood_datafusion":
             raise
-        raise ImportError(_MISSING_PACKAGE, name=problem.name) from None
-    wanted, installed = arrowwood_datafusion.DATAFUSION_VERSION, version("datafusion")
-    if installed.partition(".")[0] != str(wanted):
+        raise ImportError(_MISSING_PACKAGE, name=error.name) from None
+    required = arrowwood_datafusion.DATAFUSION_VERSION
+    installed = version("datafusion")
+    if installed.partition(".")[0] != str(required):
         # The memory layout of the provider may differ between major versions.
-        message = f"arrowwood-datafusion is for DataFusion {wanted}, and {installed} is installed"
-        raise ImportError(f"{message}; pip install 'datafusion=={wanted}.*'", name="arrowwood_datafusion")
+        message = f"arrowwood-datafusion is for DataFusion {required}, and {installed} is installed"
+        raise ImportError(f"{message}; pip install 'datafusion=={required}.*'", name="arrowwood_datafusion")
     return arrowwood_datafusion.table_provider(session, *recipe)

@@ -9,26 +9,27 @@ from types import ModuleType
 _OLDEST_VERSIONS = {"duckdb": "2.0", "polars": "2.1"}
 
 
-def engine(package: str, what_for: str, extra: str) -> ModuleType:
-    """Imports the module `package`; its ``ImportError`` says how to install it."""
+def engine(package: str, purpose: str, extra: str) -> ModuleType:
+    """Imports the module `package`, which `purpose` needs; the ``ImportError`` says how to install it by `extra`."""
     try:
         module = import_module(package)
-        _refuse_old(module, what_for, extra)
+        _refuse_old(module, purpose, extra)
         return module
-    except ModuleNotFoundError as problem:
+    except ModuleNotFoundError as error:
         # A dependency of `package` is missing: its own message names it.
-        if problem.name is not None and problem.name.partition(".")[0] != package.partition(".")[0]:
+        if error.name is not None and error.name.partition(".")[0] != package.partition(".")[0]:
             raise
     raise ImportError(
-        f"{what_for} needs {package.partition('.')[0]}; install it: pip install 'arrowwood[{extra}]'", name=package
+        f"{purpose} needs {package.partition('.')[0]}; install it: pip install 'arrowwood[{extra}]'", name=package
     )
 
 
-def _refuse_old(module: ModuleType, what_for: str, extra: str) -> None:
+def _refuse_old(module: ModuleType, purpose: str, extra: str) -> None:
+    """Refuses a version that is too old."""
     oldest = _OLDEST_VERSIONS.get(module.__name__)
     if oldest is not None and _version_numbers(module.__version__) < _version_numbers(oldest):
-        wanted = f"{what_for} needs {module.__name__} ≥ {oldest}, and {module.__version__} is installed"
-        raise ImportError(f"{wanted}; pip install -U 'arrowwood[{extra}]'", name=module.__name__)
+        message = f"{purpose} needs {module.__name__} ≥ {oldest}, and {module.__version__} is installed"
+        raise ImportError(f"{message}; pip install -U 'arrowwood[{extra}]'", name=module.__name__)
 
 
 def _version_numbers(version: str) -> list[int]:

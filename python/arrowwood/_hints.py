@@ -1,8 +1,9 @@
 """Adds hints to ``AttributeError`` and ``TypeError`` for names that other libraries have.
 
-A hint lists one or more ways to write the call, and may end with a remark, which begins with a semicolon.
-`tests/python/test_hints.py` runs each way, and compares its result with the library that has the name; a way whose
-result differs for nulls or NaN is not listed. `ds` and `other` stand for datasets, `column` for a column, `x` and `y`
+A hint is a tuple of ways to write the call. The last item may be a remark, which begins with a semicolon.
+
+`tests/python/test_hints.py` runs each way, and compares its result with the library that has the name. Ways whose
+results differ for nulls or NaN are not listed. `ds` and `other` stand for datasets, `column` for a column, `x` and `y`
 for numbers, `s` for text, `ts` and `d` for a time and a duration, and `k` for a column to group by.
 """
 
@@ -22,7 +23,7 @@ def _polars_in_place(expression):
     return f"aw.scan(ds).with_columns({expression}).collect()"
 
 
-def _by_pandas(*names):
+def _pandas_methods(*names):
     """Returns hints to call methods of pandas data frames."""
     return {name: (f"ds.to_pandas().{name}()",) for name in names}
 
@@ -66,7 +67,7 @@ _NO_INDEX = 'ds.sort("x")', "; rows have numbers, and no other index: ds[7]"
 _ORDER = "; NaN is behind the numbers, and null behind NaN"
 _NAN = "; NaN is not null"
 
-_OF_DATASET = {
+_DATASET_HINTS = {
     **dict.fromkeys(["join", "merge"], _JOIN),
     **dict.fromkeys(["join_asof", "merge_asof"], _JOIN_ASOF),
     "rolling": _ROLLING,
@@ -88,7 +89,7 @@ _OF_DATASET = {
         ["cast", "astype"],
         ('ds.sql("select * replace (x::double as x) from self")', 'aw.scan(ds).cast({"x": pl.Float64}).collect()'),
     ),
-    **_by_pandas("convert_dtypes", "stack"),
+    **_pandas_methods("convert_dtypes", "stack"),
     "interpolate": (_polars_in_place('pl.col("y").interpolate()'),),
     "pivot": ('ds.to_polars().pivot("k", index="ts", values="y")',),
     "pivot_table": ('ds.to_pandas().pivot_table(values="y", columns="k")',),
@@ -219,7 +220,7 @@ _OF_DATASET = {
     "plot": ('plt.plot(ds["x"], ds["y"])',),
 }
 
-_OF_COLUMN = {
+_COLUMN_HINTS = {
     **dict.fromkeys(
         ["cast", "astype"], ('ds.sql("select x::double as x from self")["x"]', 'column.to_numpy().astype("float32")')
     ),
@@ -309,7 +310,7 @@ _OF_COLUMN = {
     "type": ("column.dtype",),
 }
 
-_OF_EXPRESSION = {
+_EXPRESSION_HINTS = {
     "isin": ('ds.filter(aw.col("x").is_in([1, 2]))',),
     "between": ('ds.filter(aw.col("x").is_between(1, 5))',),
     "astype": ('ds.aggregate(sum=aw.col("x").cast("float64"))',),
@@ -343,7 +344,7 @@ _OF_EXPRESSION = {
     "alias": ('ds.rename({"x": "z"})', _sql("x")),
 }
 
-_OF_TIME_PARTS = {
+_TIME_PARTS_HINTS = {
     **dict.fromkeys(["truncate", "floor"], (_sql("date_trunc('hour', ts)"), _polars('pl.col("ts").dt.truncate("1h")'))),
     "round": (_polars('pl.col("ts").dt.round("1h")'),),
     "date": (_sql("ts::date"), _polars('pl.col("ts").dt.date()')),
@@ -366,7 +367,7 @@ _OF_TIME_PARTS = {
     },
 }
 
-_OF_TEXT_CONDITIONS = {
+_TEXT_CONDITIONS_HINTS = {
     "startswith": ('ds.filter(aw.col("s").str.starts_with("A"))',),
     "endswith": ('ds.filter(aw.col("s").str.ends_with("a"))',),
     "match": ('ds.filter(aw.col("s").str.contains("^[A-C]"))',),
@@ -393,8 +394,8 @@ _OF_TEXT_CONDITIONS = {
 
 _SQL_READER = ("aw.sql(\"from read_csv('x.csv', …)\")", "; which has the options of DuckDB")
 
-# Keywords of readers in other libraries; a way replaces the keyword, or follows the call.
-_OF_KEYWORD = {
+# Keywords of readers in other libraries. A way replaces the keyword, or follows the call.
+_READER_KEYWORD_HINTS = {
     **dict.fromkeys(["dtype", "dtypes"], ('schema_overrides={"zip": "utf8"}', "; schema= also chooses columns")),
     **dict.fromkeys(["usecols", "columns"], ('.select("x", "zip") behind it', "; or schema=, which chooses columns")),
     **dict.fromkeys(["nrows", "n_rows"], (".head(5) behind it",)),
@@ -404,7 +405,7 @@ _OF_KEYWORD = {
         ('schema_overrides={"at": "timestamp[us]"}', "; dates and times are recognised"),
     ),
 }
-_OF_CSV_KEYWORD = {
+_CSV_KEYWORD_HINTS = {
     **dict.fromkeys(["sep", "separator"], ('delimiter=";"',)),
     "na_values": ('null_values=["-"]',),
     "has_header": ("header=False",),
@@ -420,7 +421,7 @@ _MEMORY = (
     'aw.from_arrow(pl.DataFrame({"x": [1, 2]}))',
     'aw.from_arrow(pd.DataFrame({"x": [1, 2]}))',
 )
-_OF_MODULE = {
+_MODULE_HINTS = {
     **dict.fromkeys(["DataFrame", "Table", "table", "from_dict", "from_pydict"], _MEMORY),
     **dict.fromkeys(["from_pandas", "from_polars", "from_dataframe"], ("aw.from_arrow(df)",)),
     **dict.fromkeys(
@@ -444,50 +445,50 @@ _OF_MODULE = {
 }
 
 
-def of_keyword(function, name):
-    """Raises the error for `function`, which has no keyword `name`."""
-    hints = _OF_KEYWORD | (_OF_CSV_KEYWORD if function == "read_csv" else {})
-    hint = f"; write {_text(hints[name])}" if name in hints else ""
+def raise_for_keyword(function, name):
+    """Raises ``TypeError`` for `function`, which has no keyword `name`."""
+    hints = _READER_KEYWORD_HINTS | (_CSV_KEYWORD_HINTS if function == "read_csv" else {})
+    hint = f"; write {_format_hint(hints[name])}" if name in hints else ""
     raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 
 
-def of_module(name):
-    """Raises the error for the module, which has no `name`."""
-    hint = f"; write {_text(_OF_MODULE[name])}" if name in _OF_MODULE else ""
+def raise_for_module(name):
+    """Raises ``AttributeError`` for the module, which has no `name`."""
+    hint = f"; write {_format_hint(_MODULE_HINTS[name])}" if name in _MODULE_HINTS else ""
     raise AttributeError(f"module 'arrowwood' has no attribute {name!r}{hint}", name=name)
 
 
-def of_dataset(name, columns):
-    """Raises the error for a dataset that has no `name`."""
+def raise_for_dataset(name, columns):
+    """Raises ``AttributeError`` for a dataset, which has no attribute `name`."""
     if name in columns:
         raise AttributeError(f"a dataset has columns in brackets: ds[{name!r}]", name=name)
-    raise _error("Dataset", name, _OF_DATASET)
+    raise _attribute_error("Dataset", name, _DATASET_HINTS)
 
 
-def of_column(name):
-    """Raises the error for a column that has no `name`."""
-    raise _error("Column", name, _OF_COLUMN)
+def raise_for_column(name):
+    """Raises ``AttributeError`` for a column, which has no attribute `name`."""
+    raise _attribute_error("Column", name, _COLUMN_HINTS)
 
 
-def of_expression(name):
-    """Raises the error for an expression that has no `name`."""
-    raise _error("Expression", name, _OF_EXPRESSION)
+def raise_for_expression(name):
+    """Raises ``AttributeError`` for an expression, which has no attribute `name`."""
+    raise _attribute_error("Expression", name, _EXPRESSION_HINTS)
 
 
-def of_time_parts(name):
-    """Raises the error for an expression's `dt` that has no `name`."""
-    raise _error("TimeParts", name, _OF_TIME_PARTS)
+def raise_for_time_parts(name):
+    """Raises ``AttributeError`` for an expression's `dt`, which has no attribute `name`."""
+    raise _attribute_error("TimeParts", name, _TIME_PARTS_HINTS)
 
 
-def of_text_conditions(name):
-    """Raises the error for an expression's `str` that has no `name`."""
-    raise _error("TextConditions", name, _OF_TEXT_CONDITIONS)
+def raise_for_text_conditions(name):
+    """Raises ``AttributeError`` for an expression's `str`, which has no attribute `name`."""
+    raise _attribute_error("TextConditions", name, _TEXT_CONDITIONS_HINTS)
 
 
-def _error(kind, name, hints):
+def _attribute_error(kind, name, hints):
     if name not in hints:
         return AttributeError(f"'arrowwood.{kind}' object has no attribute {name!r}", name=name)
-    return AttributeError(f"'arrowwood.{kind}' has no {name!r}; write {_text(hints[name], name)}", name=name)
+    return AttributeError(f"'arrowwood.{kind}' has no {name!r}; write {_format_hint(hints[name], name)}", name=name)
 
 
 def ways(hint, name=""):
@@ -495,7 +496,7 @@ def ways(hint, name=""):
     return [way.replace("{name}", name) for way in hint if not way.startswith(";")]
 
 
-def _text(hint, name=""):
+def _format_hint(hint, name=""):
     """Returns a hint as text."""
     remark = "".join(part for part in hint if part.startswith(";"))
     return ", or ".join(ways(hint, name)) + remark.replace("{name}", name)

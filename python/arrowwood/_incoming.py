@@ -41,8 +41,9 @@ def hugging_face(data):
 
 
 def table(data):
-    """Returns `data`, or a table to read in its place. A pandas frame keeps an index that has a name, as with pyarrow,
-    and becomes columns where pyarrow is missing.
+    """Returns `data`, or a table to read in its place.
+
+    A pandas frame keeps an index that has a name, as with pyarrow, and becomes columns where pyarrow is missing.
     """
     dataset = hugging_face(data)
     if dataset is not None:
@@ -54,11 +55,11 @@ def table(data):
     index, names = data.index, _index_names(data)
     if not _exports(data):
         return _columns(data, names)
-    is_plain = type(index).__name__ == "RangeIndex"
+    is_range = type(index).__name__ == "RangeIndex"
     if any(name is not None for name in names):
         # pyarrow stores a range index as metadata only, even with a name; repeat(1) turns it into values.
-        return data.set_axis(index.repeat(1), axis=0) if is_plain else data
-    return data if is_plain else data.reset_index(drop=True)
+        return data.set_axis(index.repeat(1), axis=0) if is_range else data
+    return data if is_range else data.reset_index(drop=True)
 
 
 def _index_names(frame):
@@ -95,24 +96,25 @@ def column(name, data):
             return series
         nulls = np.asarray(data.isna())
         # Without a dtype, to_numpy() turns nullable numbers into floats, which rounds them.
-        exact = getattr(data.dtype, "numpy_dtype", None)
-        is_exact = exact is not None and exact.kind in "biuf"
-        values = data.to_numpy(dtype=exact, na_value=exact.type(0)) if is_exact else data.to_numpy()
+        dtype = getattr(data.dtype, "numpy_dtype", None)
+        if dtype is not None and dtype.kind in "biuf":
+            values = data.to_numpy(dtype=dtype, na_value=dtype.type(0))
+        else:
+            values = data.to_numpy()
         parts = _parts(name, values, nulls)
-        # Times without a zone are local in pandas, but may be in UTC in NumPy.
-        return (
-            ("naive " + parts[0], *parts[1:])
-            if isinstance(parts, tuple) and parts[0].startswith("timestamp")
-            else parts
-        )
+        if isinstance(parts, tuple) and parts[0].startswith("timestamp"):
+            # Times without a zone are local in pandas, but may be in UTC in NumPy.
+            kind, *rest = parts
+            return f"naive {kind}", *rest
+        return parts
     if isinstance(data, np.ma.MaskedArray):
         return _parts(name, data.data, np.ma.getmaskarray(data))
     if hasattr(data, "__array__") or _has_buffer(data):
         return _parts(name, np.asarray(data), None)
     try:
         return list(iter(data))
-    except TypeError as problem:
-        raise TypeError(_expected(name, data)) from problem
+    except TypeError as error:
+        raise TypeError(_expected(name, data)) from error
 
 
 def scalar(value):
@@ -128,7 +130,7 @@ def scalar(value):
     return kind, int(values[0])
 
 
-def plain(value):
+def to_python(value):
     """Returns a NumPy scalar or array as Python objects, except for times: Python's have no nanoseconds."""
     if value.dtype.kind in "mM" and np.ndim(value):
         return list(value)
@@ -160,12 +162,12 @@ def indices(data):
     if array.size == 0:
         return np.empty(0, "<i8")
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        way_out = ""
+        advice = ""
         if array.dtype == bool:
-            way_out = '; rows are picked by a condition or a mask in brackets: ds[ds["x"] > 1], ds[mask]'
+            advice = '; rows are picked by a condition or a mask in brackets: ds[ds["x"] > 1], ds[mask]'
         elif array.ndim == 0:
-            way_out = "; the first rows are ds.head(5)"
-        raise TypeError(f"expected row numbers, integers in one dimension, got {array.dtype} in {array.ndim}{way_out}")
+            advice = "; the first rows are ds.head(5)"
+        raise TypeError(f"expected row numbers, integers in one dimension, got {array.dtype} in {array.ndim}{advice}")
     if array.dtype == "uint64" and (array > np.iinfo("i8").max).any():
         raise RowOutOfRange(f"row {array.max()} is beyond 63 bits")
     return np.ascontiguousarray(array, "<i8")
@@ -237,5 +239,6 @@ def _has_buffer(data):
 
 
 def _expected(name, data):
+    """Returns the message for a column of an unknown type."""
     got = f"NumPy {data.dtype}" if isinstance(data, np.ndarray) else type(data).__name__
     return f"column {name!r}: expected a list, a NumPy array of one dimension or more, or Arrow data, got {got}"

@@ -34,20 +34,22 @@ def matrix(dataset):
     if block is not None:
         return np.asarray(block).view(dataset._dtypes()[0]).reshape(count, rows).T
     columns = [to_numpy(dataset.column(number)) for number in range(count)]
-    dtype = _common([column.dtype for column in columns])
-    whole = np.empty((count, rows), dtype)
+    dtype = _common_dtype([column.dtype for column in columns])
+    transposed = np.empty((count, rows), dtype)
     for number, values in enumerate(columns):
         is_object = dtype == object and values.dtype != object  # noqa: E721, NumPy's object dtype equals it
-        whole[number] = np.fromiter(dataset.column(number), object, rows) if is_object else values
-    return whole.T
+        transposed[number] = np.fromiter(dataset.column(number), object, rows) if is_object else values
+    return transposed.T
 
 
-def _common(dtypes):
+def _common_dtype(dtypes):
     """Returns a type that can hold values of all `dtypes`."""
     kinds = {dtype.kind for dtype in dtypes}
     if not kinds:
         return np.dtype("float64")
-    return np.result_type(*dtypes) if kinds <= set("iuf") or len(kinds) == 1 else np.dtype(object)
+    if kinds <= set("iuf") or len(kinds) == 1:
+        return np.result_type(*dtypes)
+    return np.dtype(object)
 
 
 def matrix_of(dataset, dtype=None, copy=None):
@@ -105,7 +107,7 @@ def ufunc(function, method, inputs, keywords):
     inputs = [value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value for value in inputs]
     if compare is not None and any(np.isscalar(value) for value in inputs):
         left, right = (value.item() if _is_exact_in_python(value) else value for value in inputs)
-        return _mirrored(compare)(right, left) if np.isscalar(left) else compare(left, right)
+        return _swap_operands(compare)(right, left) if np.isscalar(left) else compare(left, right)
     if any(isinstance(value, _arrowwood.Expression) for value in inputs):
         compute = _ARITHMETIC.get(function) if method == "__call__" and not keywords else None
         if compute is None or not any(np.isscalar(value) for value in inputs):
@@ -134,7 +136,7 @@ def _is_exact_in_python(value):
     return isinstance(value, np.generic) and value.dtype.kind not in "mM"
 
 
-def _mirrored(compare):
+def _swap_operands(compare):
     """Returns the comparison that gives the same result with its operands swapped."""
     mirrors = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
     return mirrors.get(compare, compare)
@@ -171,7 +173,7 @@ def _remapped_private(array):
         (count - 1) * stride for count, stride in zip(array.shape, array.strides, strict=True)
     )
     start = array.__array_interface__["data"][0]
-    location = _mapped_at(start, start + length) if array.size else None
+    location = _find_mapping(start, start + length) if array.size else None
     if location is None:
         return None
     path, offset = location
@@ -183,7 +185,7 @@ def _remapped_private(array):
     return np.ndarray(array.shape, array.dtype, private_bytes, 0, array.strides)
 
 
-def _mapped_at(low, high):
+def _find_mapping(low, high):
     """Returns path and offset of the file data mapped from address `low` to `high`; None if there is no such file."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
@@ -202,6 +204,7 @@ def _mapped_at(low, high):
 
 
 def _refuse_copies(column, dtype, parts):
+    """Refuses columns whose values can't become an array in place."""
     reason = None
     if dtype in (None, "bool", "datetime64[D]"):
         reason = f"NumPy does not hold {column.dtype} the way Arrow does"
@@ -214,7 +217,8 @@ def _refuse_copies(column, dtype, parts):
 
 
 def _array(values, nulls, dtype, has_nulls):
-    array = _plain(values, np.dtype(dtype))
+    """Returns the values of a chunk as an array, with NaN or NaT for nulls."""
+    array = view_as(values, np.dtype(dtype))
     # All chunks must get the same type, so chunks without nulls are converted as well.
     if has_nulls and array.dtype.kind in "iu":
         array = array.astype("float64")
@@ -225,8 +229,9 @@ def _array(values, nulls, dtype, has_nulls):
     return array
 
 
-def _plain(values, dtype):
+def view_as(values, dtype):
+    """Returns a buffer of values as an array of `dtype`, in place if the width of values is the same."""
     array = np.asarray(values)
     # NumPy has another width only for 32-bit dates. Booleans arrive as bytes that were unpacked for this array.
-    in_place = array.dtype.itemsize == dtype.itemsize and dtype.kind != "b"
-    return array.view(dtype) if in_place else array.astype(dtype)
+    is_same_layout = array.dtype.itemsize == dtype.itemsize and dtype.kind != "b"
+    return array.view(dtype) if is_same_layout else array.astype(dtype)

@@ -14,27 +14,29 @@ _SMALL_BATCH_BYTES = 1 << 20
 def frame(dataset, arrow=False):
     """Returns the rows of `dataset` as a data frame; see ``Dataset.to_pandas``."""
     if arrow:
-        return _table(dataset).to_pandas(types_mapper=pd.ArrowDtype)
-    names, dtypes = dataset.columns, _shared_dtypes(dataset)
+        return _to_arrow(dataset).to_pandas(types_mapper=pd.ArrowDtype)
+    names = dataset.columns
+    dtypes = _shared_dtypes(dataset)
     if "pandas" in dataset.schema.metadata:
-        model = _decoded(_table(dataset.head(0))).to_pandas()
-        if not _has_plain_index(dataset) or model.shape[1] != len(names):
-            return _by_pyarrow(dataset)
-        names = model.columns
+        # An empty frame has the names and types that pyarrow restores from the metadata.
+        empty = _decode_run_ends(_to_arrow(dataset.head(0))).to_pandas()
+        if not _has_default_index(dataset) or empty.shape[1] != len(names):
+            return _convert_by_pyarrow(dataset)
+        names = empty.columns
         # The frame that was stored may have had other types than the obvious ones.
-        dtypes = [dtype if dtype == wanted else None for dtype, wanted in zip(dtypes, model.dtypes)]
-    numbers, rest = _columns(dataset, dtypes)
-    if len(numbers) == 1 and not rest:
-        array = next(iter(numbers.values()))
+        dtypes = [dtype if dtype == restored else None for dtype, restored in zip(dtypes, empty.dtypes)]
+    blocks, rest = _read_blocks(dataset, dtypes)
+    if len(blocks) == 1 and not rest:
+        (array,) = blocks.values()
         return pd.DataFrame(array.T, columns=names, copy=False)
-    if not numbers:
-        return _by_pyarrow(dataset)
+    if not blocks:
+        return _convert_by_pyarrow(dataset)
     columns = [None] * len(names)
-    for group, array in numbers.items():
-        for number, values in zip(group, array):
+    for numbers, array in blocks.items():
+        for number, values in zip(numbers, array):
             columns[number] = values
     if rest:
-        others = _by_pyarrow(dataset._pick(rest))
+        others = _convert_by_pyarrow(dataset._pick(rest))
         for position, number in enumerate(rest):
             columns[number] = others.iloc[:, position]
     frame = pd.DataFrame(dict(enumerate(columns)), copy=False)
@@ -52,7 +54,7 @@ def _needs_conversion(field):
     return field.type == "date64" or "," in field.type or "ARROW:extension:name" in field.metadata
 
 
-def _has_plain_index(dataset):
+def _has_default_index(dataset):
     """Returns whether the metadata of pandas has only the default index, and no attributes to restore."""
     metadata = json.loads(dataset.schema.metadata["pandas"])
     if metadata.get("attributes"):
@@ -61,25 +63,28 @@ def _has_plain_index(dataset):
     return all(index == default for index in metadata.get("index_columns", [None]))
 
 
-def _columns(dataset, dtypes):
-    """Returns one array for the columns of each type, as rows, by their numbers; and the numbers of other columns."""
-    groups, rest, arrays = {}, [], {}
+def _read_blocks(dataset, dtypes):
+    """Returns arrays by the numbers of the columns that they have as rows, and the numbers of all other columns."""
+    groups = {}
     for number, dtype in enumerate(dtypes):
         groups.setdefault(dtype, []).append(number)
-    rest += groups.pop(None, [])
+    rest = groups.pop(None, [])
+    arrays = {}
     for dtype, group in groups.items():
         block = dataset._pick(group)._block()
         if block is None:
-            nulls = [number for number in group if dataset.column(number).null_count]
-            rest += nulls
-            group = [number for number in group if number not in nulls]
+            # Columns with nulls are in no block.
+            with_nulls = [number for number in group if dataset.column(number).null_count]
+            rest += with_nulls
+            group = [number for number in group if number not in with_nulls]
             block = dataset._pick(group)._block() if group else None
         if block is not None:
             arrays[tuple(group)] = np.asarray(block).view(dtype).reshape(len(group), -1)
     return arrays, sorted(rest)
 
 
-def _table(dataset):
+def _to_arrow(dataset):
+    """Returns the rows as a table of pyarrow, whose columns have a chunk even if there are no rows."""
     table = pa.table(dataset)
     if table.num_rows:
         return table
@@ -92,18 +97,19 @@ def _table(dataset):
     return table
 
 
-def _decoded(table):
+def _decode_run_ends(table):
     """Returns `table` with run-end encoding decoded: pandas has none, and pyarrow aborts for runs of zoned times."""
     for number, field in enumerate(table.schema):
         if pa.types.is_run_end_encoded(field.type):
             chunks = [pc.run_end_decode(chunk) for chunk in table.column(number).chunks]
-            plain = field.with_type(field.type.value_type)
-            table = table.set_column(number, plain, pa.chunked_array(chunks, plain.type))
+            decoded = field.with_type(field.type.value_type)
+            table = table.set_column(number, decoded, pa.chunked_array(chunks, decoded.type))
     return table
 
 
-def _by_pyarrow(dataset):
-    table, names = _decoded(_table(dataset._gathered(_SMALL_BATCH_BYTES))), dataset.columns
+def _convert_by_pyarrow(dataset):
+    table = _decode_run_ends(_to_arrow(dataset._gathered(_SMALL_BATCH_BYTES)))
+    names = dataset.columns
     if len(set(names)) == len(names):
         return table.to_pandas()
     # pyarrow mixes up columns with the same name.

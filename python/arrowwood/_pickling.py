@@ -3,11 +3,12 @@
 from arrowwood import _arrowwood
 
 
-def open_places(places, how, names=None, versions=()):
-    """Opens the dataset with rows at `places` as before; its columns get `names`, if they were renamed.
+def open_places(places, options, names=None, versions=()):
+    """Opens the rows at `places` as they were opened before; columns get `names` if they were renamed.
 
-    Raises FileChanged if a file no longer has one of `versions`."""
-    dataset = _arrowwood._open_places(places, how)
+    Raises FileChanged if a file no longer has one of `versions`.
+    """
+    dataset = _arrowwood._open_places(places, options)
     dataset._check_versions(versions)
     return dataset if names is None else dataset._with_names(names)
 

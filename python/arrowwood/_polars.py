@@ -48,7 +48,7 @@ def _is_known_zone(zone: str) -> bool:
     return True
 
 
-def refuse_unknown(dataset: Any, what: str) -> None:
+def refuse_unknown(dataset: Any, function: str) -> None:
     """Refuses columns that Polars lacks or reads wrongly, or for which it panics, which is no ``Exception``."""
     for field in dataset.schema:
         kind = str(field.type)
@@ -56,5 +56,5 @@ def refuse_unknown(dataset: Any, what: str) -> None:
         is_inner_decimal = not kind.startswith("decimal") and _NARROW_DECIMALS.search(kind)
         if _UNSUPPORTED_TYPES.search(kind) or is_inner_decimal or is_inner_zone:
             raise Unsupported(
-                f"{what}: Polars has no type for column {field.name!r}, {kind}; leave it out: ds.select([…])"
+                f"{function}: Polars has no type for column {field.name!r}, {kind}; leave it out: ds.select([…])"
             )

@@ -3,30 +3,40 @@
 import sys
 import time
 
+# Characters of the bar.
+_WIDTH = 40
+_FIRST_DRAW_SECONDS = 1.0
+_DRAW_INTERVAL_SECONDS = 0.1
+
 
 class Bar:
     """Draws progress when called with (done, total): after the first second, and at most ten times a second."""
 
-    def __init__(self, doing: str, unit: str) -> None:
-        self._doing, self._unit = doing, unit
-        self._next = time.monotonic() + 1.0
-        self._drawn = False
+    def __init__(self, activity: str, unit: str) -> None:
+        self._activity = activity
+        self._unit = unit
+        self._next_draw = time.monotonic() + _FIRST_DRAW_SECONDS
+        self._is_drawn = False
 
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if now < self._next and not (self._drawn and done == total):
+        is_last_draw = self._is_drawn and done == total
+        if now < self._next_draw and not is_last_draw:
             return
-        self._next, self._drawn = now + 0.1, True
-        filled = 40 * done // max(total, 1)
+        self._next_draw = now + _DRAW_INTERVAL_SECONDS
+        self._is_drawn = True
+        filled = _WIDTH * done // max(total, 1)
+        blocks = "█" * filled + "░" * (_WIDTH - filled)
         end = "\n" if done == total else ""
-        sys.stderr.write(f"\r{self._doing} {'█' * filled}{'░' * (40 - filled)} {done:,} of {total:,} {self._unit}{end}")
+        sys.stderr.write(f"\r{self._activity} {blocks} {done:,} of {total:,} {self._unit}{end}")
         sys.stderr.flush()
 
 
-def bar(doing: str, unit: str = "rows") -> Bar | None:
+def bar(activity: str, unit: str = "rows") -> Bar | None:
     """Returns a bar if standard error is a terminal, else None."""
     try:
-        is_seen = sys.stderr is not None and sys.stderr.isatty()
-    except Exception:  # standard error is closed or replaced
-        is_seen = False
-    return Bar(doing, unit) if is_seen else None
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    except Exception:
+        # Standard error is closed, or the program has replaced it by any object.
+        is_terminal = False
+    return Bar(activity, unit) if is_terminal else None

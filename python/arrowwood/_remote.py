@@ -42,8 +42,8 @@ _TEXT = "text/plain; charset=utf-8"
 # Limits responses that are read into memory as a whole: table facts and errors.
 _MAX_JSON_BYTES = 16 << 20
 # Seconds between attempts, which double from the first to the longest.
-_FIRST_PAUSE = 0.05
-_LONGEST_PAUSE = 2.0
+_FIRST_PAUSE_SECONDS = 0.05
+_MAX_PAUSE_SECONDS = 2.0
 # Seconds without a request after which to reconnect: servers close idle connections, and a client can't know whether a
 # request over a connection that is being closed was processed.
 _MAX_IDLE_SECONDS = 30.0
@@ -106,8 +106,8 @@ class Connection:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
-        except ValueError as problem:
-            raise InvalidArgument(f"{url!r}: {problem}; expected http://HOST:PORT or https://HOST:PORT") from None
+        except ValueError as error:
+            raise InvalidArgument(f"{url!r}: {error}; expected http://HOST:PORT or https://HOST:PORT") from None
         if parts.scheme not in ("http", "https") or not host or parts.path not in ("", "/") or parts.query:
             raise InvalidArgument(f"{url!r} is not the URL of a server; expected http://HOST:PORT or https://HOST:PORT")
         if parts.username is not None or parts.password is not None:
@@ -117,12 +117,15 @@ class Connection:
                 f"the token would be sent to {host} without TLS, where others can read it; use https, or insecure=True"
             )
             raise InvalidArgument(message)
-        self._host, self._port, self._timeout, self._token = host, port, timeout, token
+        self._host = host
+        self._port = port
+        self._timeout = timeout
+        self._token = token
         self._tls = ssl.create_default_context(cafile=cafile) if parts.scheme == "https" else None
         self.url: str = f"{parts.scheme}://{parts.netloc}"
         self._lock = threading.Lock()
         self._idle_connection: http.client.HTTPConnection | None = None
-        self._used = 0.0
+        self._last_used = 0.0
 
     def tables(self) -> list[str]:
         """The names of the tables and files that the token may read or write, in order.
@@ -131,8 +134,8 @@ class Connection:
             IoError: the server can't be reached.
             PermissionDenied: the token is not valid, or there is none.
         """
-        answer = _JsonObject(self, self._json("GET", "/v1/tables"))
-        return [_JsonObject(self, table).text("name") for table in answer.list("tables")]
+        response = _JsonObject(self, self._json("GET", "/v1/tables"))
+        return [_JsonObject(self, table).text("name") for table in response.list("tables")]
 
     def __getitem__(self, name: str) -> "RemoteTable":
         if not isinstance(name, str):
@@ -206,7 +209,7 @@ class Connection:
             self._idle_connection = None
 
     def _is_stale(self, connection: http.client.HTTPConnection) -> bool:
-        return time.monotonic() - self._used > _MAX_IDLE_SECONDS or _is_closed_by_peer(connection)
+        return time.monotonic() - self._last_used > _MAX_IDLE_SECONDS or _is_closed_by_peer(connection)
 
     def _open(self) -> http.client.HTTPConnection:
         if self._tls is not None:
@@ -225,10 +228,10 @@ class Connection:
         if self._token is not None:
             headers = {"Authorization": f"Bearer {self._token}", **headers}
         http_connection.request(method, path, body, headers)
-        answer = http_connection.getresponse()
-        if answer.status >= 400:
-            raise _error_of(answer, path)
-        return answer
+        response = http_connection.getresponse()
+        if response.status >= 400:
+            raise _error_from_response(response, path)
+        return response
 
     def _json(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Any:
         """Returns the response to a small request over the idle connection. Resends only reads."""
@@ -239,27 +242,27 @@ class Connection:
                 is_fresh = self._idle_connection is None
                 self._idle_connection = self._idle_connection or self._open()
                 try:
-                    answer = self._send(self._idle_connection, method, path, body, headers or {})
-                    content = json.loads(answer.read(_MAX_JSON_BYTES))
-                    self._used = time.monotonic()
+                    response = self._send(self._idle_connection, method, path, body, headers or {})
+                    content = json.loads(response.read(_MAX_JSON_BYTES))
+                    self._last_used = time.monotonic()
                     return content
-                except (OSError, http.client.HTTPException, ValueError) as problem:
+                except (OSError, http.client.HTTPException, ValueError) as error:
                     # An error response leaves the connection open, except after a body: the server closes it if it
                     # refused the body unread.
-                    if isinstance(problem, Error):
+                    if isinstance(error, Error):
                         if body is not None:
                             self._disconnect()
                         raise
                     self._disconnect()
                     # The server may have closed an idle connection at this moment: retry reads.
                     if is_fresh or method != "GET" or attempt == 1:
-                        raise self._unreachable(problem) from None
+                        raise self._unreachable(error) from None
             raise AssertionError("two attempts")
 
-    def _unreachable(self, problem: Exception) -> IoError:
-        what = str(problem) or type(problem).__name__
+    def _unreachable(self, error: Exception) -> IoError:
+        what = str(error) or type(error).__name__
         return IoError(
-            f"asking {self.url}: {what}; is `arrowwood serve` running there?", errno=getattr(problem, "errno", None)
+            f"asking {self.url}: {what}; is `arrowwood serve` running there?", errno=getattr(error, "errno", None)
         )
 
 
@@ -309,8 +312,8 @@ class RemoteTable:
     @property
     def schema(self) -> "_arrowwood.Schema":
         """Names and types of the columns."""
-        with _StreamResponse(self._connection, _path(self.name) + "/rows?limit=0") as answer:
-            return answer.stream().schema
+        with _StreamResponse(self._connection, _path(self.name) + "/rows?limit=0") as response:
+            return response.stream().schema
 
     @property
     def first_row(self) -> int:
@@ -374,8 +377,8 @@ class RemoteTable:
         options: list[tuple[str, object]] = [("column", name) for name in columns or []]
         parameters = {"from": start, "to": stop, "where": where, "limit": limit}
         options += [(name, value) for name, value in parameters.items() if value is not None]
-        with _StreamResponse(self._connection, f"{_path(self.name)}/rows{_query(options)}") as answer:
-            return answer.read_all()
+        with _StreamResponse(self._connection, f"{_path(self.name)}/rows{_query(options)}") as response:
+            return response.read_all()
 
     def __getitem__(self, rows: slice) -> "_arrowwood.Dataset":
         if not isinstance(rows, slice) or rows.step not in (None, 1):
@@ -468,56 +471,65 @@ class RemoteFollow:
         durable: bool = False,
         timeout: float | None = None,
     ) -> None:
-        self._table, self._timeout = table, timeout
+        self._table = table
+        self._timeout = timeout
         self._options: list[tuple[str, object]] = [("column", name) for name in columns or []]
         if durable:
             self._options.append(("durable", "true"))
-        self._answer: _StreamResponse | None = None
+        self._response: _StreamResponse | None = None
         self._stream: _arrowwood.StreamReader | None = None
         self._is_closed = False
-        # Held by the thread that reads the stream or opens another one.
-        self._turn = threading.Lock()
+        # Held by the thread that reads the stream or requests another one.
+        self._read_lock = threading.Lock()
         # The read that a task awaits; if the task is cancelled, the next one takes it over.
         self._pending: concurrent.futures.Future[_arrowwood.Dataset | None] | None = None
         self._next = start
-        # Identifies the numbering of the rows; the first answer sets it.
+        # Identifies the numbering of the rows; set by the first response.
         self._numbering: str | None = None
         self._begin()
 
     @property
     def next_row(self) -> int:
         """The number of the row after the last returned one, for resuming later."""
-        assert self._next is not None, "the first answer says where it begins"
+        assert self._next is not None, "the first response has the number"
         return self._next
 
     def _begin(self) -> None:
-        options = self._options + ([] if self._next is None else [("from", self._next)])
-        options += [] if self._numbering is None else [("numbering", self._numbering)]
+        """Requests the rows from the next one on."""
+        options = list(self._options)
+        if self._next is not None:
+            options.append(("from", self._next))
+        if self._numbering is not None:
+            options.append(("numbering", self._numbering))
         connection = self._table._connection
-        self._answer = _StreamResponse(connection, f"{_path(self._table.name)}/follow{_query(options)}", self._timeout)
-        self._next = self._answer.number("Arrowwood-First-Row")
-        self._numbering = self._answer.text("Arrowwood-Numbering")
-        self._stream = self._answer.stream()
+        self._response = _StreamResponse(
+            connection, f"{_path(self._table.name)}/follow{_query(options)}", self._timeout
+        )
+        self._next = self._response.number("Arrowwood-First-Row")
+        self._numbering = self._response.text("Arrowwood-Numbering")
+        self._stream = self._response.stream()
 
     def _end(self) -> None:
-        if self._answer is not None:
-            self._answer.close()
-        self._answer = self._stream = None
+        """Closes the response; the next read requests another one."""
+        if self._response is not None:
+            self._response.close()
+        self._response = self._stream = None
 
     def __iter__(self) -> "RemoteFollow":
         return self
 
     def __next__(self) -> "_arrowwood.Dataset":
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
-        if not self._turn.acquire(timeout=-1 if self._timeout is None else self._timeout):
+        if not self._read_lock.acquire(timeout=-1 if self._timeout is None else self._timeout):
             raise StopIteration
         try:
-            return self._rows(deadline)
+            return self._read_rows(deadline)
         finally:
-            self._turn.release()
+            self._read_lock.release()
 
-    def _rows(self, deadline: float | None) -> "_arrowwood.Dataset":
-        pauses = _pauses()
+    def _read_rows(self, deadline: float | None) -> "_arrowwood.Dataset":
+        """Returns the next rows; reconnects if the connection breaks."""
+        pauses = _backoff_pauses()
         while not self._is_closed:
             try:
                 if self._stream is None:
@@ -525,19 +537,19 @@ class RemoteFollow:
                 assert self._stream is not None, "begun"
                 rows = next(self._stream, None)
                 if rows is not None and len(rows) > 0:
-                    assert self._next is not None, "the answer has begun"
+                    assert self._next is not None, "the response has begun"
                     self._next += len(rows)
                     return rows
                 if rows is not None:
                     continue
                 # The server has stopped or the table was removed: another attempt finds out which.
                 self._end()
-            except (Error, OSError, http.client.HTTPException) as problem:
-                is_lost = self._answer is not None and self._answer.is_timed_out
+            except (Error, OSError, http.client.HTTPException) as error:
+                is_timed_out = self._response is not None and self._response.is_timed_out
                 self._end()
-                if self._is_closed or is_lost and deadline is not None:
+                if self._is_closed or (is_timed_out and deadline is not None):
                     break
-                if isinstance(problem, Error) and not isinstance(problem, IoError | Busy):
+                if isinstance(error, Error) and not isinstance(error, IoError | Busy):
                     raise
             pause = next(pauses)
             if deadline is not None and time.monotonic() + pause >= deadline:
@@ -550,7 +562,9 @@ class RemoteFollow:
 
     async def __anext__(self) -> "_arrowwood.Dataset":
         while True:
-            pending = self._pending = self._pending or _in_thread(lambda: next(self, None))
+            if self._pending is None:
+                self._pending = _run_in_thread(lambda: next(self, None))
+            pending = self._pending
             await _wait_for(pending)
             # Only one of several waiting tasks gets the rows.
             if self._pending is pending:
@@ -564,9 +578,9 @@ class RemoteFollow:
     def close(self) -> None:
         """End the iteration, even if it waits in another thread or task; does nothing if already closed."""
         self._is_closed = True
-        answer = self._answer
-        if answer is not None:
-            answer.shut()
+        response = self._response
+        if response is not None:
+            response.shut()
 
     def __enter__(self) -> "RemoteFollow":
         return self
@@ -595,7 +609,11 @@ class RemoteWriter:
     ) -> None:
         if ack not in ("durable", "visible"):
             raise InvalidArgument(f"ack: 'durable' or 'visible' is expected, got {ack!r}")
-        self._table, self._producer, self._epoch, self._ack, self._retry = table, producer, epoch, ack, retry
+        self._table = table
+        self._producer = producer
+        self._epoch = epoch
+        self._ack = ack
+        self._retry = retry
         if not table._facts.flag("writable"):
             raise PermissionDenied(
                 f"{_path(table.name)}: the token may not write it, or the server is read-only, or it is no table"
@@ -609,11 +627,12 @@ class RemoteWriter:
         self._sequence = self._next_sequence()
         self._is_sequence_known = True
         self.durable_rows: int = 0
-        self._owner = os.getpid()
+        self._owner_pid = os.getpid()
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        # A forked copy doesn't own the rows, which its parent may still commit. Without `_owner`, __init__ has failed.
-        if getattr(self, "_owner", None) != os.getpid():
+        # A forked copy doesn't own the rows, which its parent may still commit. If __init__ has failed, there is no
+        # `_owner_pid`.
+        if getattr(self, "_owner_pid", None) != os.getpid():
             return
         if self._body is not None or self._rows is not None and len(self._rows) > 0:
             what = (
@@ -623,6 +642,7 @@ class RemoteWriter:
             _warn(message, ResourceWarning, source=self)
 
     def _next_sequence(self) -> int:
+        """Asks the server for the number of the next commit."""
         if self._producer is None:
             return 0
         path = f"{_path(self._table.name)}/producers/{quote(self._producer, safe='')}"
@@ -638,6 +658,7 @@ class RemoteWriter:
         return self._sequence
 
     def _builder(self) -> "_arrowwood.Builder":
+        """Returns the builder of the next commit."""
         if self._body is not None:
             message = "the last commit was not acknowledged; before more rows are appended commit() sends it again, rollback() gives it up"
             raise Busy(message)
@@ -684,77 +705,83 @@ class RemoteWriter:
         if self._body is None:
             if self._rows is None or len(self._rows) == 0:
                 return None
-            rows, self._rows = self._rows.finish(), None
-            self._body, self._is_sent = _stream_of(rows), False
-            if len(self._body) > _MAX_BODY_BYTES:
-                size, self._body = len(self._body), None
+            rows = self._rows.finish()
+            self._rows = None
+            body = _encode_stream(rows)
+            if len(body) > _MAX_BODY_BYTES:
                 raise InvalidArgument(
-                    f"{size} bytes in one commit, a server takes {_MAX_BODY_BYTES} at most; commit more often"
+                    f"{len(body)} bytes in one commit, a server takes {_MAX_BODY_BYTES} at most; commit more often"
                 )
+            self._body = body
+            self._is_sent = False
         elif self._is_sent and self._producer is None and not again:
             message = "the last commit was not answered, so its rows may be in the table or not"
             raise IoError(
                 f"{message}: commit(again=True) sends them again, rollback() gives them up; a producer's name avoids this"
             )
-        answer = self._send(self._body)
+        response = self._send(self._body)
         self._body = None
         self._sequence += 1
-        self.durable_rows = answer.number("durable")
-        return answer.number("first_row") if answer.has("first_row") else None
+        self.durable_rows = response.number("durable")
+        return response.number("first_row") if response.has("first_row") else None
 
     def _send(self, body: bytes) -> "_JsonObject":
         """Sends `body` until it is answered; if this raises, its rows may be in the table."""
-        connection, deadline, pauses = self._table._connection, time.monotonic() + self._retry, _pauses()
+        connection = self._table._connection
+        deadline = time.monotonic() + self._retry
+        pauses = _backoff_pauses()
         while True:
             was_sent = self._is_sent
             try:
                 headers = self._headers()
                 self._is_sent = True
-                answer = _JsonObject(
+                response = _JsonObject(
                     connection, connection._json("POST", f"{_path(self._table.name)}/rows", body, headers)
                 )
                 break
-            except Error as problem:
+            except Error as error:
                 # Errors other than IoError are responses: the server did not take the rows this time.
-                if not isinstance(problem, IoError):
+                if not isinstance(error, IoError):
                     self._is_sent = was_sent
-                if isinstance(problem, SchemaMismatch | InvalidArgument):
-                    self._give_up()
+                if isinstance(error, SchemaMismatch | InvalidArgument):
+                    self._discard_sent_rows()
                 pause = next(pauses)
-                is_lasting = not isinstance(problem, IoError | Busy) or self._producer is None
-                if is_lasting or time.monotonic() + pause >= deadline:
+                can_retry = isinstance(error, IoError | Busy) and self._producer is not None
+                if not can_retry or time.monotonic() + pause >= deadline:
                     raise
                 time.sleep(pause)
-        if answer.flag("duplicate") and not was_sent:
+        if response.flag("duplicate") and not was_sent:
             self._is_sent = False
             message = (
                 f"commit {self._sequence} of producer {self._producer!r} was sent by another writer that uses the name"
             )
             raise Closed(f"{message}; these rows are not in the table: give each writer a name of its own, or an epoch")
-        return answer
+        return response
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": _STREAM, "Ack": self._ack}
         if self._producer is None:
             return headers
         if not self._is_sequence_known:
-            self._sequence, self._is_sequence_known = self._next_sequence(), True
+            self._sequence = self._next_sequence()
+            self._is_sequence_known = True
         return headers | {
             "Producer": self._producer,
             "Producer-Epoch": str(self._epoch),
             "Producer-Sequence": str(self._sequence),
         }
 
-    def _give_up(self) -> None:
+    def _discard_sent_rows(self) -> None:
         """Discards the sent rows. If they are in the table, they have the number of the next commit."""
         if self._body is not None and self._is_sent:
             self._is_sequence_known = False
-        self._body, self._is_sent = None, False
+        self._body = None
+        self._is_sent = False
 
     def rollback(self) -> None:
         """Discard unacknowledged rows; after a lost answer, the rows of that commit may be in the table."""
         self._rows = None
-        self._give_up()
+        self._discard_sent_rows()
 
     def close(self) -> None:
         """Commit; does nothing if there is nothing to commit."""
@@ -792,25 +819,25 @@ class AsyncRemoteWriter:
         self._writer: RemoteWriter | None = None
         self._commit: concurrent.futures.Future[int | None] | None = None
 
-    def _opened(self) -> RemoteWriter:
+    def _require_open(self) -> RemoteWriter:
         if self._writer is None:
             raise Closed("the writer is not open; use it with `async with`")
         return self._writer
 
-    def _idle(self) -> RemoteWriter:
+    def _require_idle(self) -> RemoteWriter:
         if self._commit is not None:
             raise Busy("a commit is under way; await commit() before more rows are appended")
-        return self._opened()
+        return self._require_open()
 
     @property
     def sequence(self) -> int:
         """The number of the next commit of this producer; what has a smaller one is in the table."""
-        return self._opened().sequence
+        return self._require_open().sequence
 
     @property
     def durable_rows(self) -> int:
         """The number of the row after the last one that would survive a power cut, as of the last commit."""
-        return self._opened().durable_rows
+        return self._require_open().durable_rows
 
     def append(self, data: Any) -> None:
         """Append rows, as :meth:`RemoteWriter.append` does; sends nothing.
@@ -819,7 +846,7 @@ class AsyncRemoteWriter:
             Busy: a commit is under way, or the last one was not acknowledged.
             SchemaMismatch, ColumnNotFound, InvalidArgument: as :meth:`RemoteWriter.append`; nothing was appended.
         """
-        self._idle().append(data)
+        self._require_idle().append(data)
 
     def append_row(self, **values: Any) -> None:
         """Append one row; a column that is not named is null.
@@ -827,7 +854,7 @@ class AsyncRemoteWriter:
         Raises:
             ColumnNotFound, InvalidArgument, Busy: as :meth:`append`.
         """
-        self._idle().append_row(**values)
+        self._require_idle().append_row(**values)
 
     async def commit(self, *, again: bool = False) -> int | None:
         """Send appended rows; return the number of the first row, or ``None`` if it is unknown or there are no rows.
@@ -842,8 +869,10 @@ class AsyncRemoteWriter:
             IoError, Busy, Closed, PermissionDenied, NotFound, SchemaMismatch, InvalidArgument: as
                 :meth:`RemoteWriter.commit`.
         """
-        writer = self._opened()
-        commit = self._commit = self._commit or _in_thread(lambda: writer.commit(again=again))
+        writer = self._require_open()
+        if self._commit is None:
+            self._commit = _run_in_thread(lambda: writer.commit(again=again))
+        commit = self._commit
         await _wait_for(commit)
         if self._commit is commit:
             self._commit = None
@@ -855,10 +884,10 @@ class AsyncRemoteWriter:
         Raises:
             Busy: a commit is under way.
         """
-        self._idle().rollback()
+        self._require_idle().rollback()
 
     async def __aenter__(self) -> "AsyncRemoteWriter":
-        opened = _in_thread(self._make_writer)
+        opened = _run_in_thread(self._make_writer)
         await _wait_for(opened)
         self._writer = opened.result()
         return self
@@ -872,7 +901,7 @@ class AsyncRemoteWriter:
             self.rollback()
 
 
-def _in_thread(work: Callable[[], _T]) -> "concurrent.futures.Future[_T]":
+def _run_in_thread(work: Callable[[], _T]) -> "concurrent.futures.Future[_T]":
     """Runs `work` in a daemon thread, which doesn't keep the program from ending while it waits."""
     future: concurrent.futures.Future[_T] = concurrent.futures.Future()
     # Makes cancel() fail from now on.
@@ -881,8 +910,8 @@ def _in_thread(work: Callable[[], _T]) -> "concurrent.futures.Future[_T]":
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as problem:
-            future.set_exception(problem)
+        except BaseException as error:
+            future.set_exception(error)
 
     threading.Thread(target=run, name="arrowwood-remote", daemon=True).start()
     return future
@@ -900,7 +929,7 @@ async def _wait_for(future: "concurrent.futures.Future[Any]") -> None:
 
 
 class _JsonObject:
-    """Reads the members of a JSON response, and checks them: any other program may have answered."""
+    """Reads the members of a JSON response, and checks their types, as any program may have sent the response."""
 
     def __init__(self, connection: Connection, value: Any) -> None:
         self._connection, self._value = connection, value
@@ -949,7 +978,7 @@ class _StreamResponse:
         self.is_timed_out = False
         self._has_begun = False
         try:
-            self._answer = connection._send(self._http, "GET", path, None, {"Accept": _STREAM})
+            self._response = connection._send(self._http, "GET", path, None, {"Accept": _STREAM})
             # `sock` is None if the response ends with the connection and owns the socket.
             self._socket = self._http.sock
             if self._socket is not None:
@@ -961,15 +990,15 @@ class _StreamResponse:
         except Error:
             self._http.close()
             raise
-        except (OSError, http.client.HTTPException) as problem:
+        except (OSError, http.client.HTTPException) as error:
             self._http.close()
-            raise connection._unreachable(problem) from None
+            raise connection._unreachable(error) from None
 
     def text(self, header: str) -> str | None:
-        return cast("str | None", self._answer.headers.get(header))
+        return cast("str | None", self._response.headers.get(header))
 
     def number(self, header: str) -> int:
-        value = self._answer.headers.get(header, "")
+        value = self._response.headers.get(header, "")
         if not value.isdecimal():
             raise IoError(f"the answer has {value!r} as {header}; expected a number; is this `arrowwood serve`?")
         return int(value)
@@ -983,13 +1012,13 @@ class _StreamResponse:
     def read(self, size: int = -1) -> bytes:
         try:
             # read1() returns the bytes that have arrived, and doesn't wait for `size` bytes.
-            data = self._answer.read1(size) if size >= 0 else self._answer.read()
+            data = self._response.read1(size) if size >= 0 else self._response.read()
         except TimeoutError:
             self.is_timed_out = True
             raise
-        except (http.client.HTTPException, ConnectionError) as problem:
+        except (http.client.HTTPException, ConnectionError) as error:
             raise IoError(
-                f"reading the answer: {problem!r}; the server has broken it off", errno=getattr(problem, "errno", None)
+                f"reading the answer: {error!r}; the server has broken it off", errno=getattr(error, "errno", None)
             ) from None
         if not data and size != 0 and not self._has_begun:
             # Every stream begins with a schema, so an empty one was cut off: http.client accepts a truncated header.
@@ -1006,7 +1035,7 @@ class _StreamResponse:
                 return
 
     def close(self) -> None:
-        self._answer.close()
+        self._response.close()
         self._http.close()
 
     def __enter__(self) -> "_StreamResponse":
@@ -1016,7 +1045,8 @@ class _StreamResponse:
         self.close()
 
 
-def _stream_of(rows: "_arrowwood.Dataset") -> bytes:
+def _encode_stream(rows: "_arrowwood.Dataset") -> bytes:
+    """Returns rows as an Arrow stream."""
     sink = io.BytesIO()
     stream = _arrowwood.stream_writer(sink)
     stream.write(rows)
@@ -1041,26 +1071,30 @@ def _query(options: dict[str, str] | list[tuple[str, object]]) -> str:
     return "?" + urlencode(options) if options else ""
 
 
-def _pauses() -> Iterator[float]:
+def _backoff_pauses() -> Iterator[float]:
     """Yields the seconds between attempts: longer each time, and random, so that clients don't return all at once."""
-    pause = _FIRST_PAUSE
+    pause = _FIRST_PAUSE_SECONDS
     while True:
         yield pause * random.uniform(0.5, 1.0)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
 
-def _error_of(answer: http.client.HTTPResponse, path: str) -> Error:
-    text = answer.read(_MAX_JSON_BYTES)
+def _error_from_response(response: http.client.HTTPResponse, path: str) -> Error:
+    """Returns the error of a response with a status of 400 or more."""
+    text = response.read(_MAX_JSON_BYTES)
     try:
         content = json.loads(text)
-        code, detail = str(content.get("code", "")), str(content.get("detail") or content.get("title") or "")
+        code = str(content.get("code", ""))
+        detail = str(content.get("detail") or content.get("title") or "")
     except (ValueError, AttributeError):
-        code, detail = "", text[:200].decode(errors="replace")
-    if code == "bad_request" or answer.status in (400, 409, 413, 415, 422):
-        error = _ERRORS_BY_CODE.get(code, InvalidArgument)
+        # The response is of a proxy or another program.
+        code = ""
+        detail = text[:200].decode(errors="replace")
+    if code == "bad_request" or response.status in (400, 409, 413, 415, 422):
+        error_class: type[Error] = _ERRORS_BY_CODE.get(code, InvalidArgument)
     else:
-        error = _ERRORS_BY_STATUS.get(answer.status, IoError)
-    return error(f"{path.partition('?')[0]}: {detail or answer.reason} (HTTP {answer.status})")
+        error_class = _ERRORS_BY_STATUS.get(response.status, IoError)
+    return error_class(f"{path.partition('?')[0]}: {detail or response.reason} (HTTP {response.status})")
 
 
 def _is_loopback(host: str) -> bool:

@@ -15,8 +15,8 @@ from arrowwood._polars import refuse_unknown
 if TYPE_CHECKING:
     import polars as pl
 
-# Rows handed to Polars at once: enough for all threads, and few compared to the memory of any machine.
-_PIECE = 4 << 20
+# The rows of a batch for Polars: enough for all threads, and few compared to the memory of any machine.
+_BATCH_ROWS = 4 << 20
 
 _OPERATORS = {"Eq": "__eq__", "NotEq": "__ne__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}
 _OPPOSITE = {"Gt": "__le__", "GtEq": "__lt__"}
@@ -51,7 +51,7 @@ def scan(source: Any) -> "pl.LazyFrame":
     engine("polars", "scan()", "polars")
     plugins = engine("polars.io.plugins", "scan()", "polars")
     dataset = source if isinstance(source, _arrowwood.Dataset) else _arrowwood.open(source)
-    _refuse_unknown(dataset)
+    _check_columns(dataset)
 
     def read(columns: list[str] | None, predicate: Any, rows: int | None, _size: int | None) -> Iterator[Any]:
         return _read(dataset, columns, predicate, rows)
@@ -59,37 +59,41 @@ def scan(source: Any) -> "pl.LazyFrame":
     return plugins.register_io_source(read, schema=dataset.head(0).to_polars().schema)
 
 
-def _refuse_unknown(dataset: Any) -> None:
+def _check_columns(dataset: Any) -> None:
+    """Refuses columns that Polars can't have."""
     refuse_unknown(dataset, "scan()")
-    seen = set()
+    names = set()
     for field in dataset.schema:
-        if field.name in seen:
+        if field.name in names:
             raise Unsupported(f"scan(): two columns are called {field.name!r}, and Polars knows columns by name")
-        seen.add(field.name)
+        names.add(field.name)
 
 
 def _read(dataset: Any, columns: list[str] | None, predicate: Any, rows: int | None) -> Iterator[Any]:
+    """Yields data frames of the rows that meet a condition of Polars."""
     if rows is not None:
         dataset = dataset.head(rows)
-    native, is_exact = None, predicate is None
+    native = None
+    is_exact = True
     if predicate is not None:
         condition = _Condition(dataset, predicate)
-        native, is_exact = condition.predicate, condition.is_exact
+        native = condition.predicate
+        is_exact = condition.is_exact
     if native is not None:
         dataset = dataset._narrowed(native)
     if columns is not None:
         dataset = dataset.select(columns)
-    # Yields at least one piece, as a result without rows still has columns.
-    for start in range(0, max(len(dataset), 1), _PIECE):
-        piece = dataset[start : start + _PIECE]
+    # Yields at least one batch, as a result without rows still has columns.
+    for start in range(0, max(len(dataset), 1), _BATCH_ROWS):
+        batch = dataset[start : start + _BATCH_ROWS]
         if native is not None:
-            piece = piece.filter(native)
-        frame = piece.to_polars()
+            batch = batch.filter(native)
+        frame = batch.to_polars()
         yield frame if is_exact else frame.filter(predicate)
 
 
 class _Condition:
-    """Translates a Polars condition as far as our predicates can express it: they match all of its rows, or more."""
+    """A Polars condition as one of our predicates, which matches the same rows, or more if it is not exact."""
 
     def __init__(self, dataset: Any, condition: Any) -> None:
         self._types = {field.name: field.type for field in dataset.schema}
@@ -98,7 +102,7 @@ class _Condition:
         try:
             tree = json.loads(condition.meta.serialize(format="json"))
             self.predicate = self._conjunction(tree)
-        except (_Unknown, ValueError, RecursionError):
+        except (_Untranslatable, ValueError, RecursionError):
             # RecursionError: a condition with hundreds of parts nests as many levels deep.
             self.is_exact = False
 
@@ -111,10 +115,10 @@ class _Condition:
         for side in (binary["left"], binary["right"]):
             try:
                 parts.append(self._conjunction(side))
-            except _Unknown:
+            except _Untranslatable:
                 self.is_exact = False
         if not parts:
-            raise _Unknown
+            raise _Untranslatable
         return parts[0] if len(parts) == 1 else parts[0] & parts[1]
 
     def _predicate(self, node: Any) -> Any:
@@ -127,14 +131,14 @@ class _Condition:
                 op in _OPERATORS
             ):
                 return self._compare(name, op, literal)
-            case {"Function": {"input": inputs, "function": {"Boolean": what}}}:
-                return self._function(inputs, what)
+            case {"Function": {"input": inputs, "function": {"Boolean": function}}}:
+                return self._function(inputs, function)
             case {"Column": name} if self._types.get(name) == "bool":
                 return _arrowwood.col(name) == True  # noqa: E712
-        raise _Unknown
+        raise _Untranslatable
 
-    def _function(self, inputs: Any, what: Any) -> Any:
-        match inputs, what:
+    def _function(self, inputs: Any, function: Any) -> Any:
+        match inputs, function:
             case [inner], "Not":
                 return ~self._predicate(inner)
             case [{"Column": name}], "IsNull" if name in self._types:
@@ -146,10 +150,11 @@ class _Condition:
                 return self._compare(name, lower, low) & self._compare(name, upper, high)
             case [{"Column": name}, {"Literal": {"Scalar": {"List": data}}}], {"IsIn": {"nulls_equal": False}}:
                 return self._is_in(name, data)
-        raise _Unknown
+        raise _Untranslatable
 
     def _compare(self, name: str, op: str, literal: Any) -> Any:
-        column, value = _arrowwood.col(name), self._value(name, op, literal)
+        column = _arrowwood.col(name)
+        value = self._value(name, op, literal)
         if isinstance(value, float) and op in _OPPOSITE:
             # NaN is greater than all numbers in Polars, and here not less than any: negate the opposite comparison.
             return ~getattr(column, _OPPOSITE[op])(value)
@@ -159,7 +164,9 @@ class _Condition:
         """Returns a literal as a value of the column; Polars has cast both to one type."""
         kind = self._types.get(name, "")
         match literal:
-            case {"Scalar": {"String": str(text)}} if _is_text(kind) or _is_key(kind) and op in ("Eq", "NotEq"):
+            case {"Scalar": {"String": str(text)}} if (
+                _is_text(kind) or _is_text_dictionary(kind) and op in ("Eq", "NotEq")
+            ):
                 return text
             case {"Scalar": {"Boolean": bool(flag)}} if kind == "bool" and op in ("Eq", "NotEq"):
                 return flag
@@ -175,20 +182,20 @@ class _Condition:
             case {"Scalar": dict(scalar)} if _is_integer(kind) and kind in (type_name.lower() for type_name in scalar):
                 (number,) = scalar.values()
                 return number
-        raise _Unknown
+        raise _Untranslatable
 
     def _is_in(self, name: str, data: list[int]) -> Any:
         kind = self._types.get(name, "")
-        if not (_is_text(kind) or _is_key(kind) or _is_integer(kind)):
-            raise _Unknown
+        if not (_is_text(kind) or _is_text_dictionary(kind) or _is_integer(kind)):
+            raise _Untranslatable
         values = engine("polars", "scan()", "polars").read_ipc_stream(io.BytesIO(bytes(data))).to_series().to_list()
-        wanted = int if _is_integer(kind) else str
-        if not all(type(value) is wanted for value in values):
-            raise _Unknown
+        expected_type = int if _is_integer(kind) else str
+        if not all(type(value) is expected_type for value in values):
+            raise _Untranslatable
         return _arrowwood.col(name).is_in(values)
 
 
-class _Unknown(Exception):
+class _Untranslatable(Exception):
     """Reports a part of a condition that our predicates can't express."""
 
 
@@ -196,7 +203,7 @@ def _is_text(kind: str) -> bool:
     return kind in ("utf8", "large_utf8", "utf8_view")
 
 
-def _is_key(kind: str) -> bool:
+def _is_text_dictionary(kind: str) -> bool:
     return kind.startswith("dictionary<") and kind.endswith(("utf8>", "utf8_view>"))
 
 
@@ -208,13 +215,12 @@ def _ticks(kind: str, ticks: int, unit: str, zone: Any) -> int:
     """Converts a time to the unit of a column of type `kind`."""
     column_unit, _, column_zone = kind.removeprefix("timestamp[").removesuffix("]").partition(", ")
     literal_zone = zone.get("inner", "") if isinstance(zone, dict) else zone or ""
-    exact, remainder = divmod(ticks * _TICKS_PER_SECOND.get(column_unit, 0), _TICKS_PER_SECOND.get(unit, 0) or 1)
     # Ticks of times with any zone count in UTC, so zones need not be equal.
-    if (
-        remainder
-        or column_unit not in _TICKS_PER_SECOND
-        or unit not in _TICKS_PER_SECOND
-        or bool(column_zone) != bool(literal_zone)
-    ):
-        raise _Unknown
-    return exact
+    if bool(column_zone) != bool(literal_zone):
+        raise _Untranslatable
+    if column_unit not in _TICKS_PER_SECOND or unit not in _TICKS_PER_SECOND:
+        raise _Untranslatable
+    column_ticks, remainder = divmod(ticks * _TICKS_PER_SECOND[column_unit], _TICKS_PER_SECOND[unit])
+    if remainder:
+        raise _Untranslatable
+    return column_ticks

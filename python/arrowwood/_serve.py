@@ -11,6 +11,8 @@ from types import TracebackType
 from arrowwood._errors import IoError
 from arrowwood._remote import Connection, connect
 
+_MAX_LOG_LINES = 1000
+
 
 def serve(
     directory: str | os.PathLike[str],
@@ -37,44 +39,44 @@ def serve(
     return Server(directory, listen=listen, token_file=token_file, read_only=read_only)
 
 
-class Running:
-    """Runs a command in a separate process; it prints its URL first, and serves until it is stopped."""
+class ServerProcess:
+    """A process of the command, which prints its URL when it is ready and serves until it is stopped."""
 
-    def __init__(self, verb: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", "arrowwood._cli", verb, *arguments]
+    def __init__(self, subcommand: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "arrowwood._cli", subcommand, *arguments]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
-        assert self._process.stdout is not None and self._process.stderr is not None, "pipes"
-        self.url: str = self._process.stdout.readline().strip()
+        self._popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+        assert self._popen.stdout is not None and self._popen.stderr is not None, "pipes"
+        self.url: str = self._popen.stdout.readline().strip()
         if not self.url:
-            _, errors = self._process.communicate()
-            raise IoError(f"arrowwood {verb} {arguments[0]}: {errors.strip() or 'the server has ended'}")
+            _, errors = self._popen.communicate()
+            raise IoError(f"arrowwood {subcommand} {arguments[0]}: {errors.strip() or 'the server has ended'}")
         self.log_lines: list[str] = []
         # A full pipe would block the server, so a thread reads it.
-        self._reader = threading.Thread(target=self._read, name="arrowwood-serve", daemon=True)
+        self._reader = threading.Thread(target=self._read_log, name="arrowwood-serve", daemon=True)
         self._reader.start()
-        self._owner = os.getpid()
+        self._owner_pid = os.getpid()
         atexit.register(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
         """Stops the command when the process that started it exits, but not when a fork of it does."""
-        if os.getpid() == self._owner:
+        if os.getpid() == self._owner_pid:
             self.close()
 
-    def _read(self) -> None:
-        assert self._process.stderr is not None, "a pipe"
-        for line in self._process.stderr:
+    def _read_log(self) -> None:
+        assert self._popen.stderr is not None, "a pipe"
+        for line in self._popen.stderr:
             self.log_lines.append(line)
-            del self.log_lines[:-1000]
+            del self.log_lines[:-_MAX_LOG_LINES]
 
     def close(self) -> None:
         """Stops the command; does nothing if it was stopped before."""
         atexit.unregister(self._close_at_exit)
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        self._process.wait()
+        if self._popen.poll() is None:
+            self._popen.send_signal(signal.SIGTERM)
+        self._popen.wait()
         self._reader.join()
-        for pipe in (self._process.stdout, self._process.stderr):
+        for pipe in (self._popen.stdout, self._popen.stderr):
             if pipe is not None:
                 pipe.close()
 
@@ -92,14 +94,14 @@ class Server:
     ) -> None:
         options = ["--token-file", os.fspath(token_file)] if token_file is not None else []
         options += ["--read-only"] if read_only else []
-        self._running = Running("serve", os.fspath(directory), "--listen", listen, *options)
-        self.url: str = self._running.url
+        self._process = ServerProcess("serve", os.fspath(directory), "--listen", listen, *options)
+        self.url: str = self._process.url
 
     @property
     def log(self) -> list[str]:
         """The last lines, 1,000 at most, that the server has written:
         one of JSON for each request that writes or is refused."""
-        return [line.rstrip("\n") for line in self._running.log_lines]
+        return [line.rstrip("\n") for line in self._process.log_lines]
 
     def connect(self, *, token: str | None = None) -> Connection:
         """Connect to it; see :func:`connect`."""
@@ -107,7 +109,7 @@ class Server:
 
     def close(self) -> None:
         """Stop it: what was acknowledged is kept. Does nothing when it was stopped before."""
-        self._running.close()
+        self._process.close()
 
     def __enter__(self) -> "Server":
         return self

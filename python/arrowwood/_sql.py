@@ -22,6 +22,9 @@ _MISSING_TABLE_ERRORS = [
 # Keeps the database of this process, as creating one takes longer than most queries.
 _database: list[Any] = []
 
+# Seconds between checks whether a query was cancelled.
+_CANCEL_POLL_SECONDS = 0.1
+
 # Denies access to files and limits memory, for queries from the page of `arrowwood view`.
 _SANDBOX_CONFIG = {
     "python_enable_replacements": False,
@@ -66,18 +69,18 @@ def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
     duckdb = engine("duckdb", "sql()", "sql")
     sources: _Sources = {}
     for name, table in tables.items():
-        _add(sources, name, _open_table(name, table))
+        _add_source(sources, name, _open_table(name, table))
     # A failed query is rolled back, so it can be run again.
     while True:
         try:
             return _run_query(duckdb, query, sources)
-        except (duckdb.CatalogException, duckdb.BinderException) as problem:
-            path = _missing_path(str(problem), query, sources)
+        except (duckdb.CatalogException, duckdb.BinderException) as error:
+            path = _missing_path(str(error), query, sources)
             if path is None:
-                _note_missing_file(problem, query)
+                _note_missing_file(error, query)
                 raise
         _refuse_other_case(path, query)
-        _add(sources, path, _arrowwood.open(path))
+        _add_source(sources, path, _arrowwood.open(path))
 
 
 def _run_query(duckdb: Any, query: str, sources: _Sources) -> "_arrowwood.Dataset":
@@ -95,30 +98,38 @@ def _run_query(duckdb: Any, query: str, sources: _Sources) -> "_arrowwood.Datase
         cursor.close()
 
 
-def look(query: str, path: os.PathLike[str], most: int, is_given_up: Callable[[], bool]) -> "_arrowwood.Dataset":
-    """Returns at most `most` rows of one query over the data at `path`, called ``self``. The statement can't read
-    anything else, and can't write."""
+def query_file(
+    query: str, path: os.PathLike[str], max_rows: int, is_cancelled: Callable[[], bool]
+) -> "_arrowwood.Dataset":
+    """Returns at most `max_rows` rows of a query over the data at `path`, whose table is called ``self``.
+
+    The statement can't read anything else, and can't write.
+    """
     duckdb = engine("duckdb", "SQL", "sql")
     statements = duckdb.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InvalidArgument("expected one statement that only asks, such as select * from self limit 10")
-    is_done = threading.Event()
+    is_finished = threading.Event()
     with duckdb.connect(config=_SANDBOX_CONFIG) as connection:
         _register(duckdb, connection, "self", _arrowwood.open(path))
-        arguments = (connection, is_done, is_given_up)
-        interrupter = threading.Thread(target=_interrupt_if, args=arguments, name="arrowwood-sql", daemon=True)
+        interrupter = threading.Thread(
+            target=_interrupt_when_cancelled,
+            args=(connection, is_finished, is_cancelled),
+            name="arrowwood-sql",
+            daemon=True,
+        )
         interrupter.start()
         try:
-            return _arrowwood.from_arrow(connection.sql(statements[0].query).limit(most))
+            return _arrowwood.from_arrow(connection.sql(statements[0].query).limit(max_rows))
         finally:
-            is_done.set()
+            is_finished.set()
             interrupter.join()
 
 
-def _interrupt_if(connection: Any, is_done: threading.Event, is_given_up: Callable[[], bool]) -> None:
-    """Interrupts the query of `connection` when it is given up, until it is done."""
-    while not is_done.wait(0.1):
-        if is_given_up():
+def _interrupt_when_cancelled(connection: Any, is_finished: threading.Event, is_cancelled: Callable[[], bool]) -> None:
+    """Interrupts the query of `connection` if it is cancelled before it is finished."""
+    while not is_finished.wait(_CANCEL_POLL_SECONDS):
+        if is_cancelled():
             connection.interrupt()
 
 
@@ -129,16 +140,21 @@ def _new_cursor(duckdb: Any) -> Any:
     return _database[0].cursor()
 
 
-def _with_rows(table: "_arrowwood.Dataset") -> Any:
-    """Wraps `table` so that DuckDB knows its number of rows, by which it plans joins: it assumes one row for anything
-    but a pyarrow table."""
-    return table if (kind := _table_kind()) is None else kind(table)
+def _with_row_count(table: "_arrowwood.Dataset") -> Any:
+    """Wraps `table` so that DuckDB knows its number of rows, by which it plans joins.
+
+    DuckDB assumes one row for anything but a pyarrow table.
+    """
+    table_class = _table_class()
+    return table if table_class is None else table_class(table)
 
 
 @cache
-def _table_kind() -> Any:
-    """Returns a subclass of pyarrow's table that reads a dataset; ``None`` for versions of DuckDB that may call methods
-    which it lacks, as it contains no pyarrow table."""
+def _table_class() -> Any:
+    """Returns a subclass of pyarrow's table that reads a dataset.
+
+    Returns ``None`` for versions of DuckDB that may call other methods, as the class contains no pyarrow table.
+    """
     from duckdb import __version__ as version
 
     try:
@@ -192,14 +208,14 @@ def _table_kind() -> Any:
 
 def _register(duckdb: Any, cursor: Any, name: str, table: "_arrowwood.Dataset") -> None:
     try:
-        cursor.register(name, _with_rows(table))
-    except duckdb.NotImplementedException as problem:
+        cursor.register(name, _with_row_count(table))
+    except duckdb.NotImplementedException as error:
         for field in table.schema:
             try:
                 cursor.register(name, table.head(0).select([field.name]))
             except duckdb.NotImplementedException:
                 raise Unsupported(
-                    f"sql(): DuckDB doesn't know the type of column {field.name!r} of {name}, {field.type} ({problem}); "
+                    f"sql(): DuckDB doesn't know the type of column {field.name!r} of {name}, {field.type} ({error}); "
                     f"leave it out: ds.select([…]).sql(…)"
                 ) from None
         raise
@@ -209,12 +225,12 @@ def _open_table(name: str, table: Any) -> "_arrowwood.Dataset":
     if isinstance(table, str | os.PathLike):
         return _arrowwood.open(table)
     if isinstance(table, list | tuple):
-        way_out = 'queries have no parameters: ds.filter(aw.col("x") == value).sql(…), or a table of values to join: pa.table({"x": […]})'
-        raise TypeError(f"sql(): {name} is a table by its name, got {type(table).__name__}; {way_out}")
+        advice = 'queries have no parameters: ds.filter(aw.col("x") == value).sql(…), or a table of values to join: pa.table({"x": […]})'
+        raise TypeError(f"sql(): {name} is a table by its name, got {type(table).__name__}; {advice}")
     return _arrowwood.from_arrow(table)
 
 
-def _add(sources: _Sources, name: str, table: "_arrowwood.Dataset") -> None:
+def _add_source(sources: _Sources, name: str, table: "_arrowwood.Dataset") -> None:
     other, _ = sources.setdefault(name.casefold(), (name, table))
     if other != name:
         raise _same_name_error(other, name)
@@ -227,29 +243,37 @@ def _same_name_error(name: str, other: str) -> InvalidArgument:
     )
 
 
-def _missing_path(problem: str, query: str, sources: _Sources) -> str | None:
+def _missing_path(error: str, query: str, sources: _Sources) -> str | None:
     """Returns a path that `query` has in quotes, if the only problem is that it is not a table yet."""
-    for wording in _MISSING_TABLE_ERRORS:
-        if (match := wording.match(problem)) is not None:
-            name = match[1]
-            is_new = sources.get(name.casefold(), ("", None))[0] != name
-            return name if is_new and name in _spellings(name, query) and _is_path(name) else None
+    name = _missing_table(error)
+    if name is None:
+        return None
+    known_name, _ = sources.get(name.casefold(), ("", None))
+    is_missing_path = name != known_name and name in _quoted_spellings(name, query) and _is_path(name)
+    return name if is_missing_path else None
+
+
+def _missing_table(error: str) -> str | None:
+    """Returns the name of the table that DuckDB doesn't know, if this is the error."""
+    for pattern in _MISSING_TABLE_ERRORS:
+        match = pattern.match(error)
+        if match is not None:
+            return match[1]
     return None
 
 
-def _note_missing_file(problem: Exception, query: str) -> None:
+def _note_missing_file(error: Exception, query: str) -> None:
     """Adds a note to DuckDB's error for an unknown table, if the name can only mean a file: it is missing, too."""
-    for wording in _MISSING_TABLE_ERRORS:
-        match = wording.match(str(problem))
-        if match is not None and match[1] in _spellings(match[1], query) and re.search(r"[/.]", match[1]):
-            problem.add_note(f"There is no file {match[1]!r} either; relative paths begin in {os.getcwd()}.")
+    name = _missing_table(str(error))
+    if name is not None and name in _quoted_spellings(name, query) and re.search(r"[/.]", name):
+        error.add_note(f"There is no file {name!r} either; relative paths begin in {os.getcwd()}.")
 
 
 def _is_path(name: str) -> bool:
     return os.path.exists(name) or glob.has_magic(name) and bool(glob.glob(name))
 
 
-def _spellings(name: str, query: str) -> list[str]:
+def _quoted_spellings(name: str, query: str) -> list[str]:
     """Returns the quoted texts in `query` that equal `name` except for case."""
     spellings = []
     for quote in "\"'":
@@ -261,7 +285,7 @@ def _spellings(name: str, query: str) -> list[str]:
 
 def _refuse_other_case(path: str, query: str) -> None:
     """Refuses paths that differ only in case: DuckDB would read the first in place of the second."""
-    for other in _spellings(path, query):
+    for other in _quoted_spellings(path, query):
         is_same = os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
         if other != path and _is_path(other) and not is_same:
             raise _same_name_error(path, other)

@@ -16,11 +16,11 @@ from urllib.parse import parse_qs, urlsplit
 from arrowwood import _arrowwood
 from arrowwood._errors import InvalidArgument
 from arrowwood._extras import engine
-from arrowwood._serve import Running
+from arrowwood._serve import ServerProcess
 
-# Limits the bytes of rows that are written to a temporary file.
-_MOST = 1 << 30
-# Limits the bytes of one message to the browser.
+# Limits the size of rows that are copied to a temporary file.
+_MAX_COPIED_BYTES = 1 << 30
+# Limits the size of a message to the browser.
 _CHUNK_BYTES = 1 << 18
 
 
@@ -57,22 +57,22 @@ class View:
 
     def __init__(self, data: Any, /, *, height: int = 560) -> None:
         folder: str | None = None
-        path = _path_of(data)
+        path = _find_path(data)
         if path is None:
             folder = tempfile.mkdtemp(prefix="arrowwood-")
             path = os.path.join(folder, "rows.arrow")
         try:
             if folder is not None:
                 _arrowwood.write(data, path)
-            running = Running("view", path, "--no-browser")
+            server = ServerProcess("view", path, "--no-browser")
         except BaseException:
-            _end(None, folder)
+            _close(None, folder)
             raise
-        self.url: str = running.url
+        self.url: str = server.url
         """Where the page is, for a browser on this machine; with the token that it asks for."""
         self._height = height
         self._widget: Any = None
-        self._finalizer = weakref.finalize(self, _end, running, folder)
+        self._finalizer = weakref.finalize(self, _close, server, folder)
 
     def close(self) -> None:
         """End it. Does nothing if it has already ended."""
@@ -91,29 +91,30 @@ class View:
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         try:
-            widget = self._shown()
-        except ImportError as problem:
-            return {"text/plain": f"{self!r}\n{problem}"}
+            widget = self._get_widget()
+        except ImportError as error:
+            return {"text/plain": f"{self!r}\n{error}"}
         return widget._repr_mimebundle_(**options)
 
-    def _shown(self) -> Any:
+    def _get_widget(self) -> Any:
         """Returns the widget, and creates it when it is first shown."""
         if self._widget is None:
-            self._widget = _widget(self.url, self._height)
+            self._widget = _create_widget(self.url, self._height)
             # Keeps this view alive as long as the notebook has the widget, so that its page is served.
             self._widget._view = self
         return self._widget
 
 
-def _end(running: Running | None, folder: str | None) -> None:
-    if running is not None:
-        running.close()
+def _close(server: ServerProcess | None, folder: str | None) -> None:
+    """Stops the server, and removes the folder of copied rows."""
+    if server is not None:
+        server.close()
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _path_of(data: Any) -> str | None:
-    """Returns the path that has exactly these rows; None if they must be written to a file."""
+def _find_path(data: Any) -> str | None:
+    """Returns the path of a file or table with exactly these rows; None if they must be copied to a file."""
     if isinstance(data, str | os.PathLike):
         return os.fspath(data)
     if not isinstance(data, _arrowwood.Dataset):
@@ -122,20 +123,21 @@ def _path_of(data: Any) -> str | None:
         if data.path is not None and data._places() == _arrowwood.open(data.path)._places():
             return str(data.path)
     except InvalidArgument:
-        # Columns that were renamed have other names in the file.
+        # Renamed columns have other names in the file.
         pass
-    if data.nbytes > _MOST:
+    if data.nbytes > _MAX_COPIED_BYTES:
         raise InvalidArgument(
-            f"view(): these rows have {data.nbytes:,} bytes and would be copied to a temporary file, at most {_MOST:,}; "
+            f"view(): these rows have {data.nbytes:,} bytes and would be copied to a temporary file, at most {_MAX_COPIED_BYTES:,}; "
             "give the path, or a glob of several, and filter on the page; or write them to a file"
         )
     return None
 
 
-def _widget(url: str, height: int) -> Any:
+def _create_widget(url: str, height: int) -> Any:
+    """Returns a widget that shows the page; its script is ``_view.js``."""
     anywidget: Any = engine("anywidget", "a view in a notebook", "notebook")
     traitlets: Any = engine("traitlets", "a view in a notebook", "notebook")
-    # The class is made here, as its base class exists only if anywidget is installed.
+    # The class is created here, as its base class exists only if anywidget is installed.
     script = Path(__file__).with_name("_view.js").read_text(encoding="utf-8")
     window_class: Any = type(
         "Window", (anywidget.AnyWidget,), {"_esm": script, "height": traitlets.Int(560).tag(sync=True)}
@@ -171,7 +173,8 @@ class _RequestRelay:
         threading.Thread(target=self._relay, args=(key, address), name="arrowwood-view", daemon=True).start()
 
     def _relay(self, key: tuple[str, int], address: str) -> None:
-        name = {"view": key[0], "id": key[1]}
+        view, request_id = key
+        recipient = {"view": view, "id": request_id}
         connection = self._connections.get(key)
         if connection is None:
             return
@@ -180,14 +183,14 @@ class _RequestRelay:
                 raise ValueError(f"{address} is no path")
             connection.request("GET", address, headers={"Authorization": f"Bearer {self._token}"})
             response = connection.getresponse()
-            self._send({**name, "status": response.status})
+            self._send({**recipient, "status": response.status})
             while key in self._connections and (part := response.read1(_CHUNK_BYTES)):
-                self._send(name, [part])
+                self._send(recipient, [part])
         except (HTTPException, OSError, ValueError):
             # The server has ended, the address is no path, or the page has cancelled the request.
             if key in self._connections:
-                self._send({**name, "status": 0})
+                self._send({**recipient, "status": 0})
         finally:
             connection.close()
             if self._connections.pop(key, None) is not None:
-                self._send({**name, "end": True})
+                self._send({**recipient, "end": True})

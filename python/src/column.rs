@@ -75,7 +75,7 @@ impl Column {
 
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_py_method("of_column", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.call_py_method("raise_for_column", (name,))?)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> ValueIterator {
@@ -542,5 +542,5 @@ fn array<'py>(py: Python<'py>, chunk: &ArrayData) -> Result<Bound<'py, PyAny>, P
         return Err(Error::new(ErrorKind::Unsupported, message).into());
     };
     let dtype = py.import("numpy")?.getattr("dtype")?.call_py((&plain.dtype,))?;
-    Ok(py.import("arrowwood._numpy")?.call_py_method("_plain", (plain.values(chunk)?, dtype))?)
+    Ok(py.import("arrowwood._numpy")?.call_py_method("view_as", (plain.values(chunk)?, dtype))?)
 }

@@ -281,7 +281,7 @@ impl Dataset {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         let hints = slf.py().import("arrowwood._hints")?;
-        Ok(hints.call_py_method("of_dataset", (name, slf.get().columns()))?)
+        Ok(hints.call_py_method("raise_for_dataset", (name, slf.get().columns()))?)
     }
 
     /// The number of columns.

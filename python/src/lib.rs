@@ -184,7 +184,7 @@ mod _arrowwood {
                         given_up.load(std::sync::atomic::Ordering::Relaxed)
                     },
                 )?;
-                py.import("arrowwood._sql")?.call_method1("look", (query, path, max_rows, is_given_up))
+                py.import("arrowwood._sql")?.call_method1("query_file", (query, path, max_rows, is_given_up))
             })
         }
 

@@ -154,7 +154,7 @@ fn expression(object: &Bound<'_, PyAny>) -> Option<Expression> {
 impl Expression {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_py_method("of_expression", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.call_py_method("raise_for_expression", (name,))?)
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
@@ -280,7 +280,7 @@ impl TimeParts {
 impl TimeParts {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_py_method("of_time_parts", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.call_py_method("raise_for_time_parts", (name,))?)
     }
 
     /// The year.
@@ -329,7 +329,7 @@ pub struct TextConditions {
 impl TextConditions {
     /// Raises an error that names the method to use instead of other libraries'.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_py_method("of_text_conditions", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.call_py_method("raise_for_text_conditions", (name,))?)
     }
 
     /// Whether the regular expression `pattern` matches anywhere in the value, or with `literal` whether it contains

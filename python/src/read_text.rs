@@ -108,7 +108,7 @@ fn overrides(object: Option<&Bound<'_, PyAny>>) -> Result<Fields> {
 /// write instead.
 fn refuse_unknown(py: Python<'_>, function: &str, keywords: Option<&Bound<'_, PyDict>>) -> Result<()> {
     let Some((name, _)) = keywords.and_then(|keywords| keywords.iter().next()) else { return Ok(()) };
-    py.import("arrowwood._hints")?.call_method1("of_keyword", (function, name))?;
+    py.import("arrowwood._hints")?.call_method1("raise_for_keyword", (function, name))?;
     Ok(())
 }
 

@@ -176,9 +176,9 @@ def test_only_used_columns_are_read(tmp_path, monkeypatch):
     requests = []
     read_part = _dask._part
 
-    def record_columns(split, by, chosen, columns=None):
+    def record_columns(split, index_column, data_columns, columns=None):
         requests.append(columns)
-        return read_part(split, by, chosen, columns)
+        return read_part(split, index_column, data_columns, columns)
 
     monkeypatch.setattr(_dask, "_part", record_columns)
     frame = aw.dask(tmp_path / "t", npartitions=2)

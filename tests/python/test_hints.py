@@ -327,12 +327,12 @@ MODULE = {
 
 # The hints of each kind of object, and the meanings of the names.
 KINDS = {
-    "Dataset": (_hints._OF_DATASET, DATASET),
-    "Column": (_hints._OF_COLUMN, COLUMN),
-    "Expression": (_hints._OF_EXPRESSION, EXPRESSION),
-    "TimeParts": (_hints._OF_TIME_PARTS, TIME_PARTS),
-    "TextConditions": (_hints._OF_TEXT_CONDITIONS, TEXT_CONDITIONS),
-    "module": (_hints._OF_MODULE, MODULE),
+    "Dataset": (_hints._DATASET_HINTS, DATASET),
+    "Column": (_hints._COLUMN_HINTS, COLUMN),
+    "Expression": (_hints._EXPRESSION_HINTS, EXPRESSION),
+    "TimeParts": (_hints._TIME_PARTS_HINTS, TIME_PARTS),
+    "TextConditions": (_hints._TEXT_CONDITIONS_HINTS, TEXT_CONDITIONS),
+    "module": (_hints._MODULE_HINTS, MODULE),
 }
 CASES = [(kind, name) for kind, (hints, _) in KINDS.items() for name in hints]
 
@@ -629,9 +629,9 @@ KEYWORDS = {
     "decimal_comma": "pl.read_csv(file, decimal_comma=True, separator=';')['x']",
 }
 
-HINTS_OF_KEYWORDS = _hints._OF_KEYWORD | _hints._OF_CSV_KEYWORD
-SQL_KEYWORDS = [name for name, hint in HINTS_OF_KEYWORDS.items() if hint is _hints._SQL_READER]
-READER_KEYWORDS = [name for name in HINTS_OF_KEYWORDS if name not in SQL_KEYWORDS]
+KEYWORD_HINTS = _hints._READER_KEYWORD_HINTS | _hints._CSV_KEYWORD_HINTS
+SQL_KEYWORDS = [name for name, hint in KEYWORD_HINTS.items() if hint is _hints._SQL_READER]
+READER_KEYWORDS = [name for name in KEYWORD_HINTS if name not in SQL_KEYWORDS]
 
 
 @pytest.mark.parametrize("name", SQL_KEYWORDS)
@@ -640,7 +640,7 @@ def test_hint_to_read_csv_by_sql_agrees_with_pandas(name, tmp_path, monkeypatch)
     text = CSV_VARIANTS.get(name, CSV)
     # The options skip the first line.
     (tmp_path / "x.csv").write_text("\n" + text)
-    (way,) = _hints.ways(HINTS_OF_KEYWORDS[name])
+    (way,) = _hints.ways(KEYWORD_HINTS[name])
     rows = eval(way.replace("…", "skip = 1, comment = '#', ignore_errors = true, encoding = 'utf-8'"))
     assert difference(rows.select("x"), pd.read_csv(io.StringIO(text))[["x"]]) is None
 
@@ -667,7 +667,7 @@ def test_hint_of_a_keyword_agrees_with_its_meaning(name):
 
 def expression_of_keyword(name: str) -> str:
     """Returns the expression that a hint suggests: keywords of `read_csv`, or an expression after its call."""
-    (way,) = _hints.ways(HINTS_OF_KEYWORDS[name])
+    (way,) = _hints.ways(KEYWORD_HINTS[name])
     arguments = ["io.StringIO(text)"]
     suffix = ""
     if way.endswith(" behind it"):

@@ -42,7 +42,7 @@ def public_names() -> Iterator[str]:
     """Yields the public names that stubs and modules define, their members, and arguments as ``function(argument)``."""
     # The module that defines a name. Stubs define the names of the compiled module, which has no entry here.
     modules = dict.fromkeys([*vars(_arrowwood), *vars(_types)], "")
-    modules |= aw._LATER  # names that are imported on first use
+    modules |= aw._LAZY_IMPORTS  # names that are imported on first use
     modules |= dict.fromkeys(vars(_errors), "_errors")
     for path in sorted(PACKAGE.glob("_*.py*")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:

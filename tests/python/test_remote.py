@@ -445,7 +445,7 @@ class RestartingServer:
         self.server = aw.serve(folder, listen=self.address)
 
     def restart(self):
-        self.server._running._process.send_signal(signal.SIGKILL)
+        self.server._process._popen.send_signal(signal.SIGKILL)
         self.server.close()
         self.server = aw.serve(self.folder, listen=self.address)
 
@@ -485,7 +485,7 @@ def test_an_idle_connection_is_opened_again(tmp_path):
     # A new server at the address does not know the connection, as if it had closed it for idleness.
     server.close()
     with aw.serve(folder, listen=server.url.removeprefix("http://")):
-        db._used -= 60
+        db._last_used -= 60
         writer.append(make_rows(0, 1))
         assert writer.commit() == 0
 
@@ -585,7 +585,7 @@ def test_followers_detect_a_vanished_server_by_keepalive(db):
     """The system probes an idle connection after 45 seconds instead of hours."""
     db.create("ticks", SCHEMA)
     with db["ticks"].follow() as batches:
-        connection = batches._answer._socket
+        connection = batches._response._socket
         options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert [connection.getsockopt(socket.IPPROTO_TCP, option) for option in options] == [45, 15, 3]

@@ -174,7 +174,7 @@ def test_projections_slices_and_groups_give_the_same_rows(path):
 
 
 def test_small_pieces_give_the_same_rows(path, monkeypatch):
-    monkeypatch.setattr(_scan, "_PIECE", 123)
+    monkeypatch.setattr(_scan, "_BATCH_ROWS", 123)
     test_projections_slices_and_groups_give_the_same_rows(path)
     rows = aw.scan(path).filter(pl.col("k") == "a").collect(engine="streaming")
     assert len(rows) == aw.open(path).filter(aw.col("k") == "a")["k"].count()

@@ -194,7 +194,7 @@ def test_deployment_examples_use_options_that_exist(name):
 def test_server_ignores_sigpipe(tmp_path):
     """Writing to a connection that the client has closed raises SIGPIPE, which by default ends the process."""
     with aw.serve(tmp_path) as server:
-        status = Path(f"/proc/{server._running._process.pid}/status").read_text()
+        status = Path(f"/proc/{server._process._popen.pid}/status").read_text()
     ignored_signals = int(re.search(r"^SigIgn:\s*(\w+)$", status, re.M)[1], 16)
     assert ignored_signals >> (signal.SIGPIPE - 1) & 1
 

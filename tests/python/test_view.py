@@ -26,7 +26,7 @@ class Notebook:
     """Plays the browser of a notebook: sends messages to the widget of a view, and records its messages."""
 
     def __init__(self, view):
-        self.widget = view._shown()
+        self.widget = view._get_widget()
         # Pairs of a message and its buffers.
         self.received, self.changed = [], threading.Condition()
         self.widget.send = self.receive
@@ -276,7 +276,7 @@ def test_missing_file_is_an_error(tmp_path):
 
 
 def test_rows_too_large_for_a_temporary_file_are_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("arrowwood._view._MOST", 1_000)
+    monkeypatch.setattr("arrowwood._view._MAX_COPIED_BYTES", 1_000)
     aw.write(COLUMNS, tmp_path / "a.arrow")
     with pytest.raises(aw.InvalidArgument, match="give the path"):
         aw.view(aw.open(tmp_path / "a.arrow").head(900))

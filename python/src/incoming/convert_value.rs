@@ -396,7 +396,7 @@ pub fn to_builtin<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
     let other = match (module.to_str()?, name.to_str()?) {
         ("uuid", "UUID") => Some(object.getattr("bytes")?),
         ("numpy", _) if object.hasattr("dtype")? => {
-            let plain = py.import("arrowwood._incoming")?.getattr("plain")?.call_py((object,))?;
+            let plain = py.import("arrowwood._incoming")?.getattr("to_python")?.call_py((object,))?;
             Some(plain).filter(|plain| !plain.is_none())
         }
         ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().call_py((object,))?),
