@@ -1,7 +1,7 @@
 """Makes a wheel of the Python package with a library that cargo has already built: `wheel.py LIBRARY FOLDER`.
 
-The metadata come from maturin, the package's build backend. `make test` installs this wheel, so that the library is
-compiled once for the tests in all languages. Released wheels are built by maturin itself (`make wheel`).
+maturin, the package's build backend, writes the metadata. `make test` installs this wheel, so that the library is
+compiled once for the tests in all languages; wheels for users are built by maturin itself (`make wheel`).
 """
 
 import base64
@@ -26,24 +26,19 @@ def make_wheel(library: Path, folder: Path) -> Path:
     source = Path(settings["python-source"])
     package, module = settings["module-name"].split(".")
     with tempfile.TemporaryDirectory() as metadata:
-        # Standard output is for the path of the wheel only, so maturin's output goes to standard error.
+        # Standard output is for the path of the wheel.
         with contextlib.redirect_stdout(sys.stderr):
             info = Path(metadata) / maturin.prepare_metadata_for_build_wheel(metadata)
         contents = {f"{info.name}/{path.relative_to(info)}": path.read_bytes() for path in list_files(info)}
-    # The stem contains the version, and the tag the supported versions of Python and platforms.
-    stem = info.name.removesuffix(".dist-info")
-    tag = next(
-        line.removeprefix("Tag: ")
-        for line in contents[f"{info.name}/WHEEL"].decode().splitlines()
-        if line.startswith("Tag: ")
-    )
+    name_and_version = info.name.removesuffix(".dist-info")
+    tag = read_tag(contents[f"{info.name}/WHEEL"])
     for path in list_files(source / package):
         if path.suffix not in (".so", ".pyc"):
             contents[str(path.relative_to(source))] = path.read_bytes()
     contents[f"{package}/{module}.abi3.so"] = library.read_bytes()
     contents[f"{info.name}/RECORD"] = format_record(contents, info.name)
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = folder / f"{stem}-{tag}.whl"
+    wheel = folder / f"{name_and_version}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for name, data in contents.items():
             archive.writestr(name, data)
@@ -54,8 +49,16 @@ def list_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+def read_tag(metadata: bytes) -> str:
+    """Returns the compatibility tag, the Pythons and platforms of a wheel, from its file WHEEL."""
+    for line in metadata.decode().splitlines():
+        if line.startswith("Tag: "):
+            return line.removeprefix("Tag: ")
+    raise ValueError("the file WHEEL has no tag")
+
+
 def format_record(contents: dict[str, bytes], info: str) -> bytes:
-    """Returns the list of all files with their hashes and sizes, as required in a wheel."""
+    """Returns the file RECORD: all files of a wheel with their hashes and sizes, and itself without them."""
     lines = []
     for name, data in contents.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

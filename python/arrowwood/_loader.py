@@ -31,8 +31,12 @@ class Loader:
     """
 
     def __init__(self, dataset, batch_size, *, seed, block, start, drop_last, columns, device, rank, world):
-        batch_size, start, rank, world = index(batch_size), index(start), index(rank), index(world)
-        seed, block = seed if seed is None else index(seed), block if block is None else index(block)
+        batch_size = index(batch_size)
+        start = index(start)
+        rank = index(rank)
+        world = index(world)
+        seed = None if seed is None else index(seed)
+        block = None if block is None else index(block)
         if batch_size < 1:
             raise InvalidArgument(f"loader: a batch has a row or more, got batch_size={batch_size}")
         if not 0 <= rank < world:
@@ -48,39 +52,51 @@ class Loader:
             raise InvalidArgument("loader: columns=[] leaves nothing to load; give names, or None for all")
         if device is not None:
             _check_device(device)
-        self._all = dataset
+        self._full_dataset = dataset
         self.dataset = dataset if names is None else dataset.select(list(names))
-        self.batch_size, self.drop_last, self.device = batch_size, drop_last, device
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.device = device
         self._order = {"seed": seed, "block": block, "rank": rank, "world": world}
         self._rows = len(self.dataset)
-        self._epoch, self._shared = 0, _SharedEpoch()
+        self._epoch = 0
+        self._shared_epoch = _SharedEpoch()
         # Batches read by number in this epoch, and how many of them were read again, to detect a repeated epoch.
-        self._read_batches, self._repeats = set(), 0
+        self._read_batches = set()
+        self._repeats = 0
         if not 0 <= start <= len(self):
             raise InvalidArgument(f"loader: start is the number of a batch, from 0 to {len(self)}, got {start}")
-        # The first batch of an iteration until one is complete, and the position of the last one for `state_dict`.
-        self._start, self._position = start, (0, start)
-        self._batches = self._column_kinds = self._cached_rows_id = None
+        # The first batch of an iteration, until one is complete.
+        self._start = start
+        # The epoch and the next batch of the last iteration, for `state_dict`.
+        self._position = (0, start)
+        # Created on first use, in each process.
+        self._batches = None
+        self._column_kinds = None
+        self._cached_rows_id = None
 
     @property
     def epoch(self):
-        number = self._shared.changed()
-        if number is not None:
-            self._begin(number, 0)
+        epoch = self._shared_epoch.take_change()
+        if epoch is not None:
+            self._move_to(epoch, 0)
         return self._epoch
 
-    def _begin(self, epoch, batch):
+    def _move_to(self, epoch, batch):
         """Moves to a batch of an epoch."""
-        self._epoch, self._start, self._position = epoch, batch, (epoch, batch)
-        self._read_batches, self._repeats = set(), 0
+        self._epoch = epoch
+        self._start = batch
+        self._position = (epoch, batch)
+        self._read_batches = set()
+        self._repeats = 0
 
     def __len__(self):
         """The number of batches of an epoch for this rank."""
-        size, order = self.batch_size, self._order
+        rank, world = self._order["rank"], self._order["world"]
         if self.drop_last:
             # Ranks that exchange gradients need the same number of batches.
-            return self._rows // size // order["world"]
-        return max(0, -(-(-(-self._rows // size) - order["rank"]) // order["world"]))
+            return self._rows // self.batch_size // world
+        return len(range(rank, _ceil_div(self._rows, self.batch_size), world))
 
     def __getitem__(self, number):
         """Batch `number` of the epoch."""
@@ -105,7 +121,8 @@ class Loader:
                 "before each epoch"
             )
             warnings.warn(message, UserWarning, stacklevel=3)
-            self._read_batches, self._repeats = set(), 0
+            self._read_batches = set()
+            self._repeats = 0
         self._read_batches.add(batch)
 
     def __iter__(self) -> Iterator[dict]:
@@ -126,8 +143,8 @@ class Loader:
         """Go to the beginning of an epoch, where batches are asked for by number; workers that run follow."""
         if index(epoch) < 0:
             raise InvalidArgument(f"set_epoch: epochs are numbered from 0, got {epoch}")
-        self._begin(index(epoch), 0)
-        self._shared.set(self._epoch)
+        self._move_to(index(epoch), 0)
+        self._shared_epoch.set(self._epoch)
 
     def state_dict(self):
         """The position of the last iteration, to be saved with a model, as numbers. The last returned batch counts as
@@ -163,13 +180,13 @@ class Loader:
         if not isinstance(epoch, int) or not isinstance(batch, int) or epoch < 0 or not 0 <= batch <= len(self):
             raise InvalidArgument(f"load_state_dict: there is no batch {batch} in epoch {epoch}")
         # Running workers restart the epoch; their caller knows which of its batches are left.
-        self._shared.set(epoch)
-        self._begin(epoch, batch)
+        self._shared_epoch.set(epoch)
+        self._move_to(epoch, batch)
 
     def __getstate__(self):
-        # Columns that are not loaded aren't sent to workers; they are only needed for the ID.
-        unsent = {"_batches": None, "_column_kinds": None, "_all": None}
-        return {**self.__dict__, **unsent, "_cached_rows_id": self._rows_id()}
+        # Only the ID needs columns that are not loaded, so they are not sent to workers.
+        not_sent = {"_batches": None, "_column_kinds": None, "_full_dataset": None}
+        return {**self.__dict__, **not_sent, "_cached_rows_id": self._rows_id()}
 
     def __repr__(self):
         order = ", ".join(
@@ -178,8 +195,9 @@ class Loader:
         return f"<arrowwood.Loader: {len(self)} batches of {self.batch_size} rows, {order}, epoch {self.epoch}>"
 
     def _rows_id(self):
+        """Returns a hash that identifies the rows, whatever file they are in."""
         if self._cached_rows_id is None:
-            self._cached_rows_id = _arrowwood._Batches(self._all).rows_id()
+            self._cached_rows_id = _arrowwood._Batches(self._full_dataset).rows_id()
         return self._cached_rows_id
 
     def _reader(self):
@@ -189,6 +207,7 @@ class Loader:
         return self._batches
 
     def _batch(self, epoch, number):
+        """Reads batch `number` of an epoch."""
         order = self._order
         start = (number * order["world"] + order["rank"]) * self.batch_size
         parts = self._reader().read(order["seed"], epoch, order["block"], start, start + self.batch_size)
@@ -201,12 +220,13 @@ class _SharedEpoch:
     """Shares the number of an epoch with the processes that are started with it."""
 
     def __init__(self):
-        # Holds the epoch, and how often it was set.
+        # Contains the epoch, and how often it was set.
         try:
             self._words = multiprocessing.RawArray("Q", 2)
         except OSError:
             # Without a directory for temporary files, each process has a number of its own.
             self._words = [0, 0]
+        # How often the epoch was set when it was last read.
         self._seen = 0
 
     def set(self, epoch):
@@ -214,7 +234,7 @@ class _SharedEpoch:
         self._words[1] += 1
         self._seen = self._words[1]
 
-    def changed(self):
+    def take_change(self):
         """Returns the epoch if any process has set it since the last call; otherwise None."""
         if self._words[1] == self._seen:
             return None
@@ -246,8 +266,8 @@ def _array(name, part, kind):
     array = part.to_numpy(copy=True)
     if kind is not None and array.dtype != kind[0]:
         message = f"column {name!r}: nulls have no place in an array of {kind[0]}"
-        way_out = "" if kind[1] else f"leave them out, by ds.drop_nulls({name!r}), or "
-        raise InvalidData(f"{message}; {way_out}write the column with a value for them")
+        advice = "" if kind[1] else f"leave them out, by ds.drop_nulls({name!r}), or "
+        raise InvalidData(f"{message}; {advice}write the column with a value for them")
     return array
 
 
@@ -262,17 +282,17 @@ def _check_device(device):
     """Refuses a device that PyTorch does not have, before any row is read."""
     try:
         import torch
-    except ModuleNotFoundError as problem:
-        if problem.name != "torch":
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
             raise
         message = f"loader: device={str(device)!r} needs PyTorch; install it: pip install torch"
         raise ImportError(f"{message}. Without a device, batches are NumPy arrays", name="torch") from None
     if device != "torch":
         try:
             torch.device(device)
-        except (RuntimeError, TypeError) as problem:
+        except (RuntimeError, TypeError) as error:
             devices = "None, 'torch', or a device of PyTorch, such as 'cpu' or 'cuda:0'"
-            raise InvalidArgument(f"loader: expected {devices} as device, got {device!r}") from problem
+            raise InvalidArgument(f"loader: expected {devices} as device, got {device!r}") from error
 
 
 def _tensors(arrays, device):
@@ -287,6 +307,10 @@ def _tensor(array, device):
         return array.tolist() if array.dtype == object else array
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     return tensor if str(device) in ("torch", "cpu") else tensor.to(device, non_blocking=True)
+
+
+def _ceil_div(a, b):
+    return -(-a // b)
 
 
 def _worker():
