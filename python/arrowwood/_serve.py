@@ -99,16 +99,15 @@ class Server:
 
     @property
     def log(self) -> list[str]:
-        """The last lines, 1,000 at most, that the server has written:
-        one of JSON for each request that writes or is refused."""
+        """The last lines of the server's log, at most 1,000: a line of JSON for each request that writes or is refused."""
         return [line.rstrip("\n") for line in self._process.log_lines]
 
     def connect(self, *, token: str | None = None) -> Connection:
-        """Connect to it; see :func:`connect`."""
+        """Connect to the server; see :func:`connect`."""
         return connect(self.url, token=token)
 
     def close(self) -> None:
-        """Stop it: what was acknowledged is kept. Does nothing when it was stopped before."""
+        """Stop the server; acknowledged rows are kept. Does nothing if it was stopped before."""
         self._process.close()
 
     def __enter__(self) -> "Server":

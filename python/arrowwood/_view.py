@@ -51,8 +51,10 @@ def view(data: Any, /, *, height: int = 560) -> "View":
 
 
 class View:
-    """A window on data, made by :func:`view`. It ends with ``close``, with ``with``, or with the process; if it was
-    never shown, also when it is no longer referenced.
+    """A server of one page, made by :func:`view`.
+
+    It runs until :meth:`close`, the end of a ``with`` block, or the end of the process. If it was never shown, it also
+    ends when it is no longer referenced.
     """
 
     def __init__(self, data: Any, /, *, height: int = 560) -> None:
@@ -69,13 +71,13 @@ class View:
             _close(None, folder)
             raise
         self.url: str = server.url
-        """Where the page is, for a browser on this machine; with the token that it asks for."""
+        """The URL of the page for a browser on this machine, with its token."""
         self._height = height
         self._widget: Any = None
         self._finalizer = weakref.finalize(self, _close, server, folder)
 
     def close(self) -> None:
-        """End it. Does nothing if it has already ended."""
+        """Stop the server. Does nothing if it was stopped before."""
         self._finalizer()
 
     def __enter__(self) -> "View":
@@ -97,10 +99,10 @@ class View:
         return widget._repr_mimebundle_(**options)
 
     def _get_widget(self) -> Any:
-        """Returns the widget, and creates it when it is first shown."""
+        """Returns the widget; the first call creates it."""
         if self._widget is None:
             self._widget = _create_widget(self.url, self._height)
-            # Keeps this view alive as long as the notebook has the widget, so that its page is served.
+            # Keeps the server running as long as the notebook has the widget.
             self._widget._view = self
         return self._widget
 
@@ -164,7 +166,7 @@ class _RequestRelay:
         address = message.get("address")
         if address is None:
             connection = self._connections.pop(key, None)
-            # Ends the read of the request's thread.
+            # Ends the read in the thread of the request.
             if connection is not None and connection.sock is not None:
                 with contextlib.suppress(OSError):
                     connection.sock.shutdown(socket.SHUT_RDWR)
@@ -173,6 +175,7 @@ class _RequestRelay:
         threading.Thread(target=self._relay, args=(key, address), name="arrowwood-view", daemon=True).start()
 
     def _relay(self, key: tuple[str, int], address: str) -> None:
+        """Sends the response to a request: a status, then parts of the body, then the end."""
         view, request_id = key
         recipient = {"view": view, "id": request_id}
         connection = self._connections.get(key)

@@ -73,6 +73,7 @@ interface CellPosition {
   column: number;
 }
 
+/** Connects the parts of the page: the rows that they show, searches, following, the panel, and the state in the URL. */
 class Page {
   private facts: TableInfo;
   /** The first rows, if they came with the page; until they are shown. */
@@ -83,7 +84,7 @@ class Page {
   /** The end of the rows that are shown: a snapshot, until the user follows the table. */
   private shownEnd: number;
   private view: View | undefined;
-  private search: AbortController | undefined;
+  private searchController: AbortController | undefined;
   private isFollowing = false;
   private isCatchingUp = false;
   private isServerGone = false;
@@ -574,7 +575,7 @@ class Page {
 
   /** Filters and sorts rows. */
   private async runSearch({ where: condition = "", sort = "", descending = false }: Search) {
-    this.search?.abort();
+    this.searchController?.abort();
     const where = condition.trim();
     const tab = this.state.tab === "group" ? "group" : "rows";
     this.filterInput.value = where;
@@ -585,7 +586,7 @@ class Page {
       return;
     }
     const controller = new AbortController();
-    this.search = controller;
+    this.searchController = controller;
     try {
       const result = await searchRows(
         { where, sort, descending },
@@ -624,7 +625,7 @@ class Page {
 
   /** Aborts searches, groupings and queries. */
   private stop() {
-    this.search?.abort();
+    this.searchController?.abort();
     this.groupTab.stop();
     this.sqlTab.stop();
     this.updateStatus();
