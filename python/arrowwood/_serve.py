@@ -99,7 +99,7 @@ class Server:
 
     @property
     def log(self) -> list[str]:
-        """The last lines of the server's log, at most 1,000: a line of JSON for each request that writes or is refused."""
+        """The last 1,000 lines of the server's log: a line of JSON for each request that writes or is refused."""
         return [line.rstrip("\n") for line in self._process.log_lines]
 
     def connect(self, *, token: str | None = None) -> Connection:
