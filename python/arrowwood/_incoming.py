@@ -20,8 +20,8 @@ def batches(data):
     if not isinstance(data, Iterator) or _exports(data):
         return False, data
     first = next(data, None)
-    rest = chain([] if first is None else [first], data)
-    return first is not None and _exports(first), rest
+    items = chain([] if first is None else [first], data)
+    return first is not None and _exports(first), items
 
 
 def hugging_face(data):
@@ -240,5 +240,5 @@ def _has_buffer(data):
 
 def _expected(name, data):
     """Returns the message for a column of an unknown type."""
-    got = f"NumPy {data.dtype}" if isinstance(data, np.ndarray) else type(data).__name__
-    return f"column {name!r}: expected a list, a NumPy array of one dimension or more, or Arrow data, got {got}"
+    actual = f"NumPy {data.dtype}" if isinstance(data, np.ndarray) else type(data).__name__
+    return f"column {name!r}: expected a list, a NumPy array of one dimension or more, or Arrow data, got {actual}"

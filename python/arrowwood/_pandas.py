@@ -25,8 +25,8 @@ def frame(dataset, arrow=False):
         names = empty.columns
         # The frame that was stored may have had other types than the obvious ones.
         dtypes = [dtype if dtype == restored else None for dtype, restored in zip(dtypes, empty.dtypes)]
-    blocks, rest = _read_blocks(dataset, dtypes)
-    if len(blocks) == 1 and not rest:
+    blocks, other_columns = _read_blocks(dataset, dtypes)
+    if len(blocks) == 1 and not other_columns:
         (array,) = blocks.values()
         return pd.DataFrame(array.T, columns=names, copy=False)
     if not blocks:
@@ -35,10 +35,10 @@ def frame(dataset, arrow=False):
     for numbers, array in blocks.items():
         for number, values in zip(numbers, array):
             columns[number] = values
-    if rest:
-        others = _convert_by_pyarrow(dataset._pick(rest))
-        for position, number in enumerate(rest):
-            columns[number] = others.iloc[:, position]
+    if other_columns:
+        converted = _convert_by_pyarrow(dataset._pick(other_columns))
+        for position, number in enumerate(other_columns):
+            columns[number] = converted.iloc[:, position]
     frame = pd.DataFrame(dict(enumerate(columns)), copy=False)
     frame.columns = names
     return frame
@@ -68,19 +68,19 @@ def _read_blocks(dataset, dtypes):
     groups = {}
     for number, dtype in enumerate(dtypes):
         groups.setdefault(dtype, []).append(number)
-    rest = groups.pop(None, [])
+    other_columns = groups.pop(None, [])
     arrays = {}
     for dtype, group in groups.items():
         block = dataset._pick(group)._block()
         if block is None:
             # Columns with nulls are in no block.
             with_nulls = [number for number in group if dataset.column(number).null_count]
-            rest += with_nulls
+            other_columns += with_nulls
             group = [number for number in group if number not in with_nulls]
             block = dataset._pick(group)._block() if group else None
         if block is not None:
             arrays[tuple(group)] = np.asarray(block).view(dtype).reshape(len(group), -1)
-    return arrays, sorted(rest)
+    return arrays, sorted(other_columns)
 
 
 def _to_arrow(dataset):

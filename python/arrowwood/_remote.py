@@ -260,9 +260,9 @@ class Connection:
             raise AssertionError("two attempts")
 
     def _unreachable(self, error: Exception) -> IoError:
-        what = str(error) or type(error).__name__
+        reason = str(error) or type(error).__name__
         return IoError(
-            f"asking {self.url}: {what}; is `arrowwood serve` running there?", errno=getattr(error, "errno", None)
+            f"asking {self.url}: {reason}; is `arrowwood serve` running there?", errno=getattr(error, "errno", None)
         )
 
 
@@ -635,10 +635,10 @@ class RemoteWriter:
         if getattr(self, "_owner_pid", None) != os.getpid():
             return
         if self._body is not None or self._rows is not None and len(self._rows) > 0:
-            what = (
+            warning = (
                 "rows that were appended and not committed are discarded; call commit() or close(), or use the writer"
             )
-            message = f"{_path(self._table.name)}: {what} in a with block; rollback() discards them without a word"
+            message = f"{_path(self._table.name)}: {warning} in a with block; rollback() discards them without a word"
             _warn(message, ResourceWarning, source=self)
 
     def _next_sequence(self) -> int:
