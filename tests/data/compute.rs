@@ -1,6 +1,6 @@
-//! Rows taken, filtered and shuffled are those that single cells show: every type of column there is, every golden file.
+//! Tests of computations: rows that are taken, filtered or shuffled, for all types and Arrow's golden files, and sums,
+//! means, quantiles and other aggregates.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::types::Int8Type;
@@ -14,150 +14,151 @@ use arrowwood::{
     AggregateFunction, Column, Dataset, ErrorKind, Format, OpenOptions, Value, WriteOptions, col, open, write_to,
 };
 
+use crate::corpus::golden_files;
 use crate::samples::{dataset, samples};
 
-fn cells(dataset: &Dataset) -> Vec<String> {
-    dataset.rows().map(|row| cells_in(row.unwrap())).collect()
+/// Returns all rows, each as a text of its cells.
+fn read_rows(dataset: &Dataset) -> Vec<String> {
+    dataset.rows().map(|row| format_row(row.unwrap())).collect()
 }
 
-fn cells_in(row: arrowwood::Row<'_>) -> String {
-    let values = row.iter().map(|(name, value)| format!("{name}={}", value.unwrap().to_json().unwrap()));
-    values.collect::<Vec<_>>().join("|")
+fn format_row(row: arrowwood::Row<'_>) -> String {
+    let cells = row.iter().map(|(name, value)| format!("{name}={}", value.unwrap().to_json().unwrap()));
+    cells.collect::<Vec<_>>().join("|")
 }
 
-/// Rows in an order that has repetitions, gaps, and jumps between batches.
-fn some_rows(len: u64) -> Vec<i64> {
+/// Returns numbers of rows in an order with repetitions, gaps and jumps between batches; some count from the end.
+fn scattered_rows(len: u64) -> Vec<i64> {
     let len = len as i64;
-    (0..2 * len).map(|i| (i * 7919 + i / 3) % len - if i % 3 == 0 { len } else { 0 }).collect()
+    (0..2 * len)
+        .map(|i| {
+            let row = (i * 7919 + i / 3) % len;
+            if i % 3 == 0 { row - len } else { row }
+        })
+        .collect()
 }
 
-fn check(name: &str, dataset: &Dataset) {
-    let expected = cells(dataset);
-    let len = expected.len();
-    if len == 0 {
+/// Asserts that `take`, `iter_rows_at`, `shuffle` and `sample` return the rows that are read one by one.
+fn check_selections(name: &str, dataset: &Dataset) {
+    let all_rows = read_rows(dataset);
+    if all_rows.is_empty() {
         assert_eq!(dataset.take(&[]).unwrap().len().unwrap(), 0, "{name}");
         return;
     }
-    let rows = some_rows(len as u64);
+    check_take(name, dataset, &all_rows);
+    check_shuffle(name, dataset, all_rows);
+}
+
+fn check_take(name: &str, dataset: &Dataset, all_rows: &[String]) {
+    let len = all_rows.len() as u64;
+    let rows = scattered_rows(len);
+    let positions: Vec<u64> = rows.iter().map(|&row| row.rem_euclid(len as i64) as u64).collect();
+    let expected: Vec<_> = positions.iter().map(|&row| &all_rows[row as usize]).collect();
+
     let taken = dataset.take(&rows).unwrap_or_else(|e| panic!("{name}: {e}"));
     taken.validate(|_, _| ()).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let wanted: Vec<_> = rows.iter().map(|&row| &expected[(row.rem_euclid(len as i64)) as usize]).collect();
-    assert!(cells(&taken).iter().eq(wanted.iter().copied()), "{name}");
-    let numbers = rows.iter().map(|&row| row.rem_euclid(len as i64) as u64);
-    let each: Vec<_> = dataset.iter_rows_at(numbers.chain([len as u64])).collect();
-    let (last, each) = each.split_last().unwrap();
-    assert!(each.iter().map(|row| cells_in(*row.as_ref().unwrap())).eq(wanted.into_iter().cloned()), "{name}");
-    assert_eq!(last.as_ref().unwrap_err().kind(), ErrorKind::RowOutOfRange, "{name}");
+    assert!(read_rows(&taken).iter().eq(expected.iter().copied()), "{name}");
     for batch in taken.to_record_batches() {
-        batch.unwrap_or_else(|e| panic!("{name}: {e}")).columns().iter().for_each(|column| {
+        for column in batch.unwrap_or_else(|e| panic!("{name}: {e}")).columns() {
             column.to_data().validate_full().unwrap_or_else(|e| panic!("{name}: {e}"));
-        });
+        }
     }
+
+    let iterated: Vec<_> = dataset.iter_rows_at(positions.into_iter().chain([len])).collect();
+    let (out_of_range, iterated) = iterated.split_last().unwrap();
+    assert!(iterated.iter().map(|row| format_row(*row.as_ref().unwrap())).eq(expected.into_iter().cloned()), "{name}");
+    assert_eq!(out_of_range.as_ref().unwrap_err().kind(), ErrorKind::RowOutOfRange, "{name}");
+}
+
+fn check_shuffle(name: &str, dataset: &Dataset, mut all_rows: Vec<String>) {
+    let len = all_rows.len() as u64;
     let shuffled = dataset.shuffle(3).unwrap();
     assert_eq!(shuffled.schema(), dataset.schema());
-    // Once where the rows lie, once as columns.
-    let seen = cells(&Dataset::concat(&[shuffled.slice(0, u64::MAX).unwrap()]).unwrap());
-    let by_row: Vec<_> = (0..len as u64).map(|row| cells_of(&shuffled, row)).collect();
-    assert_eq!(seen, by_row, "{name}");
-    assert!(shuffled.iter_rows_at(0..len as u64).map(|row| cells_in(row.unwrap())).eq(by_row), "{name}");
-    let mut sorted = [seen, expected.clone()];
-    sorted.iter_mut().for_each(|rows| rows.sort());
-    assert_eq!(sorted[0], sorted[1], "{name}");
-    assert_eq!(dataset.sample(len as u64, 1).unwrap().len().unwrap(), len as u64);
+    // `concat` gathers columns; single rows are read in place.
+    let mut gathered = read_rows(&Dataset::concat(&[shuffled.slice(0, u64::MAX).unwrap()]).unwrap());
+    let by_row: Vec<_> = (0..len).map(|row| format_row(shuffled.row(row).unwrap())).collect();
+    assert_eq!(gathered, by_row, "{name}");
+    assert!(shuffled.iter_rows_at(0..len).map(|row| format_row(row.unwrap())).eq(by_row), "{name}");
+    gathered.sort();
+    all_rows.sort();
+    assert_eq!(gathered, all_rows, "{name}");
+    assert_eq!(dataset.sample(len, 1).unwrap().len().unwrap(), len);
 }
 
-fn cells_of(dataset: &Dataset, row: u64) -> String {
-    cells_in(dataset.row(row).unwrap())
-}
-
-/// Whether rows are null, asked of the predicate, is what the cells say.
-fn check_nulls(name: &str, dataset: &Dataset) {
-    for field in dataset.schema().fields() {
-        if dataset.schema().fields().iter().filter(|other| other.name() == field.name()).count() > 1 {
+/// Asserts that filters by `is_null` find as many rows as the columns count.
+fn check_null_filters(name: &str, dataset: &Dataset) {
+    let fields = dataset.schema().fields();
+    for field in fields {
+        // A predicate can't refer to a column whose name isn't unique.
+        if fields.iter().filter(|other| other.name() == field.name()).count() > 1 {
             continue;
         }
         let column = dataset.column(field.name()).unwrap();
-        let found = dataset.filter(&col(field.name()).is_null()).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert_eq!(found.len().unwrap(), column.null_count().unwrap(), "{name}: {}", field.name());
-        let rest = dataset.filter(&!col(field.name()).is_null()).unwrap();
-        assert_eq!(rest.len().unwrap(), column.count().unwrap(), "{name}: {}", field.name());
+        let nulls = dataset.filter(&col(field.name()).is_null()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(nulls.len().unwrap(), column.null_count().unwrap(), "{name}: {}", field.name());
+        let non_nulls = dataset.filter(&!col(field.name()).is_null()).unwrap();
+        assert_eq!(non_nulls.len().unwrap(), column.count().unwrap(), "{name}: {}", field.name());
     }
 }
 
 #[test]
-fn rows_of_every_type_are_gathered() {
+fn rows_of_every_type_are_selected() {
     for array in samples() {
         let name = array.data_type().to_string();
-        let whole = dataset(&array);
-        check(&name, &whole);
-        check_nulls(&name, &whole);
-        // Several batches, some empty, and slices of arrays.
+        let one_batch = dataset(&array);
+        check_selections(&name, &one_batch);
+        check_null_filters(&name, &one_batch);
+
+        // Several batches, one of them empty, of slices of arrays.
         let len = array.len();
         let cuts = [0, len / 3, len / 3, len / 2, len];
         let batch = |array: ArrayRef| RecordBatch::try_from_iter_with_nullable([("x", array, true)]).unwrap();
-        let pieces = cuts.windows(2).map(|ends| batch(array.slice(ends[0], ends[1] - ends[0]))).collect::<Vec<_>>();
-        let pieces = Dataset::try_from(pieces).unwrap();
-        check(&name, &pieces);
-        check(&name, &pieces.slice(1, len as u64 - 1).unwrap());
-        // In place, in a file.
-        let mut bytes = Vec::new();
-        write_to(&pieces, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
-        check(&name, &OpenOptions::new().bytes(bytes.into()).unwrap().slice(1, len as u64).unwrap());
-    }
-}
+        let batches = cuts.windows(2).map(|cut| batch(array.slice(cut[0], cut[1] - cut[0]))).collect::<Vec<_>>();
+        let batches = Dataset::try_from(batches).unwrap();
+        check_selections(&name, &batches);
+        check_selections(&name, &batches.slice(1, len as u64 - 1).unwrap());
 
-fn golden() -> Vec<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/arrow-testing");
-    let corpus = std::env::var_os("ARROW_TESTING").map_or(beside, PathBuf::from);
-    let (mut found, mut folders) = (Vec::new(), vec![corpus.join("golden")]);
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let wanted = path.extension().is_some_and(|e| e == "stream");
-            if path.is_dir() {
-                folders.push(path)
-            } else if wanted {
-                found.push(path)
-            }
-        }
+        // The same, read in place from a stream.
+        let mut bytes = Vec::new();
+        write_to(&batches, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
+        check_selections(&name, &OpenOptions::new().bytes(bytes.into()).unwrap().slice(1, len as u64).unwrap());
     }
-    found
 }
 
 #[test]
-fn rows_of_golden_files_are_gathered() {
-    for path in golden() {
+fn rows_of_golden_files_are_selected() {
+    for path in golden_files(&[".stream"]) {
         let name = path.display().to_string();
         let dataset = open(&path).unwrap();
-        check(&name, &dataset);
-        check_nulls(&name, &dataset);
+        check_selections(&name, &dataset);
+        check_null_filters(&name, &dataset);
     }
 }
 
-/// Twelve batches with a dictionary of twelve words each have more words than one of int8 can: what is gathered comes in
-/// several batches then, and in one where the words are the same.
+/// Each of twelve batches has a dictionary of twelve words. Rows of all of them are gathered into one batch if a
+/// dictionary with keys of type int8 can hold their different words, and else into several.
 #[test]
-fn dictionaries_are_merged_as_far_as_their_keys_reach() {
-    for (apart, batches) in [(12, 2), (1, 1), (0, 1)] {
+fn dictionaries_are_merged_if_their_keys_suffice() {
+    for (new_words_per_batch, expected_batches) in [(12, 2), (1, 1), (0, 1)] {
         let batch = |number: usize| {
-            let words = (0..12).map(|word| format!("word {}", number * apart + word));
+            let words = (0..12).map(|word| format!("word {}", number * new_words_per_batch + word));
             let keys = Int8Array::from_iter((0..13).map(|row| (row < 12).then_some(row)));
             let array = DictionaryArray::<Int8Type>::new(keys, Arc::new(StringArray::from_iter_values(words)));
             RecordBatch::try_from_iter_with_nullable([("c", Arc::new(array) as ArrayRef, true)]).unwrap()
         };
         let dataset = Dataset::try_from((0..12).map(batch).collect::<Vec<_>>()).unwrap();
-        let taken = dataset.take(&(0..156).rev().collect::<Vec<_>>()).unwrap();
-        assert_eq!(taken.num_batches().unwrap(), batches);
-        assert!(cells(&taken).into_iter().rev().eq(cells(&dataset)));
-        check("dictionaries", &dataset);
-        let found = dataset.filter(&col("c").eq("word 11")).unwrap();
-        let naive = cells(&dataset).iter().filter(|cell| cell.as_str() == "c=\"word 11\"").count();
-        assert_eq!(found.len().unwrap(), naive as u64);
+        let reversed = dataset.take(&(0..156).rev().collect::<Vec<_>>()).unwrap();
+        assert_eq!(reversed.num_batches().unwrap(), expected_batches);
+        assert!(read_rows(&reversed).into_iter().rev().eq(read_rows(&dataset)));
+        check_selections("dictionaries", &dataset);
+        let filtered = dataset.filter(&col("c").eq("word 11")).unwrap();
+        let expected_len = read_rows(&dataset).iter().filter(|row| row.as_str() == "c=\"word 11\"").count();
+        assert_eq!(filtered.len().unwrap(), expected_len as u64);
     }
 }
 
 #[test]
-fn rows_that_are_not_there_are_named() {
+fn missing_rows_and_columns_are_errors() {
     let dataset = dataset(&samples()[0]);
     let len = dataset.len().unwrap() as i64;
     for row in [len, -len - 1, i64::MIN, i64::MAX] {
@@ -169,43 +170,47 @@ fn rows_that_are_not_there_are_named() {
     assert_eq!(dataset.filter(&col("y").eq(1)).unwrap_err().kind(), ErrorKind::ColumnNotFound);
 }
 
-/// A column of one array, in memory.
-fn of_array(array: ArrayRef) -> Column {
+/// Returns a column of one array, in memory.
+fn column_of(array: ArrayRef) -> Column {
     let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
     Dataset::try_from(vec![batch]).unwrap().column("c").unwrap()
 }
 
-/// What there is to say of a column of numbers.
-fn said(column: &Column) -> Vec<String> {
-    let float = |number: Option<f64>| number.map_or("none".into(), |number| format!("{number:.9e}"));
-    let value = |value: Value<'_>| match value {
-        Value::Float64(number) => float(Some(number)),
+/// Formats a float with fewer digits than it has, as different orders of summation round differently.
+fn format_float(number: Option<f64>) -> String {
+    number.map_or("none".into(), |number| format!("{number:.9e}"))
+}
+
+fn format_value(value: Value<'_>) -> String {
+    match value {
+        Value::Float64(number) => format_float(Some(number)),
         other => other.to_string(),
-    };
-    let quantiles = [0.0, 0.3, 0.5, 1.0].map(|q| float(column.quantile(q).unwrap()));
-    let of = |function| {
-        let dataset = column.as_dataset().aggregate::<&str>(&[]).column("c", function).finish().unwrap();
-        value(dataset.row(0).unwrap().get(0).unwrap())
-    };
-    let moments = [column.mean().unwrap(), column.var().unwrap(), column.std().unwrap()].map(float);
-    let mut said = vec![value(column.sum().unwrap()), value(column.min().unwrap()), value(column.max().unwrap())];
-    said.extend(moments);
-    said.extend(quantiles);
-    said.extend(
-        [
-            AggregateFunction::Sum,
-            AggregateFunction::Mean,
-            AggregateFunction::Min,
-            AggregateFunction::Max,
-            AggregateFunction::Count,
-        ]
-        .map(of),
-    );
-    said
+    }
+}
+
+/// Returns reductions and aggregates of a column of numbers, as texts.
+fn summarize(column: &Column) -> Vec<String> {
+    use AggregateFunction::*;
+    let mut summary = vec![
+        format_value(column.sum().unwrap()),
+        format_value(column.min().unwrap()),
+        format_value(column.max().unwrap()),
+        format_float(column.mean().unwrap()),
+        format_float(column.var().unwrap()),
+        format_float(column.std().unwrap()),
+    ];
+    for share in [0.0, 0.3, 0.5, 1.0] {
+        summary.push(format_float(column.quantile(share).unwrap()));
+    }
+    for function in [Sum, Mean, Min, Max, Count] {
+        let aggregated = column.as_dataset().aggregate::<&str>(&[]).column("c", function).finish().unwrap();
+        summary.push(format_value(aggregated.row(0).unwrap().get(0).unwrap()));
+    }
+    summary
 }
 
 #[test]
-fn numbers_behind_keys_count_as_often_as_they_are_there() {
+fn dictionary_encoded_numbers_are_reduced_like_others() {
     let keys = Int8Array::from_iter((0..3000).map(|i| (i % 11 != 0).then_some((i * i % 5) as i8)));
     let decimals = Decimal128Array::from(vec![Some(150), Some(-3), None, Some(7), Some(99)]);
     let values: [ArrayRef; 4] = [
@@ -216,62 +221,67 @@ fn numbers_behind_keys_count_as_often_as_they_are_there() {
     ];
     for values in values {
         let dictionary = DictionaryArray::<Int8Type>::new(keys.clone(), values.clone());
-        let plain = arrow_select::take::take(&values, &keys, None).unwrap();
-        let [by_key, plain] = [Arc::new(dictionary) as ArrayRef, plain].map(of_array);
-        assert_eq!(said(&by_key), said(&plain), "{}", by_key.data_type());
+        let decoded = arrow_select::take::take(&values, &keys, None).unwrap();
+        let encoded = column_of(Arc::new(dictionary));
+        assert_eq!(summarize(&encoded), summarize(&column_of(decoded)), "{}", encoded.data_type());
     }
     let text = DictionaryArray::<Int8Type>::from_iter(["a", "b"]);
-    assert_eq!(of_array(Arc::new(text)).sum().unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(column_of(Arc::new(text)).sum().unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
-/// Batches by the hundred are gone through without arrays of them; rows in memory have arrays.
+/// Columns of hundreds of mapped batches are reduced without an array for each batch.
 #[test]
-fn many_batches_say_what_one_says() {
+fn many_batches_are_reduced_like_one() {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..20_000).map(|i| i * 7919 % 10_007 - 5000)));
     let floats: ArrayRef = Arc::new(Float64Array::from_iter_values((0..20_000).map(|i| f64::from(i).sin())));
     let nulls: ArrayRef = Arc::new(Int64Array::from_iter((0..20_000).map(|i| (i < 19_990 || i % 2 == 0).then_some(i))));
     for array in [numbers, floats, nulls] {
-        let one = of_array(array.clone());
+        let one_batch = column_of(array.clone());
         let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
         let mut cuts = vec![0];
         cuts.extend((1..300).map(|i| i * i * 20_000 / 90_000).chain([20_000]));
         let batches = cuts.windows(2).map(|cut| batch.slice(cut[0], cut[1] - cut[0])).collect::<Vec<_>>();
-        let many = Dataset::try_from(batches).unwrap();
+        let in_memory = Dataset::try_from(batches).unwrap();
         for format in [Format::File, Format::Stream] {
             let mut bytes = Vec::new();
-            write_to(&many, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
-            let many = OpenOptions::new().bytes(bytes.into()).unwrap();
-            assert!(many.num_batches().unwrap() > 100);
-            assert_eq!(said(&many.column("c").unwrap()), said(&one));
-            let (cut, one) = (many.slice(777, 15_000).unwrap(), one.slice(777, 15_000).unwrap());
-            assert_eq!(said(&cut.column("c").unwrap()), said(&one));
-            // Where values lie is kept from the first time.
-            assert_eq!(
-                cells(&cut.take(&[14_999, 0, -1]).unwrap()),
-                cells(&one.as_dataset().take(&[14_999, 0, -1]).unwrap())
-            );
-            assert_eq!(cells(&cut.take(&[7, 7]).unwrap()), cells(&one.as_dataset().take(&[7, 7]).unwrap()));
+            write_to(&in_memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
+            let many_batches = OpenOptions::new().bytes(bytes.into()).unwrap();
+            assert!(many_batches.num_batches().unwrap() > 100);
+            assert_eq!(summarize(&many_batches.column("c").unwrap()), summarize(&one_batch));
+
+            let slice = many_batches.slice(777, 15_000).unwrap();
+            let expected = one_batch.slice(777, 15_000).unwrap();
+            assert_eq!(summarize(&slice.column("c").unwrap()), summarize(&expected));
+            // The second `take` uses the cached locations of the values.
+            for rows in [&[14_999, 0, -1][..], &[7, 7]] {
+                let taken = slice.take(rows).unwrap();
+                assert_eq!(read_rows(&taken), read_rows(&expected.as_dataset().take(rows).unwrap()));
+            }
         }
     }
 }
 
-/// More values than are sorted begin with the same bits, and many are the same.
+/// Returns the quantile of sorted values, interpolated linearly.
+fn interpolated_quantile(sorted: &[f64], share: f64) -> f64 {
+    let position = share * (sorted.len() - 1) as f64;
+    let low = sorted[position.floor() as usize];
+    let high = sorted[position.ceil() as usize];
+    low + (high - low) * position.fract()
+}
+
+/// The leading bits select a bucket of values to sort. These have one bucket, too large to sort, with many duplicates.
 #[test]
-fn quantiles_are_exact_where_values_are_close() {
+fn quantiles_of_close_values_are_exact() {
     let value = |i: u32| 1.0 + f64::from(i.wrapping_mul(2_654_435_761) % 1_000_003 / 7) * 1e-12;
     let values: Vec<f64> = (0..2_300_000).map(value).collect();
     let mut sorted = values.clone();
     sorted.sort_by(f64::total_cmp);
-    let column = of_array(Arc::new(Float64Array::from(values)));
+    let column = column_of(Arc::new(Float64Array::from(values)));
     let shares = [0.0, 0.25, 0.5, 0.999, 1.0];
-    let expected = shares.map(|share| {
-        let place = share * (sorted.len() - 1) as f64;
-        let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-        low + (high - low) * place.fract()
-    });
+    let expected = shares.map(|share| interpolated_quantile(&sorted, share));
     assert_eq!(column.quantiles(&shares).unwrap().unwrap(), expected);
-    let same = of_array(Arc::new(Float64Array::from(vec![0.1; 1_200_000])));
-    assert_eq!(same.quantile(0.7).unwrap(), Some(0.1));
+    let constant = column_of(Arc::new(Float64Array::from(vec![0.1; 1_200_000])));
+    assert_eq!(constant.quantile(0.7).unwrap(), Some(0.1));
     let rank = sorted.partition_point(|&value| value < column.approx_quantile(0.25).unwrap().unwrap());
     assert!((rank as f64 / sorted.len() as f64 - 0.25).abs() < 0.003);
 }
@@ -289,74 +299,82 @@ fn numbers(from: i64, to: i64) -> Dataset {
     Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n)]).unwrap()]).unwrap()
 }
 
-/// The newest rows, filtered again and again, as a service keeps them: on a stack that a chain of filters would overflow.
+/// Appends a row to a window and filters out the oldest, thousands of times; returns the rows of the window.
+fn slide_window() -> Vec<String> {
+    let mut window = numbers(0, 3);
+    for next in 3..3_000 {
+        let extended = Dataset::concat(&[window, numbers(next, next + 1)]).unwrap();
+        let filtered = extended.filter(&col("n").ge(next - 3)).unwrap();
+        window = filtered.slice(1, filtered.len().unwrap() - 1).unwrap();
+    }
+    read_rows(&window)
+}
+
+/// The small stack would overflow if each filter referred to the previous one.
 #[test]
-fn a_window_that_is_filtered_for_ever_does_not_grow() {
-    let slide = || {
-        let mut window = numbers(0, 3);
-        for next in 3..3_000 {
-            let all = Dataset::concat(&[window, numbers(next, next + 1)]).unwrap();
-            let kept = all.filter(&col("n").ge(next - 3)).unwrap();
-            window = kept.slice(1, kept.len().unwrap() - 1).unwrap();
-        }
-        cells(&window)
-    };
-    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(slide).unwrap();
+fn repeated_filters_do_not_nest() {
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(slide_window).unwrap();
     assert_eq!(thread.join().unwrap(), ["n=2997", "n=2998", "n=2999"]);
 }
 
 #[test]
-fn collected_rows_hold_nothing_else() {
+fn collected_rows_do_not_keep_other_rows_in_memory() {
     let all = Int64Array::from_iter_values(0..100_000);
     let buffer = all.values().inner().clone();
     let batch = RecordBatch::try_from_iter([("n", Arc::new(all) as ArrayRef)]).unwrap();
-    let few = Dataset::try_from(vec![batch]).unwrap().filter(&col("n").eq(7)).unwrap();
+    let filtered = Dataset::try_from(vec![batch]).unwrap().filter(&col("n").eq(7)).unwrap();
     assert!(buffer.strong_count() > 1, "the rows are read in place");
-    let copied = few.collect().unwrap();
-    drop(few);
+    let collected = filtered.collect().unwrap();
+    drop(filtered);
     assert_eq!(buffer.strong_count(), 1);
-    assert_eq!(cells(&copied), ["n=7"]);
+    assert_eq!(read_rows(&collected), ["n=7"]);
 }
 
-/// Each sample, and dictionaries of those that may be in one.
+/// Returns the samples of all types, and dictionaries of the types that may be dictionary-encoded.
 fn samples_and_dictionaries() -> Vec<ArrayRef> {
-    let mut all = samples();
-    let is_entry = |array: &&ArrayRef| {
+    let mut arrays = samples();
+    let can_be_encoded = |array: &&ArrayRef| {
         let data_type = array.data_type();
         data_type.is_primitive() || data_type.is_string() || matches!(data_type, DataType::Binary | DataType::Boolean)
     };
     let keys = Int8Array::from(vec![Some(2), None, Some(0), Some(2), Some(1)]);
-    let entries: Vec<ArrayRef> = all.iter().filter(is_entry).cloned().collect();
-    all.extend(entries.into_iter().map(|e| Arc::new(DictionaryArray::<Int8Type>::new(keys.clone(), e)) as ArrayRef));
-    all
+    let values: Vec<ArrayRef> = arrays.iter().filter(can_be_encoded).cloned().collect();
+    for values in values {
+        arrays.push(Arc::new(DictionaryArray::<Int8Type>::new(keys.clone(), values)));
+    }
+    arrays
+}
+
+/// Asserts that a call succeeded, or failed because the type doesn't support it.
+fn assert_ok_or_unsupported(call: &str, array: &ArrayRef, error: Option<&arrowwood::Error>) {
+    let is_expected = error.is_none_or(|e| matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument));
+    assert!(is_expected, "{call} of {}: {error:?}", array.data_type());
 }
 
 #[test]
-fn a_function_of_any_type_has_a_result_or_is_unsupported() {
+fn functions_of_every_type_succeed_or_are_unsupported() {
     use AggregateFunction::*;
-    let is_said = |what: &str, array: &ArrayRef, kind: Option<ErrorKind>| {
-        let is_known = matches!(kind, None | Some(ErrorKind::Unsupported | ErrorKind::InvalidArgument));
-        assert!(is_known, "{what} of {}: {kind:?}", array.data_type());
-    };
     for array in samples_and_dictionaries() {
-        let few = dataset(&array);
-        let name = few.schema().field(0).name().clone();
-        let many = Dataset::concat(&vec![few.clone(); 40]).unwrap();
+        let one_batch = dataset(&array);
+        let name = one_batch.schema().field(0).name().clone();
+        let many_batches = Dataset::concat(&vec![one_batch.clone(); 40]).unwrap();
         for function in [Count, Sum, Mean, Min, Max, Var, Std, Median, NUnique, First, Last] {
-            for rows in [&few, &many] {
+            for rows in [&one_batch, &many_batches] {
                 for by in [&[][..], &[name.as_str()]] {
-                    let found = rows.aggregate(by).column_as("found", &name, function).finish();
-                    is_said(&format!("{function} by {by:?}"), &array, found.as_ref().err().map(arrowwood::Error::kind));
-                    let shown = found.map(|found| cells(&found));
-                    let is_not_null =
-                        rows.aggregate(by).column_as("found", &name, function).filter(col(&name).is_not_null());
-                    let kept = is_not_null.finish();
-                    assert_eq!(shown.is_ok(), kept.is_ok(), "{function} of {}: {:?}", array.data_type(), kept.err());
+                    let result = rows.aggregate(by).column_as("result", &name, function).finish();
+                    assert_ok_or_unsupported(&format!("{function} by {by:?}"), &array, result.as_ref().err());
+                    let is_ok = result.map(|result| read_rows(&result)).is_ok();
+                    let filtered = rows
+                        .aggregate(by)
+                        .column_as("result", &name, function)
+                        .filter(col(&name).is_not_null())
+                        .finish();
+                    assert_eq!(is_ok, filtered.is_ok(), "{function} of {}: {:?}", array.data_type(), filtered.err());
                 }
             }
         }
-        let column = few.column(&name).unwrap();
-        let kinds = [
+        let column = one_batch.column(&name).unwrap();
+        let results = [
             ("sum", column.sum().map(drop)),
             ("mean", column.mean().map(drop)),
             ("min", column.min().map(drop)),
@@ -368,17 +386,18 @@ fn a_function_of_any_type_has_a_result_or_is_unsupported() {
             ("all", column.all().map(drop)),
             ("n_unique", column.n_unique().map(drop)),
             ("value_counts", column.value_counts().map(drop)),
-            ("describe", few.describe().map(drop)),
-            ("sort", few.sort(&[(&name, true)]).map(drop)),
+            ("describe", one_batch.describe().map(drop)),
+            ("sort", one_batch.sort(&[(&name, true)]).map(drop)),
         ];
-        for (what, result) in kinds {
-            is_said(what, &array, result.err().map(|e| e.kind()));
+        for (call, result) in results {
+            assert_ok_or_unsupported(call, &array, result.as_ref().err());
         }
     }
 }
 
+/// The bounds of batches and conditions lie at and next to word boundaries of the bitmap of matching rows.
 #[test]
-fn the_first_and_the_last_row_of_a_condition_are_found_among_its_bits() {
+fn first_and_last_of_a_filter_are_its_first_and_last_match() {
     let batches = [0..1000i64, 1000..1001, 1001..70_000, 70_000..200_000];
     let batch = |rows: &std::ops::Range<i64>| {
         let numbers: Int64Array = rows.clone().map(|n| (n % 7 != 0).then_some(n)).collect();
@@ -393,10 +412,15 @@ fn the_first_and_the_last_row_of_a_condition_are_found_among_its_bits() {
         (col("n").is_null() & col("n").is_null(), "count=28572|first=null|last=null"),
         (col("n").ge(0), "count=171428|first=1|last=199999"),
     ] {
-        let asked = rows.aggregate::<&str>(&[]).filter(condition).count_rows("count");
-        let asked =
-            asked.column_as("first", "n", AggregateFunction::First).column_as("last", "n", AggregateFunction::Last);
-        assert_eq!(cells(&asked.finish().unwrap()), [expected]);
+        let result = rows
+            .aggregate::<&str>(&[])
+            .filter(condition)
+            .count_rows("count")
+            .column_as("first", "n", AggregateFunction::First)
+            .column_as("last", "n", AggregateFunction::Last)
+            .finish()
+            .unwrap();
+        assert_eq!(read_rows(&result), [expected]);
     }
 }
 
@@ -407,11 +431,11 @@ fn days_of_milliseconds_are_counted_once_each() {
     let dataset = dataset(&(Arc::new(days) as ArrayRef));
     let name = dataset.schema().field(0).name().clone();
     let counted = dataset.aggregate::<&str>(&[]).column_as("n", &name, AggregateFunction::NUnique).finish().unwrap();
-    assert_eq!(cells(&counted), ["n=4"]);
+    assert_eq!(read_rows(&counted), ["n=4"]);
     assert_eq!(dataset.column(&name).unwrap().n_unique().unwrap(), 4);
 }
 
-/// The first and the last category are not the least and the greatest number.
+/// The first and the last category are not the smallest and the largest number.
 #[test]
 fn categories_of_integers_are_counted_once_each() {
     let keys = Int8Array::from(vec![Some(0), Some(1), Some(2), None, Some(1)]);
@@ -420,19 +444,20 @@ fn categories_of_integers_are_counted_once_each() {
     let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(sizes)]).unwrap();
     let dataset = Dataset::try_from(vec![batch]).unwrap();
     let counted = dataset.aggregate::<&str>(&[]).column_as("n", "size", AggregateFunction::NUnique).finish().unwrap();
-    assert_eq!(cells(&counted), ["n=4"]);
+    assert_eq!(read_rows(&counted), ["n=4"]);
     assert_eq!(dataset.column("size").unwrap().n_unique().unwrap(), 4);
 }
 
-/// The float in the first row of a column.
-fn float_of(dataset: &Dataset, name: &str) -> f64 {
+/// Returns the float in the first row of a column.
+fn first_float(dataset: &Dataset, name: &str) -> f64 {
     match dataset.column(name).unwrap().get(0).unwrap() {
         Value::Float64(float) => float,
         other => panic!("{other}"),
     }
 }
 
-/// A power of ten beyond the 22nd is no float, and neither are digits beyond 2^53: both were rounded before they were divided.
+/// Powers of ten above 10^22 and integers above 2^53 may not be exact floats. Decimals of such digits and scales were
+/// once rounded before the division.
 #[test]
 fn decimals_of_any_scale_become_the_nearest_floats() {
     for (text, scale) in [("0.5", 37), ("0.1", 25), ("0.3", 38), ("-1.7", 30), ("12345678901234567.8", 20), ("3", 38)] {
@@ -448,13 +473,13 @@ fn decimals_of_any_scale_become_the_nearest_floats() {
             let column = rows.column(&name).unwrap();
             assert_eq!(column.mean().unwrap(), Some(exact), "{text}");
             assert_eq!(column.quantile(0.5).unwrap(), Some(exact), "{text}");
-            let by = rows.aggregate::<&str>(&[]).column_as("mean", &name, AggregateFunction::Mean).column_as(
-                "median",
-                &name,
-                AggregateFunction::Median,
-            );
-            let found = by.finish().unwrap();
-            assert_eq!(["mean", "median"].map(|name| float_of(&found, name)), [exact, exact], "{text}");
+            let result = rows
+                .aggregate::<&str>(&[])
+                .column_as("mean", &name, AggregateFunction::Mean)
+                .column_as("median", &name, AggregateFunction::Median)
+                .finish()
+                .unwrap();
+            assert_eq!(["mean", "median"].map(|name| first_float(&result, name)), [exact, exact], "{text}");
             for (data_type, float) in
                 [(DataType::Float64, exact), (DataType::Float32, text.parse::<f32>().unwrap().into())]
             {
@@ -465,35 +490,35 @@ fn decimals_of_any_scale_become_the_nearest_floats() {
     }
 }
 
-/// A sum of more than 256 bits has a mean of fewer, and the sum of what is added and taken away again fits.
+/// A sum may exceed 256 bits although the mean doesn't. The sum of values that cancel out fits, even if partial sums
+/// don't.
 #[test]
-fn means_of_groups_are_there_where_their_sums_overflow() {
-    let most = i256::from_string(&"9".repeat(76)).unwrap();
-    let less = most.wrapping_div(i256::from_i128(7));
-    let up = vec![most; 40];
-    let down: Vec<i256> = up.iter().map(|digits| digits.wrapping_neg()).collect();
-    let mixed = [vec![less; 33], vec![most; 50], vec![less.wrapping_neg(); 3]].concat();
-    for (values, has_sum) in
-        [(up.clone(), false), (down.clone(), false), (mixed, false), ([up, down, vec![less]].concat(), true)]
-    {
+fn means_are_computed_even_if_sums_overflow() {
+    let max = i256::from_string(&"9".repeat(76)).unwrap();
+    let seventh = max.wrapping_div(i256::from_i128(7));
+    let positive = vec![max; 40];
+    let negative = vec![max.wrapping_neg(); 40];
+    let mixed = [vec![seventh; 33], vec![max; 50], vec![seventh.wrapping_neg(); 3]].concat();
+    let cancelling = [positive.clone(), negative.clone(), vec![seventh]].concat();
+    for (values, has_sum) in [(positive, false), (negative, false), (mixed, false), (cancelling, true)] {
         for scale in [0, 3, 76, -5] {
             let array = Decimal256Array::from(values.clone()).with_precision_and_scale(76, scale).unwrap();
             let rows = dataset(&(Arc::new(array) as ArrayRef));
             let name = rows.schema().field(0).name().clone();
-            let whole: &[&str] = &[];
-            let found = rows.aggregate(whole).column_as("mean", &name, AggregateFunction::Mean).finish().unwrap();
-            let mean = float_of(&found, "mean");
-            // Each value by itself, as a share of the whole.
+            let no_keys: &[&str] = &[];
+            let result = rows.aggregate(no_keys).column_as("mean", &name, AggregateFunction::Mean).finish().unwrap();
+            let mean = first_float(&result, "mean");
+            // The naive mean: the sum of each value's share, in floats.
             let unit: f64 = format!("1e{}", -i32::from(scale)).parse().unwrap();
             let share = |digits: &i256| digits.to_string().parse::<f64>().unwrap() / values.len() as f64;
             let expected = values.iter().map(share).sum::<f64>() * unit;
-            let near = 1e-12 * "1e76".parse::<f64>().unwrap() * unit;
-            assert!((mean - expected).abs() <= near, "{mean} instead of {expected}");
+            let tolerance = 1e-12 * 1e76 * unit;
+            assert!((mean - expected).abs() <= tolerance, "{mean} instead of {expected}");
             if !has_sum {
                 let column = rows.column(&name).unwrap().mean().unwrap().unwrap();
                 assert!((mean - column).abs() <= 1e-14 * mean.abs(), "{mean} instead of {column}");
             }
-            let sum = rows.aggregate(whole).column_as("sum", &name, AggregateFunction::Sum).finish();
+            let sum = rows.aggregate(no_keys).column_as("sum", &name, AggregateFunction::Sum).finish();
             assert_eq!(sum.is_ok(), has_sum);
         }
     }
@@ -507,52 +532,49 @@ fn means_of_exact_sums_are_rounded_once() {
         let rows = dataset(&array);
         let name = rows.schema().field(0).name().clone();
         assert_eq!(rows.column(&name).unwrap().mean().unwrap(), Some(expected));
-        let found = rows.aggregate::<&str>(&[]).column_as("mean", &name, AggregateFunction::Mean).finish().unwrap();
-        assert_eq!(float_of(&found, "mean"), expected);
+        let result = rows.aggregate::<&str>(&[]).column_as("mean", &name, AggregateFunction::Mean).finish().unwrap();
+        assert_eq!(first_float(&result, "mean"), expected);
     }
 }
 
-/// As the text of the number is read: a hundredth is no float.
+/// A multiplication of the digits by 0.01, which isn't an exact float, would round twice.
 #[test]
 fn quantiles_of_decimals_are_the_nearest_floats() {
     for (digits, expected) in [(57, "0.57"), (30, "0.3"), (-7, "-0.07"), (123_456_789, "1234567.89")] {
         let decimals = Decimal128Array::from(vec![digits]).with_precision_and_scale(20, 2).unwrap();
-        let found = of_array(Arc::new(decimals)).quantile(0.5).unwrap().unwrap();
-        assert_eq!(found, expected.parse::<f64>().unwrap());
+        let median = column_of(Arc::new(decimals)).quantile(0.5).unwrap().unwrap();
+        assert_eq!(median, expected.parse::<f64>().unwrap());
     }
 }
 
-/// Of each size that is treated in another way, with and without nulls, few shares and many.
+/// The algorithm depends on the number of rows and of shares.
 #[test]
-fn quantiles_are_those_of_sorted_values_at_each_size() {
+fn quantiles_equal_a_naive_computation() {
     for rows in [1, 2, 3, 1_000, 32_767, 32_768, 100_000, 200_000, 600_000, 1_048_576, 1_048_577] {
         let value = |row: u32| (!row.is_multiple_of(5)).then(|| f64::from(row.wrapping_mul(2_654_435_761) >> 8) - 5e6);
         let values: Vec<Option<f64>> = (0..rows).map(value).collect();
         let mut sorted: Vec<f64> = values.iter().flatten().copied().collect();
         sorted.sort_by(f64::total_cmp);
-        let column = of_array(Arc::new(Float64Array::from(values)));
+        let column = column_of(Arc::new(Float64Array::from(values)));
         for count in [1, 3, 40] {
             let shares: Vec<f64> = (0..count).map(|share| f64::from(share) / f64::from(count) + 0.01).collect();
-            let expected = (!sorted.is_empty()).then(|| {
-                let quantile = |share: &f64| {
-                    let place = share * (sorted.len() - 1) as f64;
-                    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-                    low + (high - low) * place.fract()
-                };
-                shares.iter().map(quantile).collect::<Vec<_>>()
-            });
+            let expected = if sorted.is_empty() {
+                None
+            } else {
+                Some(shares.iter().map(|&share| interpolated_quantile(&sorted, share)).collect::<Vec<_>>())
+            };
             assert_eq!(column.quantiles(&shares).unwrap(), expected, "{rows} rows, {count} shares");
         }
     }
 }
 
-/// An iterator may do anything after its end.
+/// An iterator that isn't fused may return more items after its end.
 #[test]
-fn numbers_of_rows_are_not_asked_for_after_their_end() {
+fn iter_rows_at_ends_with_its_first_none() {
     let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..20));
     let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n)]).unwrap()]).unwrap();
     let mut numbers = [Some(3), Some(5), None, Some(7)].into_iter();
     let rows = dataset.iter_rows_at(std::iter::from_fn(|| numbers.next().flatten()));
-    let found: Vec<_> = rows.map(|row| row.unwrap().get(0).unwrap().to_string()).collect();
-    assert_eq!(found, ["3", "5"]);
+    let values: Vec<_> = rows.map(|row| row.unwrap().get(0).unwrap().to_string()).collect();
+    assert_eq!(values, ["3", "5"]);
 }

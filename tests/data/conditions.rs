@@ -1,5 +1,5 @@
-//! Conditions on columns of every type that can be compared, in dictionaries, and in parts of arrays, against a loop over exact
-//! fractions.
+//! Tests of comparisons of columns of all comparable types, also dictionary-encoded and sliced, against loops that
+//! compare exact fractions.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const OPERATORS: [Operator; 6] = [Operator::Eq, Operator::Ne, Operator::Lt, Oper
 
 const UNITS: [TimeUnit; 4] = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
 
-fn each_second(unit: TimeUnit) -> i128 {
+fn units_per_second(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
@@ -24,15 +24,15 @@ fn each_second(unit: TimeUnit) -> i128 {
     }
 }
 
-/// A number divided by another one, which is positive.
+/// A numerator and a positive denominator.
 type Fraction = (i128, i128);
 
-fn order(a: Fraction, b: Fraction) -> Ordering {
+fn compare_fractions(a: Fraction, b: Fraction) -> Ordering {
     (a.0 * b.1).cmp(&(b.0 * a.1))
 }
 
-/// The types of numbers and times.
-fn types() -> Vec<DataType> {
+/// Returns the types of numbers and times.
+fn number_types() -> Vec<DataType> {
     use DataType::*;
     let mut types = vec![Int8, UInt8, Int16, UInt16, Int32, UInt32, Int64, UInt64, Boolean, Date32, Date64];
     types.extend([Time32(TimeUnit::Second), Time32(TimeUnit::Millisecond)]);
@@ -44,13 +44,13 @@ fn types() -> Vec<DataType> {
     types
 }
 
-/// What a stored number stands for: seconds, if it is a time.
-fn meant(data_type: &DataType, raw: i128) -> Fraction {
+/// Returns the meaning of a stored number; for dates, times and durations in seconds.
+fn meaning_of(data_type: &DataType, raw: i128) -> Fraction {
     use DataType::*;
     match data_type {
         Date32 => (raw * 86_400, 1),
         Date64 => (raw, 1_000),
-        Time32(unit) | Time64(unit) | Duration(unit) | Timestamp(unit, _) => (raw, each_second(*unit)),
+        Time32(unit) | Time64(unit) | Duration(unit) | Timestamp(unit, _) => (raw, units_per_second(*unit)),
         Decimal32(_, s) | Decimal64(_, s) | Decimal128(_, s) | Decimal256(_, s) if *s < 0 => {
             (raw * 10i128.pow(s.unsigned_abs().into()), 1)
         }
@@ -59,8 +59,8 @@ fn meant(data_type: &DataType, raw: i128) -> Fraction {
     }
 }
 
-/// The number that a column of the type can store.
-fn stored(data_type: &DataType, raw: i64) -> i64 {
+/// Converts a number to one that a column of the type can store.
+fn to_storable(data_type: &DataType, raw: i64) -> i64 {
     use DataType::*;
     match data_type {
         Int8 => (raw as i8).into(),
@@ -79,13 +79,14 @@ fn stored(data_type: &DataType, raw: i64) -> i64 {
 fn primitive<T: ArrowPrimitiveType>(
     data_type: &DataType,
     rows: &[Option<i64>],
-    native: impl Fn(i64) -> T::Native,
+    to_native: impl Fn(i64) -> T::Native,
 ) -> ArrayRef {
-    let array = PrimitiveArray::<T>::from_iter(rows.iter().map(|row| row.map(&native)));
+    let array = PrimitiveArray::<T>::from_iter(rows.iter().map(|row| row.map(&to_native)));
     Arc::new(array.with_data_type(data_type.clone()))
 }
 
-fn array(data_type: &DataType, rows: &[Option<i64>]) -> ArrayRef {
+/// Returns an array of stored numbers.
+fn create_array(data_type: &DataType, rows: &[Option<i64>]) -> ArrayRef {
     use DataType::*;
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     match data_type {
@@ -120,37 +121,42 @@ fn array(data_type: &DataType, rows: &[Option<i64>]) -> ArrayRef {
     }
 }
 
-/// Literals that a column of the type can be compared with, and what they stand for.
-fn literals(data_type: &DataType, raw: i64, scale: i8) -> Vec<(Value<'static>, Fraction)> {
+/// A literal and its meaning.
+type Literal = (Value<'static>, Fraction);
+
+/// Returns literals that a column of the type can be compared with.
+fn literals(data_type: &DataType, raw: i64, scale: i8) -> Vec<Literal> {
     use DataType::*;
-    let own = stored(data_type, raw);
-    let int = (Value::Int(own), meant(data_type, own.into()));
-    let units = |raw: i64| UNITS.map(|unit| (raw, unit, (i128::from(raw), each_second(unit))));
+    let storable = to_storable(data_type, raw);
+    let stored_int = (Value::Int(storable), meaning_of(data_type, storable.into()));
     match data_type {
-        Boolean => vec![(Value::Bool(own == 1), (own.into(), 1))],
+        Boolean => vec![(Value::Bool(storable == 1), (storable.into(), 1))],
         Date32 | Date64 | Timestamp(..) => {
             let zone = if matches!(data_type, Timestamp(_, Some(_))) { Some("UTC") } else { None };
-            let mut all = vec![int];
-            all.extend(units(raw).map(|(raw, unit, meant)| (Value::Timestamp(raw, unit, zone), meant)));
+            let mut literals = vec![stored_int];
+            literals.extend(UNITS.map(|unit| (Value::Timestamp(raw, unit, zone), seconds(raw, unit))));
             if zone.is_none() {
                 let days = raw % 100_000;
-                all.push((Value::Date(days), (i128::from(days) * 86_400, 1)));
+                literals.push((Value::Date(days), (i128::from(days) * 86_400, 1)));
             }
-            all
+            literals
         }
         Time32(_) | Time64(_) => {
-            let times = units(raw).map(|(raw, unit, meant)| (Value::Time(raw, unit), meant));
-            // The length of the day up to a time stands for it.
-            let is_in_a_day = |unit: &TimeUnit| (0..86_400 * each_second(*unit)).contains(&i128::from(raw));
-            let lengths = units(raw).into_iter().filter(|(_, unit, _)| is_in_a_day(unit));
-            let lengths = lengths.map(|(raw, unit, meant)| (Value::Duration(raw, unit), meant));
-            std::iter::once(int).chain(times).chain(lengths).collect()
+            let mut literals = vec![stored_int];
+            literals.extend(UNITS.map(|unit| (Value::Time(raw, unit), seconds(raw, unit))));
+            // A time can be given as the duration since midnight.
+            let is_within_a_day = |unit: &TimeUnit| (0..86_400 * units_per_second(*unit)).contains(&i128::from(raw));
+            let units = UNITS.into_iter().filter(is_within_a_day);
+            literals.extend(units.map(|unit| (Value::Duration(raw, unit), seconds(raw, unit))));
+            literals
         }
-        Duration(_) => std::iter::once(int)
-            .chain(units(raw).map(|(raw, unit, meant)| (Value::Duration(raw, unit), meant)))
-            .collect(),
+        Duration(_) => {
+            let mut literals = vec![stored_int];
+            literals.extend(UNITS.map(|unit| (Value::Duration(raw, unit), seconds(raw, unit))));
+            literals
+        }
         _ => {
-            let small = raw % 1_000_000;
+            let quarters = raw % 1_000_000;
             let digits = i256::from_i128(raw.into());
             let decimal = if scale < 0 {
                 (i128::from(raw) * 10i128.pow(scale.unsigned_abs().into()), 1)
@@ -161,43 +167,51 @@ fn literals(data_type: &DataType, raw: i64, scale: i8) -> Vec<(Value<'static>, F
                 (Value::Int(raw), (raw.into(), 1)),
                 (Value::UInt(raw.unsigned_abs()), (raw.unsigned_abs().into(), 1)),
                 (Value::Decimal { digits, scale }, decimal),
-                (Value::Float64(small as f64 / 4.0), (small.into(), 4)),
-                (Value::Int(own), (own.into(), 1)),
+                (Value::Float64(quarters as f64 / 4.0), (quarters.into(), 4)),
+                (Value::Int(storable), (storable.into(), 1)),
             ]
         }
     }
 }
 
-/// The rows of `array` in parts of it that begin anywhere, in batches.
-fn dataset(columns: &[(&str, ArrayRef)], cuts: &[usize]) -> Dataset {
-    let whole =
-        RecordBatch::try_from_iter_with_nullable(columns.iter().map(|(name, array)| (*name, array.clone(), true)));
-    let whole = whole.unwrap();
-    let mut ends: Vec<usize> =
-        cuts.iter().map(|cut| cut % (whole.num_rows() + 1)).chain([0, whole.num_rows()]).collect();
+fn seconds(count: i64, unit: TimeUnit) -> Fraction {
+    (count.into(), units_per_second(unit))
+}
+
+/// Returns a dataset whose batches begin at the given rows, modulo the number of rows.
+fn create_dataset(columns: &[(&str, ArrayRef)], cuts: &[usize]) -> Dataset {
+    let columns = columns.iter().map(|(name, array)| (*name, array.clone(), true));
+    let all_rows = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let len = all_rows.num_rows();
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (len + 1)).chain([0, len]).collect();
     ends.sort_unstable();
-    let batches = ends.windows(2).map(|ends| whole.slice(ends[0], ends[1] - ends[0]));
+    let batches = ends.windows(2).map(|ends| all_rows.slice(ends[0], ends[1] - ends[0]));
     Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
 }
 
-/// The rows that a predicate finds, and those that its negation finds; the same by `filter`, from a column `row`; and their
-/// number.
-fn check(dataset: &Dataset, predicate: &Predicate, expected: &[Option<bool>]) {
-    for wanted in [true, false] {
-        let asked = if wanted { predicate.clone() } else { !predicate.clone() };
-        let rows: Vec<u64> = (0..).zip(expected).filter(|(_, is)| **is == Some(wanted)).map(|(row, _)| row).collect();
-        assert_eq!(dataset.matching_rows(&asked).unwrap(), rows, "{asked} of {:?}", dataset.schema().field(0));
-        let found = dataset.filter(&asked).unwrap().column("row").unwrap();
-        let found: Vec<String> = found.values().map(|value| value.unwrap().to_string()).collect();
-        assert_eq!(found, rows.iter().map(u64::to_string).collect::<Vec<_>>(), "{asked}");
-        let counted = dataset.aggregate::<&str>(&[]).filter(asked.clone()).count_rows("rows").finish().unwrap();
-        let counted: Vec<String> =
-            counted.column("rows").unwrap().values().map(|value| value.unwrap().to_string()).collect();
-        assert_eq!(counted, [rows.len().to_string()], "{asked}");
+/// Asserts that a predicate and its negation match the expected rows, as row numbers, as a filter and as a count.
+///
+/// The dataset must have a column `row` with the numbers of its rows.
+fn assert_matches(dataset: &Dataset, predicate: &Predicate, expected: &[Option<bool>]) {
+    for outcome in [true, false] {
+        let predicate = if outcome { predicate.clone() } else { !predicate.clone() };
+        let matching = (0..).zip(expected).filter(|(_, is_match)| **is_match == Some(outcome));
+        let rows: Vec<u64> = matching.map(|(row, _)| row).collect();
+        let field = dataset.schema().field(0);
+        assert_eq!(dataset.matching_rows(&predicate).unwrap(), rows, "{predicate} of {field:?}");
+        let filtered = dataset.filter(&predicate).unwrap();
+        let expected_texts: Vec<_> = rows.iter().map(u64::to_string).collect();
+        assert_eq!(column_texts(&filtered, "row"), expected_texts, "{predicate}");
+        let counts = dataset.aggregate::<&str>(&[]).filter(predicate.clone()).count_rows("rows").finish().unwrap();
+        assert_eq!(column_texts(&counts, "rows"), [rows.len().to_string()], "{predicate}");
     }
 }
 
-fn holds(operator: Operator, order: Ordering) -> bool {
+fn column_texts(dataset: &Dataset, name: &str) -> Vec<String> {
+    dataset.column(name).unwrap().values().map(|value| value.unwrap().to_string()).collect()
+}
+
+fn is_true(operator: Operator, order: Ordering) -> bool {
     match operator {
         Operator::Eq => order.is_eq(),
         Operator::Ne => order.is_ne(),
@@ -208,13 +222,13 @@ fn holds(operator: Operator, order: Ordering) -> bool {
     }
 }
 
-fn numbers(count: usize) -> ArrayRef {
+fn row_numbers(count: usize) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(0..count as i64))
 }
 
-/// Rows as a dictionary, of which an entry is null, and some occur twice or not at all.
-fn keyed(values: ArrayRef, keys: &[Option<usize>], is_wide: bool) -> ArrayRef {
-    if is_wide {
+/// Returns a dictionary array with keys of type uint32 or int8. Its values may be null, repeated or unused.
+fn encode(values: ArrayRef, keys: &[Option<usize>], has_wide_keys: bool) -> ArrayRef {
+    if has_wide_keys {
         let keys = UInt32Array::from_iter(keys.iter().map(|key| key.map(|key| key as u32)));
         Arc::new(DictionaryArray::new(keys, values))
     } else {
@@ -223,181 +237,227 @@ fn keyed(values: ArrayRef, keys: &[Option<usize>], is_wide: bool) -> ArrayRef {
     }
 }
 
-fn raw() -> impl Strategy<Value = i64> {
+fn any_raw() -> impl Strategy<Value = i64> {
     prop_oneof![-3i64..4, -200i64..200, -200_000i64..200_000, any::<i64>().prop_map(|n| n >> 20), Just(86_400_000)]
+}
+
+/// Returns the value of each key.
+fn decode<T: Copy>(values: &[Option<T>], keys: &[Option<usize>]) -> Vec<Option<T>> {
+    keys.iter().map(|key| values[(*key)?]).collect()
+}
+
+/// Returns the expected result of comparing values with one literal.
+fn compare_each(meanings: &[Option<Fraction>], operator: Operator, literal: Fraction) -> Vec<Option<bool>> {
+    meanings.iter().map(|meaning| Some(is_true(operator, compare_fractions((*meaning)?, literal)))).collect()
+}
+
+/// Returns the expected result of searching values among literals.
+fn find_each(meanings: &[Option<Fraction>], literals: &[Literal]) -> Vec<Option<bool>> {
+    let is_found = |meaning: Fraction| literals.iter().any(|(_, literal)| compare_fractions(meaning, *literal).is_eq());
+    meanings.iter().map(|meaning| meaning.map(is_found)).collect()
 }
 
 proptest! {
     #[test]
-    fn numbers_and_times_are_compared_by_what_they_stand_for(
-        rows in prop::collection::vec(prop::option::weighted(0.8, raw()), 1..100),
-        entries in prop::collection::vec(prop::option::weighted(0.8, raw()), 1..120),
-        is_wide in any::<bool>(),
+    fn numbers_and_times_are_compared_by_their_meaning(
+        rows in prop::collection::vec(prop::option::weighted(0.8, any_raw()), 1..100),
+        values in prop::collection::vec(prop::option::weighted(0.8, any_raw()), 1..120),
+        has_wide_keys in any::<bool>(),
         cuts in prop::collection::vec(any::<usize>(), 0..4),
-        (of, literal, scale) in (any::<u8>(), raw(), -3i8..7),
-        (from, to) in (0usize..10, 0usize..10),
+        (type_index, raw_literal, scale) in (any::<u8>(), any_raw(), -3i8..7),
+        (skipped_before, skipped_after) in (0usize..10, 0usize..10),
     ) {
-        let types = types();
-        let data_type = &types[usize::from(of) % types.len()];
-        let fit = |rows: &[Option<i64>]| rows.iter().map(|row| row.map(|raw| stored(data_type, raw))).collect::<Vec<_>>();
-        let (rows, entries) = (fit(&rows), fit(&entries));
-        let keys: Vec<Option<usize>> = rows.iter().map(|row| row.map(|raw| raw.unsigned_abs() as usize % entries.len())).collect();
-        let by_key: Vec<Option<i64>> = keys.iter().map(|key| entries[(*key)?]).collect();
-        let plain = array(data_type, &rows);
-        let coded = keyed(array(data_type, &entries), &keys, is_wide);
-        let from = from.min(rows.len());
-        let count = (rows.len() - from).saturating_sub(to);
-        for (column, values) in [(plain.clone(), &rows), (coded.clone(), &by_key)] {
-            let values = &values[from..from + count];
-            let dataset = dataset(&[("c", column.slice(from, count)), ("row", numbers(count))], &cuts);
-            let meanings: Vec<Option<Fraction>> = values.iter().map(|raw| Some(meant(data_type, (*raw)?.into()))).collect();
-            let all = literals(data_type, literal, scale);
-            for (literal, other) in &all {
+        let types = number_types();
+        let data_type = &types[usize::from(type_index) % types.len()];
+        let rows: Vec<_> = rows.iter().map(|row| row.map(|raw| to_storable(data_type, raw))).collect();
+        let values: Vec<_> = values.iter().map(|value| value.map(|raw| to_storable(data_type, raw))).collect();
+        let keys: Vec<_> = rows.iter().map(|row| row.map(|raw| raw.unsigned_abs() as usize % values.len())).collect();
+        let decoded = decode(&values, &keys);
+        let start = skipped_before.min(rows.len());
+        let count = (rows.len() - start).saturating_sub(skipped_after);
+        let plain = create_array(data_type, &rows).slice(start, count);
+        let encoded = encode(create_array(data_type, &values), &keys, has_wide_keys).slice(start, count);
+
+        for (column, stored) in [(plain.clone(), &rows), (encoded.clone(), &decoded)] {
+            let dataset = create_dataset(&[("c", column), ("row", row_numbers(count))], &cuts);
+            let stored = stored[start..start + count].iter();
+            let meanings: Vec<_> = stored.map(|raw| raw.map(|raw| meaning_of(data_type, raw.into()))).collect();
+            let few_literals = literals(data_type, raw_literal, scale);
+            for (literal, meaning) in &few_literals {
                 for operator in OPERATORS {
-                    let expected: Vec<_> = meanings.iter().map(|own| Some(holds(operator, order((*own)?, *other)))).collect();
-                    check(&dataset, &col("c").compare(operator, literal.clone()), &expected);
+                    let expected = compare_each(&meanings, operator, *meaning);
+                    assert_matches(&dataset, &col("c").compare(operator, literal.clone()), &expected);
                 }
             }
-            let few = all.iter().map(|(literal, _)| literal.clone());
-            let expected: Vec<_> = meanings.iter().map(|own| {
-                let own = (*own)?;
-                Some(all.iter().any(|(_, other)| order(own, *other).is_eq()))
-            }).collect();
-            check(&dataset, &col("c").is_in(few), &expected);
-            // More than are compared one after the other.
-            let more: Vec<_> = (-10..10).flat_map(|step| literals(data_type, literal.wrapping_add(step), scale)).collect();
-            let expected: Vec<_> = meanings.iter().map(|own| {
-                let own = (*own)?;
-                Some(more.iter().any(|(_, other)| order(own, *other).is_eq()))
-            }).collect();
-            check(&dataset, &col("c").is_in(more.into_iter().map(|(literal, _)| literal)), &expected);
-        }
-        // With another column of the same type.
-        let part = |array: &ArrayRef| array.slice(from, count);
-        let dataset = dataset(&[("c", part(&plain)), ("d", part(&coded)), ("row", numbers(count))], &cuts);
-        if !matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..)) {
-            for operator in OPERATORS {
-                let pair = |row: usize| Some(holds(operator, rows[row]?.cmp(&by_key[row]?)));
-                let expected: Vec<_> = (from..from + count).map(pair).collect();
-                check(&dataset, &col("c").compare(operator, col("d")), &expected);
+            // Few literals are compared one by one, many are searched.
+            let many_literals: Vec<_> =
+                (-10..10).flat_map(|step| literals(data_type, raw_literal.wrapping_add(step), scale)).collect();
+            for literals in [few_literals, many_literals] {
+                let expected = find_each(&meanings, &literals);
+                let is_in = col("c").is_in(literals.into_iter().map(|(literal, _)| literal));
+                assert_matches(&dataset, &is_in, &expected);
             }
         }
-        let nulls: Vec<_> = by_key[from..from + count].iter().map(|value| Some(value.is_none())).collect();
-        check(&dataset, &col("d").is_null(), &nulls);
+
+        // Two columns of the same type.
+        let dataset = create_dataset(&[("c", plain), ("d", encoded), ("row", row_numbers(count))], &cuts);
+        if !matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..)) {
+            for operator in OPERATORS {
+                let compare_row = |row: usize| Some(is_true(operator, rows[row]?.cmp(&decoded[row]?)));
+                let expected: Vec<_> = (start..start + count).map(compare_row).collect();
+                assert_matches(&dataset, &col("c").compare(operator, col("d")), &expected);
+            }
+        }
+        let nulls: Vec<_> = decoded[start..start + count].iter().map(|value| Some(value.is_none())).collect();
+        assert_matches(&dataset, &col("d").is_null(), &nulls);
     }
 
     #[test]
     fn texts_and_bytes_are_compared_by_their_bytes(
         rows in prop::collection::vec(prop::option::weighted(0.8, 0usize..8), 1..100),
-        entries in prop::collection::vec(prop::option::weighted(0.8, 0usize..8), 1..120),
+        values in prop::collection::vec(prop::option::weighted(0.8, 0usize..8), 1..120),
         others in prop::collection::vec(prop::option::weighted(0.8, 0usize..8), 100),
-        is_wide in any::<bool>(),
+        has_wide_keys in any::<bool>(),
         cuts in prop::collection::vec(any::<usize>(), 0..4),
-        (from, to) in (0usize..10, 0usize..10),
+        (skipped_before, skipped_after) in (0usize..10, 0usize..10),
     ) {
-        const WORDS: [&str; 8] = ["", "a", "ab", "b", "a longer piece of text", "a longer piece of text.", "żó", "żółć"];
-        const PAIRS: [&[u8]; 8] = [b"aa", b"ab", b"\x80\xff", b"\x00\x00", b"\xff\xff", b"zz", b"b\x00", b"b "];
-        let keys: Vec<Option<usize>> = rows.iter().map(|row| row.map(|raw| raw * 7 % entries.len())).collect();
-        let by_key: Vec<Option<usize>> = keys.iter().map(|key| entries[(*key)?]).collect();
+        let keys: Vec<Option<usize>> = rows.iter().map(|row| row.map(|raw| raw * 7 % values.len())).collect();
+        let decoded = decode(&values, &keys);
         let others = &others[..rows.len()];
-        let from = from.min(rows.len());
-        let count = (rows.len() - from).saturating_sub(to);
-        type Make = fn(&[Option<usize>]) -> ArrayRef;
-        let words: [(bool, Make); 7] = [
-            (true, |rows| Arc::new(StringArray::from_iter(rows.iter().map(|row| row.map(|row| WORDS[row]))))),
-            (true, |rows| Arc::new(LargeStringArray::from_iter(rows.iter().map(|row| row.map(|row| WORDS[row]))))),
-            (true, |rows| Arc::new(StringViewArray::from_iter(rows.iter().map(|row| row.map(|row| WORDS[row]))))),
-            (false, |rows| Arc::new(BinaryArray::from_iter(rows.iter().map(|row| row.map(|row| PAIRS[row]))))),
-            (false, |rows| Arc::new(LargeBinaryArray::from_iter(rows.iter().map(|row| row.map(|row| PAIRS[row]))))),
-            (false, |rows| Arc::new(BinaryViewArray::from_iter(rows.iter().map(|row| row.map(|row| PAIRS[row]))))),
-            (false, |rows| {
-                let rows = rows.iter().map(|row| row.map(|row| PAIRS[row]));
-                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(rows, 2).unwrap())
-            }),
-        ];
-        for (number, (is_text, make)) in words.iter().enumerate() {
-            let bytes = |row: usize| if *is_text { WORDS[row].as_bytes() } else { PAIRS[row] };
-            let literal = |row: usize| if *is_text { Value::Str(WORDS[row]) } else { Value::Bytes(PAIRS[row]) };
-            let (plain, coded) = (make(&rows), keyed(make(&entries), &keys, is_wide));
-            // Another layout of the same.
-            let (_, other) = words[if *is_text { (number + 1) % 3 } else { 3 + (number - 2) % 4 }];
-            let other = other(others);
-            for (column, values) in [(plain, &rows), (coded, &by_key)] {
-                let values = &values[from..from + count];
-                let columns = [("c", column.slice(from, count)), ("d", other.slice(from, count)), ("row", numbers(count))];
-                let dataset = dataset(&columns, &cuts);
-                for wanted in 0..WORDS.len() {
+        let start = skipped_before.min(rows.len());
+        let count = (rows.len() - start).saturating_sub(skipped_after);
+        for (number, layout) in LAYOUTS.iter().enumerate() {
+            let plain = (layout.create)(&rows);
+            let encoded = encode((layout.create)(&values), &keys, has_wide_keys);
+            // Columns are compared with the next layout of the same kind: three are of texts, four of bytes.
+            let other_layout = &LAYOUTS[if layout.is_text { (number + 1) % 3 } else { 3 + (number - 2) % 4 }];
+            let other = (other_layout.create)(others).slice(start, count);
+            for (column, words) in [(plain, &rows), (encoded, &decoded)] {
+                let words = &words[start..start + count];
+                let columns = [("c", column.slice(start, count)), ("d", other.clone()), ("row", row_numbers(count))];
+                let dataset = create_dataset(&columns, &cuts);
+                for literal in 0..WORDS.len() {
                     for operator in OPERATORS {
-                        let expected: Vec<_> =
-                            values.iter().map(|row| Some(holds(operator, bytes((*row)?).cmp(bytes(wanted))))).collect();
-                        check(&dataset, &col("c").compare(operator, literal(wanted)), &expected);
+                        let compare_word =
+                            |word: usize| is_true(operator, layout.bytes(word).cmp(layout.bytes(literal)));
+                        let expected: Vec<_> = words.iter().map(|word| word.map(compare_word)).collect();
+                        assert_matches(&dataset, &col("c").compare(operator, layout.literal(literal)), &expected);
                     }
                 }
                 for operator in OPERATORS {
-                    let pair = |(own, other): (&Option<usize>, &Option<usize>)| {
-                        Some(holds(operator, bytes((*own)?).cmp(bytes((*other)?))))
+                    let compare_row = |(word, other): (&Option<usize>, &Option<usize>)| {
+                        Some(is_true(operator, layout.bytes((*word)?).cmp(layout.bytes((*other)?))))
                     };
-                    let expected: Vec<_> = values.iter().zip(&others[from..]).map(pair).collect();
-                    check(&dataset, &col("c").compare(operator, col("d")), &expected);
+                    let expected: Vec<_> = words.iter().zip(&others[start..]).map(compare_row).collect();
+                    assert_matches(&dataset, &col("c").compare(operator, col("d")), &expected);
                 }
-                let is_in = |row: &Option<usize>| Some([2, 4, 6].contains(&(*row)?));
-                let expected: Vec<_> = values.iter().map(is_in).collect();
-                check(&dataset, &col("c").is_in([2, 4, 6].map(literal)), &expected);
+                let literals = [2, 4, 6];
+                let expected: Vec<_> = words.iter().map(|word| word.map(|word| literals.contains(&word))).collect();
+                let is_in = col("c").is_in(literals.map(|literal| layout.literal(literal)));
+                assert_matches(&dataset, &is_in, &expected);
             }
         }
     }
 }
 
-/// To compare each value with each of many numbers took a minute.
+const WORDS: [&str; 8] = ["", "a", "ab", "b", "a longer piece of text", "a longer piece of text.", "żó", "żółć"];
+const PAIRS: [&[u8]; 8] = [b"aa", b"ab", b"\x80\xff", b"\x00\x00", b"\xff\xff", b"zz", b"b\x00", b"b "];
+
+/// A memory layout of texts, which are [`WORDS`], or of bytes, which are [`PAIRS`].
+struct Layout {
+    is_text: bool,
+    /// Creates an array, given indices of words or pairs.
+    create: fn(&[Option<usize>]) -> ArrayRef,
+}
+
+impl Layout {
+    fn bytes(&self, index: usize) -> &'static [u8] {
+        if self.is_text { WORDS[index].as_bytes() } else { PAIRS[index] }
+    }
+
+    fn literal(&self, index: usize) -> Value<'static> {
+        if self.is_text { Value::Str(WORDS[index]) } else { Value::Bytes(PAIRS[index]) }
+    }
+}
+
+fn words(rows: &[Option<usize>]) -> impl Iterator<Item = Option<&'static str>> {
+    rows.iter().map(|row| row.map(|row| WORDS[row]))
+}
+
+fn pairs(rows: &[Option<usize>]) -> impl Iterator<Item = Option<&'static [u8]>> {
+    rows.iter().map(|row| row.map(|row| PAIRS[row]))
+}
+
+const LAYOUTS: [Layout; 7] = [
+    Layout { is_text: true, create: |rows| Arc::new(StringArray::from_iter(words(rows))) },
+    Layout { is_text: true, create: |rows| Arc::new(LargeStringArray::from_iter(words(rows))) },
+    Layout { is_text: true, create: |rows| Arc::new(StringViewArray::from_iter(words(rows))) },
+    Layout { is_text: false, create: |rows| Arc::new(BinaryArray::from_iter(pairs(rows))) },
+    Layout { is_text: false, create: |rows| Arc::new(LargeBinaryArray::from_iter(pairs(rows))) },
+    Layout { is_text: false, create: |rows| Arc::new(BinaryViewArray::from_iter(pairs(rows))) },
+    Layout {
+        is_text: false,
+        create: |rows| Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(pairs(rows), 2).unwrap()),
+    },
+];
+
+/// Comparing each value with each literal took a minute.
 #[test]
-fn many_numbers_are_searched_for() {
-    let rows = 300_000i64;
-    let wanted: Vec<i64> = (0..100_000).map(|number| number * 7 - 1_000).collect();
-    let is_wanted = |number: i64| (number + 1_000) % 7 == 0 && number < 100_000 * 7 - 1_000;
-    let expected: Vec<_> = (0..rows).map(|number| Some(is_wanted(number))).collect();
-    let floats = (0..rows).map(|number| number as f64);
+fn values_are_searched_among_many_numbers() {
+    const ROWS: i64 = 300_000;
+    const LITERALS: i64 = 100_000;
+    let literals: Vec<i64> = (0..LITERALS).map(|number| number * 7 - 1_000).collect();
+    let is_literal = |number: i64| (number + 1_000) % 7 == 0 && number < LITERALS * 7 - 1_000;
+    let expected: Vec<_> = (0..ROWS).map(|number| Some(is_literal(number))).collect();
+    let floats = (0..ROWS).map(|number| number as f64);
     let columns: [ArrayRef; 4] = [
-        numbers(rows as usize),
-        Arc::new(UInt64Array::from_iter_values((0..rows).map(|number| number as u64))),
+        row_numbers(ROWS as usize),
+        Arc::new(UInt64Array::from_iter_values((0..ROWS).map(|number| number as u64))),
         Arc::new(Float64Array::from_iter_values(floats.clone())),
         Arc::new(Float32Array::from_iter_values(floats.map(|number| number as f32))),
     ];
     for column in columns {
-        let dataset = dataset(&[("c", column), ("row", numbers(rows as usize))], &[]);
-        check(&dataset, &col("c").is_in(wanted.iter().copied()), &expected);
+        let dataset = create_dataset(&[("c", column), ("row", row_numbers(ROWS as usize))], &[]);
+        assert_matches(&dataset, &col("c").is_in(literals.iter().copied()), &expected);
     }
-    let wanted = (0..100).map(|number| f64::from(number) / 4.0).chain([f64::NAN, -0.0]);
-    let column: ArrayRef = Arc::new(Float16Array::from_iter(
-        [Some(0.0), Some(-0.0), Some(f32::NAN), None, Some(24.75), Some(24.8), Some(-0.25)]
-            .map(|number| number.map(half::f16::from_f32)),
-    ));
-    let dataset = dataset(&[("c", column), ("row", numbers(7))], &[]);
-    let expected = [Some(true), Some(true), Some(false), None, Some(true), Some(false), Some(false)];
-    check(&dataset, &col("c").is_in(wanted), &expected);
-    let none = expected.map(|is| is.map(|_| false));
-    check(&dataset, &col("c").is_in([f64::NAN; 20]), &none);
-    check(&dataset, &col("c").is_in((0..20).map(|number| 4_097 + 2 * number)), &none);
 }
 
-/// Against the search of Rust's standard library: all short texts of two letters in one another.
+/// NaN isn't found, zeros of both signs are equal, and literals that aren't exact in half precision match nothing.
 #[test]
-fn texts_stand_in_others_where_they_do() {
-    let of = |length: usize| {
-        (0..1 << length)
-            .map(move |bits| (0..length).map(|at| if bits >> at & 1 == 1 { 'b' } else { 'a' }).collect::<String>())
-    };
-    let mut texts: Vec<Option<String>> = (0..=7).flat_map(of).map(Some).collect();
+fn half_floats_are_searched_among_many_numbers() {
+    let values = [Some(0.0), Some(-0.0), Some(f32::NAN), None, Some(24.75), Some(24.8), Some(-0.25)];
+    let column: ArrayRef = Arc::new(Float16Array::from_iter(values.map(|value| value.map(half::f16::from_f32))));
+    let dataset = create_dataset(&[("c", column), ("row", row_numbers(values.len()))], &[]);
+    let quarters = (0..100).map(|number| f64::from(number) / 4.0);
+    let expected = [Some(true), Some(true), Some(false), None, Some(true), Some(false), Some(false)];
+    assert_matches(&dataset, &col("c").is_in(quarters.chain([f64::NAN, -0.0])), &expected);
+    let nothing = expected.map(|is_match| is_match.map(|_| false));
+    assert_matches(&dataset, &col("c").is_in([f64::NAN; 20]), &nothing);
+    assert_matches(&dataset, &col("c").is_in((0..20).map(|number| 4_097 + 2 * number)), &nothing);
+}
+
+/// Returns all texts of the letters a and b of a length.
+fn texts_of_two_letters(length: usize) -> impl Iterator<Item = String> {
+    (0..1 << length).map(move |bits| (0..length).map(|i| if bits >> i & 1 == 1 { 'b' } else { 'a' }).collect())
+}
+
+/// Searches all short texts of two letters in one another; the standard library gives the expected results.
+#[test]
+fn contains_matches_the_standard_library() {
+    let mut texts: Vec<Option<String>> = (0..=7).flat_map(texts_of_two_letters).map(Some).collect();
     texts.insert(3, None);
     texts.push(Some("ab".repeat(40) + "aab" + &"ab".repeat(40)));
     let plain: ArrayRef = Arc::new(StringArray::from(texts.clone()));
-    let keys: Vec<Option<usize>> = (0..texts.len()).rev().map(Some).collect();
-    let columns = [("x", plain.clone()), ("keyed", keyed(plain, &keys, true)), ("row", numbers(texts.len()))];
-    let dataset = dataset(&columns, &[100]);
-    for wanted in (0..=5).flat_map(of).chain(["baaba".to_owned(), "ab".repeat(41), "ü".to_owned()]) {
-        let found = |text: &Option<String>| text.as_ref().map(|text| text.contains(&wanted));
-        let expected: Vec<Option<bool>> = texts.iter().map(found).collect();
-        check(&dataset, &col("x").contains(&wanted), &expected);
-        let reversed: Vec<Option<bool>> = texts.iter().rev().map(found).collect();
-        check(&dataset, &col("keyed").contains(&wanted), &reversed);
+    let reversed_keys: Vec<Option<usize>> = (0..texts.len()).rev().map(Some).collect();
+    let reversed = encode(plain.clone(), &reversed_keys, true);
+    let columns = [("plain", plain), ("reversed", reversed), ("row", row_numbers(texts.len()))];
+    let dataset = create_dataset(&columns, &[100]);
+    let longer_patterns = ["baaba".to_owned(), "ab".repeat(41), "ü".to_owned()];
+    for pattern in (0..=5).flat_map(texts_of_two_letters).chain(longer_patterns) {
+        let mut expected: Vec<Option<bool>> =
+            texts.iter().map(|text| text.as_ref().map(|text| text.contains(&pattern))).collect();
+        assert_matches(&dataset, &col("plain").contains(&pattern), &expected);
+        expected.reverse();
+        assert_matches(&dataset, &col("reversed").contains(&pattern), &expected);
     }
 }

@@ -1,5 +1,6 @@
-//! `docs/coverage.md` says what can be done with each type; this test makes the table anew and compares, so that the
-//! page can't lie. `UPDATE_DOCS=1 cargo test --test data coverage` writes it.
+//! Tests that `docs/coverage.md`, which lists what is supported for each type, is up to date.
+//!
+//! The page is generated from what works: `UPDATE_DOCS=1 cargo test --test data coverage` writes it.
 
 use std::path::Path;
 
@@ -11,13 +12,16 @@ use arrowwood::{
 
 use crate::samples::{dataset, samples};
 
-fn cells(dataset: &Dataset) -> Result<Vec<String>, arrowwood::Error> {
+/// Returns the values of the first column as JSON texts.
+fn read_cells(dataset: &Dataset) -> Result<Vec<String>, arrowwood::Error> {
     let column = dataset.column_at(0)?;
     column.values().map(|value| Ok(value?.to_json()?.to_string())).collect()
 }
 
-/// Whether a table of one column of the type takes the rows and gives them back, ours and through its Arrow file.
-fn grows(array: &ArrayRef) -> bool {
+/// Returns true if a table accepts rows of the type.
+///
+/// Panics unless these rows are read back from the table and, as an Arrow file, from its segment.
+fn is_growable(array: &ArrayRef) -> bool {
     let batch = RecordBatch::try_from_iter_with_nullable([("x", array.clone(), true)]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
@@ -25,35 +29,38 @@ fn grows(array: &ArrayRef) -> bool {
     writer.append(&batch).unwrap();
     writer.commit().unwrap();
     let segment = std::fs::read_dir(&path).unwrap().next().unwrap().unwrap().path();
-    for dataset in [open(&path).unwrap(), open(&segment).unwrap()] {
-        dataset.validate(|_, _| ()).unwrap();
+    let original = Dataset::try_from(vec![batch.clone()]).unwrap();
+    for reread in [open(&path).unwrap(), open(&segment).unwrap()] {
+        reread.validate(|_, _| ()).unwrap();
         for row in 0..batch.num_rows() as u64 {
-            let expected = Dataset::try_from(vec![batch.clone()]).unwrap();
-            let value = |dataset: &Dataset| dataset.row(row).unwrap().get(0).unwrap().to_string();
-            assert_eq!(value(&dataset), value(&expected), "{}", array.data_type());
+            let value_of = |dataset: &Dataset| dataset.row(row).unwrap().get(0).unwrap().to_string();
+            assert_eq!(value_of(&reread), value_of(&original), "{}", array.data_type());
         }
     }
     true
 }
 
-/// Written by Arrowwood, every framing and codec, and read back the same.
+/// Returns true if Arrowwood reads back what it has written in each format and with each codec.
 fn round_trips(array: &ArrayRef) -> bool {
     let original = dataset(array);
-    let expected = cells(&original).unwrap();
-    [Format::File, Format::Stream].into_iter().all(|format| {
-        [None, Some(Compression::Lz4), Some(Compression::Zstd)].into_iter().all(|compression| {
+    let expected = read_cells(&original).unwrap();
+    for format in [Format::File, Format::Stream] {
+        for compression in [None, Some(Compression::Lz4), Some(Compression::Zstd)] {
             let mut bytes = Vec::new();
             write_to(&original, &mut bytes, &WriteOptions { format, compression, ..WriteOptions::default() }).unwrap();
-            let again = OpenOptions::new().bytes(Bytes::from(bytes)).unwrap();
-            again.validate(|_, _| ()).unwrap();
-            assert_eq!(again.schema().field(0).data_type(), array.data_type());
-            cells(&again).unwrap() == expected
-        })
-    })
+            let reread = OpenOptions::new().bytes(Bytes::from(bytes)).unwrap();
+            reread.validate(|_, _| ()).unwrap();
+            assert_eq!(reread.schema().field(0).data_type(), array.data_type());
+            if read_cells(&reread).unwrap() != expected {
+                return false;
+            }
+        }
+    }
+    true
 }
 
-/// Written by arrow-rs and read here in place.
-fn reads(array: &ArrayRef) -> bool {
+/// Returns true if a stream that arrow-rs has written is read in place.
+fn is_read_in_place(array: &ArrayRef) -> bool {
     let original = dataset(array);
     let batch = original.to_record_batches().next().unwrap().unwrap();
     let mut bytes = Vec::new();
@@ -61,10 +68,12 @@ fn reads(array: &ArrayRef) -> bool {
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
     drop(writer);
-    cells(&OpenOptions::new().strict(true).bytes(Bytes::from(bytes)).unwrap()).unwrap() == cells(&original).unwrap()
+    let reread = OpenOptions::new().strict(true).bytes(Bytes::from(bytes)).unwrap();
+    read_cells(&reread).unwrap() == read_cells(&original).unwrap()
 }
 
-fn aggregates(array: &ArrayRef) -> String {
+/// Returns the names of the reductions that the type supports, separated by spaces.
+fn reductions(array: &ArrayRef) -> String {
     let column = dataset(array).column_at(0).unwrap();
     let mut names = vec!["count"];
     if column.min().is_ok() {
@@ -79,46 +88,51 @@ fn aggregates(array: &ArrayRef) -> String {
     names.join(" ")
 }
 
-fn row_access(array: &ArrayRef) -> bool {
+/// Returns true if single rows are null where the array is null.
+fn has_row_access(array: &ArrayRef) -> bool {
     let column = dataset(array).column_at(0).unwrap();
     (0..3).all(|row| {
         let value = match column.get(row).unwrap() {
             Value::Union(_, member) => *member,
             value => value,
         };
-        matches!(value, Value::Null) == array.logical_nulls().is_some_and(|nulls| nulls.is_null(row as usize))
+        let is_null = array.logical_nulls().is_some_and(|nulls| nulls.is_null(row as usize));
+        matches!(value, Value::Null) == is_null
     })
 }
 
-fn table() -> String {
+fn yes_or_no(is_supported: bool) -> &'static str {
+    if is_supported { "yes" } else { "no" }
+}
+
+fn generate_page() -> String {
     let mut page = String::from(
         "# What can be done with each type\n\n\
          Made by `tests/data/coverage.rs`, which writes and reads three rows of each type, with nulls, as file and stream, \
          plain, lz4 and zstd. *In place*: written by arrow-rs and read without a copy. *Growable*: appended to a table and read back.\n\n\
          | type | in place | write | row access | reductions | growable |\n|---|---|---|---|---|---|\n",
     );
-    let mark = |yes: bool| if yes { "yes" } else { "no" };
     for array in samples() {
         page += &format!(
             "| `{}` | {} | {} | {} | {} | {} |\n",
             type_name(array.data_type()),
-            mark(reads(&array)),
-            mark(round_trips(&array)),
-            mark(row_access(&array)),
-            aggregates(&array),
-            mark(grows(&array))
+            yes_or_no(is_read_in_place(&array)),
+            yes_or_no(round_trips(&array)),
+            yes_or_no(has_row_access(&array)),
+            reductions(&array),
+            yes_or_no(is_growable(&array))
         );
     }
     page
 }
 
 #[test]
-fn the_page_on_coverage_is_true() {
+fn coverage_page_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/coverage.md");
-    let page = table();
+    let generated = generate_page();
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &page).unwrap();
+        std::fs::write(&path, &generated).unwrap();
     }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(written, page, "docs/coverage.md is out of date: UPDATE_DOCS=1 cargo test --test data coverage");
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(committed, generated, "docs/coverage.md is out of date: UPDATE_DOCS=1 cargo test --test data coverage");
 }

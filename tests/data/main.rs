@@ -1,4 +1,4 @@
-//! What is read, computed and written: files, streams, arrays in memory, and what is asked of their rows.
+//! Tests of reading, computing on and writing data that doesn't change: files, streams and arrays in memory.
 
 #[path = "../support/columns.rs"]
 mod columns;
@@ -13,6 +13,7 @@ mod wait;
 
 mod compute;
 mod conditions;
+mod corpus;
 mod coverage;
 mod encoder;
 mod expressions;

@@ -1,4 +1,4 @@
-//! Rows that are asked for load nothing around them.
+//! Tests that reading single rows loads no more pages of a file than these rows need.
 #![cfg(feature = "write")]
 
 use std::fs::File;
@@ -13,14 +13,14 @@ use arrowwood::{Dataset, StreamEncoder, Value, Writer, WriterOptions, col, open}
 
 const ROWS: u64 = 1 << 24;
 
-/// A stream of one batch whose body is a hole: zeros that take no space, and are in no cache.
-fn hollow(path: &Path) {
+/// Writes a stream of one batch whose body is a hole in the file, so that its zeros are not in the page cache.
+fn write_sparse_stream(path: &Path) {
     let zeros = Arc::new(Int64Array::from(vec![0; ROWS as usize])) as ArrayRef;
-    let rows = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", zeros)]).unwrap()]).unwrap();
-    let mut encoder = StreamEncoder::new(rows.schema().clone()).unwrap();
+    let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", zeros)]).unwrap()]).unwrap();
+    let mut encoder = StreamEncoder::new(dataset.schema().clone()).unwrap();
     let mut file = File::create(path).unwrap();
     file.write_all(&encoder.schema_message().head().unwrap()).unwrap();
-    let (messages, encoded) = encoder.encode(&rows, usize::MAX).unwrap();
+    let (messages, encoded) = encoder.encode(&dataset, usize::MAX).unwrap();
     assert_eq!(encoded, ROWS);
     for message in messages {
         file.write_all(&message.head().unwrap()).unwrap();
@@ -32,30 +32,38 @@ fn hollow(path: &Path) {
 }
 
 #[test]
-fn a_row_that_was_asked_for_loads_nothing_around_it() {
+fn prefetched_rows_are_read_without_readahead() {
+    const SAMPLED_ROWS: u64 = 16;
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("hollow.arrows");
-    hollow(&path);
-    let rows = open(&path).unwrap();
-    assert_eq!(rows.len().unwrap(), ROWS);
-    let before = rows.resident().unwrap();
-    for row in (0..ROWS).step_by(ROWS as usize / 16).map(|row| row + 1_000) {
-        rows.slice(row, 1).unwrap().prefetch();
-        assert!(matches!(rows.row(row).unwrap().get(0).unwrap(), Value::Int(0)));
+    let path = folder.path().join("sparse.arrows");
+    write_sparse_stream(&path);
+    let dataset = open(&path).unwrap();
+    assert_eq!(dataset.len().unwrap(), ROWS);
+    let resident_before = dataset.resident().unwrap();
+    for row in (0..ROWS).step_by((ROWS / SAMPLED_ROWS) as usize).map(|row| row + 1_000) {
+        dataset.slice(row, 1).unwrap().prefetch();
+        assert!(matches!(dataset.row(row).unwrap().get(0).unwrap(), Value::Int(0)));
     }
-    // A page for each of them, or a few; without being asked for, 128 KiB or more around each.
-    let loaded = rows.resident().unwrap().saturating_sub(before);
-    assert!(loaded <= 16 * (16 << 10), "{loaded} bytes");
-    // What is in no file has no pages to ask for.
-    rows.slice(ROWS, 0).unwrap().prefetch();
-    let memory = RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).unwrap();
-    Dataset::try_from(vec![memory]).unwrap().prefetch();
+    // Prefetching loads a few pages for each row; readahead would load 128 KiB or more.
+    let loaded = dataset.resident().unwrap().saturating_sub(resident_before);
+    assert!(loaded <= SAMPLED_ROWS * (16 << 10), "{loaded} bytes");
 }
 
-/// Has the system forget the pages of a table's files.
-fn forget(table: &Path) {
+#[test]
+fn prefetch_does_nothing_without_rows_or_without_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sparse.arrows");
+    write_sparse_stream(&path);
+    open(&path).unwrap().slice(ROWS, 0).unwrap().prefetch();
+    let in_memory = RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).unwrap();
+    Dataset::try_from(vec![in_memory]).unwrap().prefetch();
+}
+
+/// Evicts the files of a table from the page cache.
+fn evict(table: &Path) {
     for entry in std::fs::read_dir(table).unwrap() {
         let path = entry.unwrap().path();
+        // Only clean pages can be evicted.
         File::open(&path).unwrap().sync_all().unwrap();
         let input = format!("if={}", path.display());
         let dd = Command::new("dd").args([input.as_str(), "iflag=nocache", "count=0", "status=none"]).status();
@@ -64,31 +72,35 @@ fn forget(table: &Path) {
 }
 
 #[test]
-fn a_search_in_a_sorted_table_loads_nothing_around_the_rows_that_it_looks_at() {
+fn searches_in_a_sorted_table_are_done_without_readahead() {
     const SEGMENTS: i64 = 8;
-    const EACH: i64 = 1 << 20;
+    const SEGMENT_ROWS: i64 = 1 << 20;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
-    let options =
-        WriterOptions { sorted_by: Some("n".to_owned()), segment_rows: Some(EACH as u64), ..WriterOptions::default() };
+    let options = WriterOptions {
+        sorted_by: Some("n".to_owned()),
+        segment_rows: Some(SEGMENT_ROWS as u64),
+        ..WriterOptions::default()
+    };
     let mut writer = Writer::open(&path, Some(schema.clone()), &options).unwrap();
     for segment in 0..SEGMENTS {
-        let numbers = Arc::new(Int64Array::from_iter_values(segment * EACH..(segment + 1) * EACH));
+        let numbers = Arc::new(Int64Array::from_iter_values(segment * SEGMENT_ROWS..(segment + 1) * SEGMENT_ROWS));
         writer.append(&RecordBatch::try_new(schema.clone(), vec![numbers]).unwrap()).unwrap();
     }
     writer.close().unwrap();
-    forget(&path);
+    evict(&path);
 
-    let rows = open(&path).unwrap();
-    let before = rows.resident().unwrap();
-    let wanted = 3 * EACH + 77;
-    let found = rows.between(&Value::Int(wanted), &Value::Int(wanted + 9)).unwrap();
+    let dataset = open(&path).unwrap();
+    let resident_before = dataset.resident().unwrap();
+    let first = 3 * SEGMENT_ROWS + 77;
+    let found = dataset.between(&Value::Int(first), &Value::Int(first + 9)).unwrap();
     assert_eq!(found.len().unwrap(), 10);
-    assert!(matches!(found.row(0).unwrap().get(0).unwrap(), Value::Int(n) if n == wanted));
-    let same = rows.filter(&(col("n").ge(wanted) & col("n").lt(wanted + 10))).unwrap();
-    assert_eq!(same.len().unwrap(), 10);
-    // Four pages of each segment, and some forty of two searches; without being asked for, 128 KiB or more around each.
-    let loaded = rows.resident().unwrap().saturating_sub(before);
-    assert!(loaded <= 2 << 20, "{loaded} bytes of {}", rows.nbytes().unwrap());
+    assert!(matches!(found.row(0).unwrap().get(0).unwrap(), Value::Int(n) if n == first));
+    let filtered = dataset.filter(&(col("n").ge(first) & col("n").lt(first + 10))).unwrap();
+    assert_eq!(filtered.len().unwrap(), 10);
+    // Opening loads four pages of each segment, and two searches about forty; readahead would load 128 KiB or more for
+    // each of them.
+    let loaded = dataset.resident().unwrap().saturating_sub(resident_before);
+    assert!(loaded <= 2 << 20, "{loaded} bytes of {}", dataset.nbytes().unwrap());
 }

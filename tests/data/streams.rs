@@ -1,4 +1,5 @@
-//! Streams through every kind of sink and source, and peers that are slow, broken or lie.
+//! Tests of reading and writing streams through sinks and sources of all kinds, with peers that are slow, broken or
+//! hostile.
 
 use std::io::{self, Cursor, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,61 +10,73 @@ use proptest::prelude::*;
 
 use crate::columns::{batch, rows};
 
+/// The number of columns of [`batch`].
+const COLUMNS: usize = 15;
+
+/// Returns a dataset of one batch for each list of seeds.
 fn datasets(batches: &[Vec<u8>]) -> Vec<Dataset> {
     batches.iter().map(|seeds| Dataset::try_from(vec![batch(seeds)]).unwrap()).collect()
 }
 
-fn whole(parts: &[Dataset]) -> Dataset {
-    Dataset::concat(parts).unwrap()
+/// Returns the rows of all parts.
+fn all_rows(parts: &[Dataset]) -> Vec<String> {
+    rows(&Dataset::concat(parts).unwrap())
 }
 
-fn sent<W: Write>(parts: &[Dataset], sink: W, compression: Option<Compression>) -> W {
+/// Writes a stream with a batch for each part; returns the sink.
+fn send<W: Write>(parts: &[Dataset], sink: W, compression: Option<Compression>) -> W {
     let mut writer = StreamWriter::new(sink, parts[0].schema().clone(), compression).unwrap();
-    parts.iter().for_each(|part| writer.write(part).unwrap());
+    for part in parts {
+        writer.write(part).unwrap();
+    }
     assert_eq!(writer.batches(), parts.len());
     writer.finish().unwrap()
 }
 
-/// All batches, and all as one, of a stream that is read twice.
-fn check<R: Read>(make: impl Fn() -> R, parts: &[Dataset]) {
-    let batches = read_stream(make()).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+/// Asserts that a stream has the rows of `parts`, read batch by batch and read as one batch.
+fn assert_stream_has<R: Read>(open_stream: impl Fn() -> R, parts: &[Dataset]) {
+    let batches = read_stream(open_stream()).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
     assert_eq!(batches.len(), parts.len());
-    let read = Dataset::from_batches(parts[0].schema().clone(), batches).unwrap();
-    assert_eq!(rows(&read), rows(&whole(parts)));
-    let one = read_stream(make()).unwrap().read_all().unwrap();
-    one.validate(|_, _| ()).unwrap();
-    assert_eq!((rows(&one), one.num_batches().unwrap()), (rows(&whole(parts)), 1));
+    let by_batch = Dataset::from_batches(parts[0].schema().clone(), batches).unwrap();
+    assert_eq!(rows(&by_batch), all_rows(parts));
+    let at_once = read_stream(open_stream()).unwrap().read_all().unwrap();
+    at_once.validate(|_, _| ()).unwrap();
+    assert_eq!((rows(&at_once), at_once.num_batches().unwrap()), (all_rows(parts), 1));
 }
 
-/// Hands out a few bytes at a time, and is interrupted now and then.
-struct Slow<R> {
+/// A source that returns a few bytes at a time, and is sometimes interrupted.
+struct SlowSource<R> {
     inner: R,
-    count: usize,
+    calls: usize,
 }
 
-impl<R: Read> Read for Slow<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.count += 1;
-        if self.count.is_multiple_of(3) {
+impl<R: Read> Read for SlowSource<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.calls += 1;
+        if self.calls.is_multiple_of(3) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let most = into.len().min(1 + self.count % 7);
-        self.inner.read(&mut into[..most])
+        let len = buffer.len().min(1 + self.calls % 7);
+        self.inner.read(&mut buffer[..len])
     }
 }
 
-/// Takes a few bytes at a time.
-struct Narrow(Vec<u8>, usize);
+/// A sink that accepts a few bytes at a time, and is sometimes interrupted.
+#[derive(Default)]
+struct SlowSink {
+    bytes: Vec<u8>,
+    calls: usize,
+}
 
-impl Write for Narrow {
+impl Write for SlowSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.1 += 1;
-        if self.1.is_multiple_of(4) {
+        self.calls += 1;
+        if self.calls.is_multiple_of(4) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let most = bytes.len().min(1 + self.1 % 11);
-        self.0.extend_from_slice(&bytes[..most]);
-        Ok(most)
+        let len = bytes.len().min(1 + self.calls % 11);
+        self.bytes.extend_from_slice(&bytes[..len]);
+        Ok(len)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -74,89 +87,89 @@ impl Write for Narrow {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn what_is_sent_is_what_comes(
+    fn sent_rows_are_received(
         batches in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 1..6),
-        wanted in prop::collection::vec(any::<bool>(), 15),
+        is_selected in prop::collection::vec(any::<bool>(), COLUMNS),
         codec in prop::option::of(prop::bool::ANY),
     ) {
-        let codec = codec.map(|lz4| if lz4 { Compression::Lz4 } else { Compression::Zstd });
-        let parts = datasets(&batches);
-        // All columns, and those that were drawn: some streams have only what comes straight to its place.
-        let names: Vec<String> = (0..15).filter(|&i| wanted[i]).map(|i| i.to_string()).collect();
+        let codec = codec.map(|is_lz4| if is_lz4 { Compression::Lz4 } else { Compression::Zstd });
+        let all_columns = datasets(&batches);
+        // Once random columns, and once only numbers, which are read directly into the result.
+        let random: Vec<String> = (0..COLUMNS).filter(|&i| is_selected[i]).map(|i| i.to_string()).collect();
         let numbers = ["11", "12", "13"].map(String::from);
-        for names in [&names[..], &numbers] {
-            let parts: Vec<Dataset> = parts.iter().map(|part| part.select(names).unwrap()).collect();
-            let memory = sent(&parts, GrowableBuffer::new(), codec);
-            prop_assert_eq!(&memory[..], &sent(&parts, Narrow(Vec::new(), 0), codec).0[..]);
-            let opened = OpenOptions::new().bytes(Bytes::from(memory[..].to_vec())).unwrap();
-            prop_assert_eq!(rows(&opened), rows(&whole(&parts)));
-            check(|| &memory[..], &parts);
-            check(|| Slow { inner: &memory[..], count: 0 }, &parts);
+        for names in [&random[..], &numbers] {
+            let parts: Vec<Dataset> = all_columns.iter().map(|part| part.select(names).unwrap()).collect();
+            let stream = send(&parts, GrowableBuffer::new(), codec);
+            prop_assert_eq!(&stream[..], &send(&parts, SlowSink::default(), codec).bytes[..]);
+            let opened = OpenOptions::new().bytes(Bytes::from(stream[..].to_vec())).unwrap();
+            prop_assert_eq!(rows(&opened), all_rows(&parts));
+            assert_stream_has(|| &stream[..], &parts);
+            assert_stream_has(|| SlowSource { inner: &stream[..], calls: 0 }, &parts);
         }
-        let (mut to, from) = UnixStream::pair().unwrap();
+
+        let (mut sink, source) = UnixStream::pair().unwrap();
         let sender = thread::spawn({
-            let parts = parts.clone();
-            move || { sent(&parts, &mut to, codec); }
+            let parts = all_columns.clone();
+            move || { send(&parts, &mut sink, codec); }
         });
-        let one = read_stream(from).unwrap().read_all().unwrap();
+        let received = read_stream(source).unwrap().read_all().unwrap();
         sender.join().unwrap();
-        prop_assert_eq!(rows(&one), rows(&whole(&parts)));
+        prop_assert_eq!(rows(&received), all_rows(&all_columns));
     }
 
     #[test]
-    fn a_stream_that_ends_early_is_an_error_and_its_batches_are_kept(
+    fn truncated_streams_are_errors_after_their_complete_batches(
         batches in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 1..5),
         end in any::<prop::sample::Index>(),
     ) {
         let parts = datasets(&batches);
-        let memory = sent(&parts, GrowableBuffer::new(), None);
-        let cut = &memory[..end.index(memory.len())];
-        let Ok(stream) = read_stream(cut) else { return Ok(()) };
-        let mut kept = Vec::new();
-        for next in stream {
-            match next {
-                Ok(batch) => kept.push(batch),
+        let complete = send(&parts, GrowableBuffer::new(), None);
+        let truncated = &complete[..end.index(complete.len())];
+        let Ok(stream) = read_stream(truncated) else { return Ok(()) };
+        let mut received = Vec::new();
+        for batch in stream {
+            match batch {
+                Ok(batch) => received.push(batch),
                 Err(e) => {
                     prop_assert_eq!(e.kind(), ErrorKind::InvalidData);
-                    prop_assert!(read_stream(cut).unwrap().read_all().is_err());
+                    prop_assert!(read_stream(truncated).unwrap().read_all().is_err());
                 }
             }
         }
-        let read = Dataset::from_batches(parts[0].schema().clone(), kept).unwrap();
-        let all = rows(&whole(&parts));
-        let read = rows(&read);
-        prop_assert_eq!(&read[..], &all[..read.len()]);
+        let received = rows(&Dataset::from_batches(parts[0].schema().clone(), received).unwrap());
+        let sent = all_rows(&parts);
+        prop_assert_eq!(&received[..], &sent[..received.len()]);
     }
 
-    /// A peer may say anything: an error or rows, and no more memory than it has sent.
+    /// A damaged stream is an error or has rows, and needs no more memory than its bytes.
     #[test]
-    fn a_peer_that_lies_costs_nothing(
+    fn damaged_streams_are_errors_or_valid(
         seeds in prop::collection::vec(any::<u8>(), 1..40),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        select in prop::bool::ANY,
+        is_selected in prop::bool::ANY,
     ) {
         let mut parts = datasets(&[seeds.clone(), seeds]);
-        if select {
+        if is_selected {
             parts = parts.iter().map(|part| part.select(&["11", "12", "13", "0"]).unwrap()).collect();
         }
-        let mut bytes = sent(&parts, GrowableBuffer::new(), None).to_vec();
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
+        let mut bytes = send(&parts, GrowableBuffer::new(), None).to_vec();
+        for (index, byte) in changes {
+            let index = index.index(bytes.len());
+            bytes[index] = byte;
         }
-        if let Ok(stream) = read_stream(&bytes[..]) && let Ok(one) = stream.read_all() {
-            one.validate(|_, _| ()).unwrap();
-            rows(&one);
+        if let Ok(stream) = read_stream(&bytes[..]) && let Ok(received) = stream.read_all() {
+            received.validate(|_, _| ()).unwrap();
+            rows(&received);
         }
     }
 }
 
 #[test]
-fn batches_come_while_the_stream_goes_on() {
+fn batches_are_received_before_the_stream_ends() {
     let parts = datasets(&[vec![1; 10], vec![2; 20]]);
-    let (to, from) = UnixStream::pair().unwrap();
-    let mut writer = StreamWriter::new(to, parts[0].schema().clone(), None).unwrap();
-    let mut stream = read_stream(from).unwrap();
+    let (sink, source) = UnixStream::pair().unwrap();
+    let mut writer = StreamWriter::new(sink, parts[0].schema().clone(), None).unwrap();
+    let mut stream = read_stream(source).unwrap();
     for part in &parts {
         writer.write(part).unwrap();
         assert_eq!(stream.next().unwrap().unwrap().num_rows() as u64, part.len().unwrap());
@@ -166,11 +179,11 @@ fn batches_come_while_the_stream_goes_on() {
 }
 
 #[test]
-fn a_peer_that_is_gone_is_an_error_and_stays_one() {
+fn writing_to_a_closed_peer_fails_each_time() {
     let parts = datasets(&[vec![1; 10]]);
-    let (to, from) = UnixStream::pair().unwrap();
-    let mut writer = StreamWriter::new(to, parts[0].schema().clone(), None).unwrap();
-    drop(from);
+    let (sink, source) = UnixStream::pair().unwrap();
+    let mut writer = StreamWriter::new(sink, parts[0].schema().clone(), None).unwrap();
+    drop(source);
     for _ in 0..2 {
         assert_eq!(writer.write(&parts[0]).unwrap_err().kind(), ErrorKind::Io);
     }
@@ -178,24 +191,30 @@ fn a_peer_that_is_gone_is_an_error_and_stays_one() {
 }
 
 #[test]
-fn rows_of_another_schema_are_refused_and_the_stream_goes_on() {
+fn write_rejects_another_schema_and_the_stream_stays_usable() {
     let parts = datasets(&[vec![1; 10]]);
     let mut writer = StreamWriter::new(Vec::new(), parts[0].schema().clone(), None).unwrap();
-    let other = parts[0].select(&["1"]).unwrap();
-    assert_eq!(writer.write(&other).unwrap_err().kind(), ErrorKind::SchemaMismatch);
+    let other_schema = parts[0].select(&["1"]).unwrap();
+    assert_eq!(writer.write(&other_schema).unwrap_err().kind(), ErrorKind::SchemaMismatch);
     writer.write(&parts[0]).unwrap();
     let bytes = writer.finish().unwrap();
-    check(|| Cursor::new(bytes.clone()), &parts);
+    assert_stream_has(|| Cursor::new(bytes.clone()), &parts);
 }
 
 #[test]
-fn a_path_and_a_full_disk() {
+fn streams_are_written_to_files() {
     let parts = datasets(&[vec![1; 10], vec![7; 9]]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.arrows");
-    sent(&parts, std::fs::File::create(&path).unwrap(), None);
-    assert_eq!(rows(&open(&path).unwrap()), rows(&whole(&parts)));
-    check(|| std::fs::File::open(&path).unwrap(), &parts);
+    send(&parts, std::fs::File::create(&path).unwrap(), None);
+    assert_eq!(rows(&open(&path).unwrap()), all_rows(&parts));
+    assert_stream_has(|| std::fs::File::open(&path).unwrap(), &parts);
+}
+
+#[test]
+fn a_full_disk_is_an_io_error() {
+    let parts = datasets(&[vec![1; 10]]);
+    // Not every system has /dev/full.
     if let Ok(full) = std::fs::File::options().write(true).open("/dev/full") {
         let error = StreamWriter::new(full, parts[0].schema().clone(), None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);
