@@ -1,4 +1,4 @@
-//! Tables that are hard in other ways than by a type.
+//! Datasets with rare combinations of types, batches and dictionaries.
 
 use std::sync::Arc;
 
@@ -9,17 +9,16 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::Dataset;
 
-/// Each with its name in the matrix.
+/// Returns the datasets with their names in the table of results.
 pub fn shapes() -> Vec<(&'static str, Dataset)> {
-    let ints = |ints: &[i32]| Arc::new(Int32Array::from(ints.to_vec())) as ArrayRef;
     vec![
         ("no nulls", table(vec![vec![ints(&[1, 2]), text(&["a", "b"])]])),
         ("no rows", table(vec![vec![ints(&[]), text(&[]), lists(&[])]])),
         ("no batches", Dataset::from_batches(schema_of(vec![Field::new("c", DataType::Utf8, true)]), vec![]).unwrap()),
         ("empty batch between two", table(vec![vec![ints(&[1])], vec![ints(&[])], vec![ints(&[2])]])),
         ("no columns", no_columns()),
-        ("3,000 rows that compress", table(vec![long()])),
-        ("3,000 rows that do not", table(vec![vec![noise()]])),
+        ("3,000 rows that compress", table(vec![compressible_columns()])),
+        ("3,000 rows that do not", table(vec![vec![random_numbers()]])),
         ("list of lists", table(vec![vec![lists_of_lists()]])),
         ("list of dictionary", table(vec![vec![list_of(dictionary(&["a", "b"], &[1, 0, 1, 1]))]])),
         ("struct of dictionary", table(vec![vec![struct_of(dictionary(&["a", "b"], &[1, 0]))]])),
@@ -39,20 +38,20 @@ pub fn shapes() -> Vec<(&'static str, Dataset)> {
             "dictionary unused in the first batch",
             table(vec![vec![dictionary(&[], &[])], vec![dictionary(&["a"], &[0])]]),
         ),
-        ("dictionary with a null", table(vec![vec![keyed(optional(), &[0, 1, 0])]])),
+        ("dictionary with a null", table(vec![vec![keyed(nullable_text(), &[0, 1, 0])]])),
         ("runs of a dictionary", table(vec![vec![runs_of(dictionary(&["a", "b"], &[1, 0]))]])),
         ("list of views", table(vec![vec![list_of(views(0..4))]])),
         ("list of structs of lists", table(vec![vec![list_of(struct_of(lists(&[1, 0, 2, 1])))]])),
         ("list of maps", table(vec![vec![list_of(maps())]])),
         ("list of dense unions", table(vec![vec![list_of(unions())]])),
         ("list of runs", table(vec![vec![list_of(runs_of(text(&["a", "b"])))]])),
-        ("views of which few are sent", far_views()),
-        ("runs that go over a cut", runs()),
-        ("unknown extension type", extension()),
+        ("views of which few are sent", few_of_many_views()),
+        ("runs that go over a cut", sliced_runs()),
+        ("unknown extension type", extension_type()),
     ]
 }
 
-/// Batches of columns called `c0`, `c1` and so on.
+/// Returns a dataset with columns `c0`, `c1` and so on, given the columns of each batch.
 fn table(batches: Vec<Vec<ArrayRef>>) -> Dataset {
     let field = |(number, array): (usize, &ArrayRef)| Field::new(format!("c{number}"), array.data_type().clone(), true);
     let schema = Arc::new(Schema::new(batches[0].iter().enumerate().map(field).collect::<Vec<_>>()));
@@ -71,6 +70,10 @@ fn no_columns() -> Dataset {
         .unwrap()
 }
 
+fn ints(values: &[i32]) -> ArrayRef {
+    Arc::new(Int32Array::from(values.to_vec()))
+}
+
 fn text(values: &[&str]) -> ArrayRef {
     Arc::new(StringArray::from(values.to_vec()))
 }
@@ -87,13 +90,13 @@ fn struct_of(member: ArrayRef) -> ArrayRef {
     Arc::new(StructArray::from(vec![(Arc::new(Field::new("m", member.data_type().clone(), true)), member)]))
 }
 
-/// Two lists of two items each.
+/// Returns two lists of two items each.
 fn list_of(items: ArrayRef) -> ArrayRef {
     let field = Arc::new(Field::new("item", items.data_type().clone(), true));
     Arc::new(ListArray::new(field, OffsetBuffer::new(vec![0, 2, 4].into()), items, None))
 }
 
-/// Lists of so many integers.
+/// Returns lists of integers, given their lengths.
 fn lists(lengths: &[usize]) -> ArrayRef {
     let items = Int32Array::from_iter_values(0..lengths.iter().sum::<usize>() as i32);
     let offsets = OffsetBuffer::from_lengths(lengths.iter().copied());
@@ -111,35 +114,37 @@ fn lists_of_lists() -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-fn long() -> Vec<ArrayRef> {
+fn compressible_columns() -> Vec<ArrayRef> {
     let sparse = Int64Array::from_iter((0..3000).map(|i| (i % 7 != 0).then_some(i / 100)));
     let words = StringArray::from_iter_values((0..3000).map(|i| format!("word {}", i / 500)));
     let flags = BooleanArray::from_iter((0..3000).map(|i| Some(i < 1500)));
     vec![Arc::new(sparse), Arc::new(words), Arc::new(flags)]
 }
 
-/// Numbers of a linear congruential generator, whose upper halves have no pattern.
-fn noise() -> ArrayRef {
+/// Returns the upper halves of a linear congruential generator's states, which have no pattern.
+fn random_numbers() -> ArrayRef {
     let next = |last: &u64| Some(last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
     Arc::new(UInt32Array::from_iter_values(std::iter::successors(Some(1), next).take(3000).map(|n| (n >> 32) as u32)))
 }
 
-/// Long strings, of several blocks of data.
+/// Returns strings that don't fit into views, in several data buffers.
 fn views(numbers: std::ops::Range<usize>) -> ArrayRef {
     let mut builder = StringViewBuilder::new().with_fixed_block_size(100);
-    numbers.for_each(|i| builder.append_value(format!("a string that is too long for a view: {i}")));
+    for i in numbers {
+        builder.append_value(format!("a string that is too long for a view: {i}"));
+    }
     Arc::new(builder.finish())
 }
 
-fn far_views() -> Dataset {
+fn few_of_many_views() -> Dataset {
     table(vec![vec![views(0..100)]]).slice(60, 3).unwrap()
 }
 
-fn optional() -> ArrayRef {
+fn nullable_text() -> ArrayRef {
     Arc::new(StringArray::from(vec![None, Some("a")]))
 }
 
-/// Two runs of two rows each.
+/// Returns two runs of two rows each.
 fn runs_of(values: ArrayRef) -> ArrayRef {
     Arc::new(RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 4]), &values).unwrap())
 }
@@ -147,10 +152,10 @@ fn runs_of(values: ArrayRef) -> ArrayRef {
 fn maps() -> ArrayRef {
     let mut builder = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
     for entries in [2, 0, 1, 3] {
-        (0..entries).for_each(|i| {
+        for i in 0..entries {
             builder.keys().append_value(format!("k{i}"));
             builder.values().append_option((i > 0).then_some(i));
-        });
+        }
         builder.append(true).unwrap();
     }
     Arc::new(builder.finish())
@@ -160,19 +165,21 @@ fn unions() -> ArrayRef {
     let fields = [(3, "x", DataType::Int32), (5, "y", DataType::Utf8)];
     let fields = fields.map(|(id, name, data_type)| (id, Arc::new(Field::new(name, data_type, true))));
     let children: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![7, 8])), text(&["a", "b"])];
-    let (ids, places) = (vec![5, 3, 3, 5].into(), Some(vec![0, 0, 1, 1].into()));
-    Arc::new(UnionArray::try_new(fields.into_iter().collect(), ids, places, children).unwrap())
+    let type_ids = vec![5, 3, 3, 5].into();
+    let offsets = Some(vec![0, 0, 1, 1].into());
+    Arc::new(UnionArray::try_new(fields.into_iter().collect(), type_ids, offsets, children).unwrap())
 }
 
-fn runs() -> Dataset {
+/// Returns two slices of three runs, which divide the last run.
+fn sliced_runs() -> Dataset {
     let ends = Int16Array::from(vec![3, 4, 9]);
     let values = Float64Array::from(vec![Some(0.5), None, Some(-2.25)]);
-    let whole = table(vec![vec![Arc::new(RunArray::<Int16Type>::try_new(&ends, &values).unwrap())]]);
-    Dataset::concat(&[whole.slice(1, 4).unwrap(), whole.slice(5, 3).unwrap()]).unwrap()
+    let dataset = table(vec![vec![Arc::new(RunArray::<Int16Type>::try_new(&ends, &values).unwrap())]]);
+    Dataset::concat(&[dataset.slice(1, 4).unwrap(), dataset.slice(5, 3).unwrap()]).unwrap()
 }
 
-/// A reader that does not know it shows what it is stored as.
-fn extension() -> Dataset {
+/// Returns a column with an unknown extension type, which readers must treat as its storage type.
+fn extension_type() -> Dataset {
     let metadata = [("ARROW:extension:name", "arrowwood.unknown"), ("ARROW:extension:metadata", "1")];
     let metadata = metadata.map(|(key, value)| (key.to_string(), value.to_string())).into_iter().collect();
     let schema = schema_of(vec![Field::new("c", DataType::Int16, true).with_metadata(metadata)]);
