@@ -561,8 +561,8 @@ mod tests {
     use super::*;
     use crate::{Bytes, Format, OpenOptions, WriteOptions, write_to};
 
-    /// A dataset of texts and numbers, from a modified stream that begins `shift` bytes after an aligned address.
-    fn opened(shift: usize, change: impl FnOnce(&mut [u8])) -> Dataset {
+    /// Opens a stream of texts and numbers, changed by `change`, that begins `shift` bytes after an aligned address.
+    fn open_stream(shift: usize, change: impl FnOnce(&mut [u8])) -> Dataset {
         let text: ArrayRef = Arc::new(StringArray::from(vec!["ash", "pear", "elm"]));
         let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
         let batch = RecordBatch::try_from_iter([("text", text), ("number", number)]).unwrap();
@@ -573,102 +573,102 @@ mod tests {
         OpenOptions::new().bytes(Bytes::from(Buffer::from_vec(bytes).slice(shift))).unwrap()
     }
 
-    /// Makes a text that is no UTF-8.
+    /// Makes a text invalid UTF-8.
     fn damage(bytes: &mut [u8]) {
-        let at = bytes.windows(4).position(|four| four == b"pear").unwrap();
-        bytes[at] = 0xff;
+        let position = bytes.windows(4).position(|window| window == b"pear").unwrap();
+        bytes[position] = 0xff;
     }
 
-    /// A consumer that goes on after an error must not take the batch behind the missing one for the next rows.
+    /// A consumer that continues after an error must not get the batch after the missing one.
     #[test]
-    fn a_stream_ends_with_its_first_error() {
-        let whole = Dataset::concat(&[opened(0, |_| ()), opened(0, damage), opened(0, |_| ())]).unwrap();
-        let mut reader = ArrowArrayStreamReader::try_new(whole.export_stream().unwrap()).unwrap();
+    fn a_stream_repeats_its_first_error() {
+        let dataset =
+            Dataset::concat(&[open_stream(0, |_| ()), open_stream(0, damage), open_stream(0, |_| ())]).unwrap();
+        let mut reader = ArrowArrayStreamReader::try_new(dataset.export_stream().unwrap()).unwrap();
         assert_eq!(reader.next().unwrap().unwrap().num_rows(), 3);
         let errors: Vec<String> = (0..3).map(|_| reader.next().unwrap().unwrap_err().to_string()).collect();
         assert!(!errors[0].is_empty() && errors.iter().all(|e| *e == errors[0]), "{errors:?}");
     }
 
-    /// The rows of a producer that vouches for what is no text.
+    /// Imports rows whose producer wrongly asserts that they are valid.
     #[cfg(feature = "table")]
-    fn vouched_for(dataset: &Dataset) -> Dataset {
-        // SAFETY: not kept, but that is what the test is about: code that appends may look at bytes only.
+    fn import_trusted(dataset: &Dataset) -> Dataset {
+        // SAFETY: violated on purpose, as the test is about such producers: code that appends must only read bytes.
         let export = unsafe { ExportOptions::new().structure_only() };
         let stream = dataset.export_stream_with(export).unwrap();
-        // SAFETY: the stream was just made.
+        // SAFETY: `export_stream_with` has just created the stream.
         unsafe { Dataset::import_stream(stream) }.unwrap()
     }
 
-    /// It was appended and committed, and then the column could not be read as a whole.
+    /// Such rows were appended and committed, and then the column couldn't be read.
     #[cfg(feature = "table")]
     #[test]
-    fn text_that_is_no_utf8_is_not_appended_whoever_vouches_for_it() {
+    fn append_rejects_invalid_utf8_of_trusted_arrays() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
-        let good = opened(0, |_| ());
-        let mut writer = crate::Writer::open(&table, Some(good.schema().clone()), &Default::default()).unwrap();
-        writer.append_dataset(&good).unwrap();
-        let refused = |told: Result<()>| {
-            let told = told.unwrap_err();
-            assert!(told.message().contains("column 'text': row 1: a string is not UTF-8"), "{told}");
-            told.kind()
+        let valid = open_stream(0, |_| ());
+        let mut writer = crate::Writer::open(&table, Some(valid.schema().clone()), &Default::default()).unwrap();
+        writer.append_dataset(&valid).unwrap();
+        let assert_rejected = |result: Result<()>| {
+            let e = result.unwrap_err();
+            assert!(e.message().contains("column 'text': row 1: a string is not UTF-8"), "{e}");
+            assert_eq!(e.kind(), ErrorKind::InvalidArgument);
         };
-        let bad = vouched_for(&opened(0, damage));
-        assert_eq!(refused(writer.append_dataset(&bad)), ErrorKind::InvalidArgument);
-        let behind = Dataset::concat(&[good.clone(), bad.clone()]).unwrap();
-        assert_eq!(refused(writer.append_dataset(&behind)), ErrorKind::InvalidArgument);
-        // A file's text is checked when it is read.
-        assert_eq!(writer.append_dataset(&opened(0, damage)).unwrap_err().kind(), ErrorKind::InvalidData);
-        // A character that two texts share.
-        let halves = |bytes: &mut [u8]| {
-            let at = bytes.windows(7).position(|seven| seven == b"ashpear").unwrap();
-            bytes[at + 2..at + 4].copy_from_slice("é".as_bytes());
+        let invalid = import_trusted(&open_stream(0, damage));
+        assert_rejected(writer.append_dataset(&invalid));
+        assert_rejected(writer.append_dataset(&Dataset::concat(&[valid.clone(), invalid.clone()]).unwrap()));
+        // Texts of a file are checked when they are read.
+        assert_eq!(writer.append_dataset(&open_stream(0, damage)).unwrap_err().kind(), ErrorKind::InvalidData);
+        // Two texts share a character, so that only their concatenation is valid.
+        let split_character = |bytes: &mut [u8]| {
+            let position = bytes.windows(7).position(|window| window == b"ashpear").unwrap();
+            bytes[position + 2..position + 4].copy_from_slice("é".as_bytes());
         };
-        assert!(writer.append_dataset(&vouched_for(&opened(0, halves))).is_err());
+        assert!(writer.append_dataset(&import_trusted(&open_stream(0, split_character))).is_err());
         assert_eq!(writer.rows(), 3);
-        writer.append_dataset(&good).unwrap();
+        writer.append_dataset(&valid).unwrap();
         writer.close().unwrap();
-        let there = crate::open(&table).unwrap();
-        assert_eq!(there.column("text").unwrap().chunks().unwrap()[0].len(), 6);
-        // So it is in memory.
-        let mut builder = crate::DatasetBuilder::new(good.schema().clone()).unwrap();
-        assert_eq!(refused(builder.append_dataset(&bad)), ErrorKind::InvalidArgument);
-        builder.append_dataset(&good).unwrap();
+        let stored = crate::open(&table).unwrap();
+        assert_eq!(stored.column("text").unwrap().chunks().unwrap()[0].len(), 6);
+
+        let mut builder = crate::DatasetBuilder::new(valid.schema().clone()).unwrap();
+        assert_rejected(builder.append_dataset(&invalid));
+        builder.append_dataset(&valid).unwrap();
         assert_eq!(builder.finish().unwrap().len().unwrap(), 3);
     }
 
-    /// What stands below a null is nobody's text, and is left out.
+    /// Texts below a null are not part of the data, and are not stored.
     #[cfg(feature = "table")]
     #[test]
-    fn bytes_below_a_null_may_be_anything() {
+    fn append_accepts_invalid_utf8_below_nulls() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("ash"), Some("pear"), Some("elm")]));
         let nulls = arrow_buffer::NullBuffer::from(vec![true, false, true]);
-        let mut text = texts.to_data().buffers().to_vec();
-        let mut bytes = text[1].to_vec();
+        let mut buffers = texts.to_data().buffers().to_vec();
+        let mut bytes = buffers[1].to_vec();
         bytes[4] = 0xff;
-        text[1] = Buffer::from_vec(bytes);
-        let builder = ArrayData::builder(DataType::Utf8).len(3).nulls(Some(nulls)).buffers(text);
-        // SAFETY: offsets and lengths are those of an array; the byte that is no text is below a null.
+        buffers[1] = Buffer::from_vec(bytes);
+        let builder = ArrayData::builder(DataType::Utf8).len(3).nulls(Some(nulls)).buffers(buffers);
+        // SAFETY: offsets and lengths are from a valid array, and the byte that isn't UTF-8 is below a null.
         let array = arrow_array::make_array(unsafe { builder.build_unchecked() });
         let batch = RecordBatch::try_from_iter_with_nullable([("text", array, true)]).unwrap();
         let mut writer = crate::Writer::open(&table, Some(batch.schema()), &Default::default()).unwrap();
         writer.append(&batch).unwrap();
         writer.close().unwrap();
-        let there = crate::open(&table).unwrap();
-        let shown: Vec<_> = there.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect();
-        assert_eq!((shown[0].as_str(), shown[2].as_str()), ("ash", "elm"));
-        there.validate(|_, _| ()).unwrap();
+        let stored = crate::open(&table).unwrap();
+        let cells: Vec<_> = stored.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect();
+        assert_eq!((cells[0].as_str(), cells[2].as_str()), ("ash", "elm"));
+        stored.validate(|_, _| ()).unwrap();
     }
 
     #[test]
-    fn structure_only_hands_out_what_is_damaged() {
-        let dataset = opened(0, damage);
+    fn structure_checks_accept_damaged_values() {
+        let dataset = open_stream(0, damage);
         let column = dataset.column("text").unwrap();
         assert_eq!(column.chunks_with(ExportOptions::new()).unwrap_err().kind(), ErrorKind::InvalidData);
         assert_eq!(dataset.export_batch(0, ExportOptions::new()).unwrap_err().kind(), ErrorKind::InvalidData);
-        // SAFETY: only bytes are looked at below, as bytes.
+        // SAFETY: the code below only reads the texts as bytes.
         let export = unsafe { ExportOptions::new().structure_only() };
         let chunks = column.chunks_with(export).unwrap();
         assert_eq!(chunks[0].buffers()[1].as_slice()[3..7], *b"\xffear");
@@ -678,8 +678,8 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_aligned_where_that_is_asked_for() {
-        let dataset = opened(1, |_| ());
+    fn buffers_are_aligned_on_request() {
+        let dataset = open_stream(1, |_| ());
         let numbers = dataset.column("number").unwrap();
         let is_aligned =
             |export| numbers.chunks_with(export).unwrap()[0].buffers()[0].as_ptr().cast::<i64>().is_aligned();
@@ -689,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_chunks_are_those_of_arrays() {
+    fn plain_chunks_equal_arrays() {
         let batch = |rows: std::ops::Range<i64>| {
             let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
             RecordBatch::try_from_iter_with_nullable([("n", column, true)]).unwrap()
@@ -698,10 +698,10 @@ mod tests {
         for format in [Format::File, Format::Stream] {
             let mut bytes = Vec::new();
             write_to(&memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
-            let whole = OpenOptions::new().bytes(Bytes::from(bytes)).unwrap();
-            for dataset in
-                [whole.clone(), whole.slice(3, 11).unwrap(), Dataset::concat(&[whole.clone(), whole]).unwrap()]
-            {
+            let original = OpenOptions::new().bytes(Bytes::from(bytes)).unwrap();
+            let slice = original.slice(3, 11).unwrap();
+            let concatenated = Dataset::concat(&[original.clone(), original.clone()]).unwrap();
+            for dataset in [original, slice, concatenated] {
                 let column = dataset.column("n").unwrap();
                 let plain = column.fixed_width_chunks(ExportOptions::new()).unwrap().unwrap();
                 let arrays = column.chunks_with(ExportOptions::new()).unwrap();

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_emoji_stay_as_they_are() {
+    fn words_and_emoji_are_unchanged() {
         for text in ["", "plain", "żółć", "日本語", "می\u{200c}خواهم", "👩\u{200d}🚀", "1\u{a0}000", "עברית"]
         {
             assert!(matches!(escape_hidden(text), Cow::Borrowed(same) if same == text), "{text}");

@@ -300,8 +300,8 @@ mod tests {
 
     use super::*;
 
-    /// A directory with the given files, all empty.
-    fn tree(files: &[&str]) -> tempfile::TempDir {
+    /// Creates a directory with the given files, all empty.
+    fn create_tree(files: &[&str]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for file in files {
             let path = root.path().join(file);
@@ -311,15 +311,24 @@ mod tests {
         root
     }
 
-    fn found(root: &Path, pattern: &str) -> Vec<String> {
+    /// Returns the files that match a pattern, relative to `root`.
+    fn matching_files(root: &Path, pattern: &str) -> Vec<String> {
         let files = expand_glob(&root.join(pattern)).unwrap_or_default();
         files.iter().map(|file| file.strip_prefix(root).unwrap().to_string_lossy().into_owned()).collect()
     }
 
     #[test]
     fn patterns_match_as_the_glob_crate_does() {
-        let root =
-            tree(&["m.arrow", "b/c/k.arrow", "b/a.arrow", "a/q.arrow", "z/y/x.arrow", ".h.arrow", "b.txt", "zz.arrow"]);
+        let root = create_tree(&[
+            "m.arrow",
+            "b/c/k.arrow",
+            "b/a.arrow",
+            "a/q.arrow",
+            "z/y/x.arrow",
+            ".h.arrow",
+            "b.txt",
+            "zz.arrow",
+        ]);
         let patterns = [
             "*.arrow",
             "**/*.arrow",
@@ -332,15 +341,16 @@ mod tests {
             "no*",
         ];
         for pattern in patterns {
-            let theirs = glob::glob(root.path().join(pattern).to_str().unwrap()).unwrap().map(Result::unwrap);
-            let theirs = theirs.filter(|path| path.is_file());
-            let theirs: Vec<_> = theirs.map(|f| f.strip_prefix(&root).unwrap().to_str().unwrap().to_string()).collect();
-            assert_eq!(found(root.path(), pattern), theirs, "{pattern}");
+            let paths = glob::glob(root.path().join(pattern).to_str().unwrap()).unwrap().map(Result::unwrap);
+            let files = paths.filter(|path| path.is_file());
+            let expected: Vec<_> =
+                files.map(|file| file.strip_prefix(&root).unwrap().to_str().unwrap().to_string()).collect();
+            assert_eq!(matching_files(root.path(), pattern), expected, "{pattern}");
         }
     }
 
     #[test]
-    fn paths_are_in_the_order_of_their_names() {
+    fn paths_are_sorted_by_name() {
         let paths = ["/a", "/a/b", "/a/b/c", "/a/b-c", "/a!/b", "/a-b", "/a0", "/b"].map(Path::new);
         for (a, b) in paths.iter().flat_map(|a| paths.iter().map(move |b| (a, b))) {
             assert_eq!(compare_paths(a, b), a.cmp(b), "{a:?} {b:?}");
@@ -349,30 +359,30 @@ mod tests {
 
     #[test]
     fn an_existing_name_is_not_a_pattern() {
-        let root = tree(&["run[1]/a.arrow", "run1/b.arrow", "x*y/c.arrow", "xzy/d.arrow"]);
-        assert_eq!(found(root.path(), "run[1]/*.arrow"), ["run[1]/a.arrow"]);
-        assert_eq!(found(root.path(), "x*y/*"), ["x*y/c.arrow"]);
-        assert_eq!(found(root.path(), "run[12]/*"), ["run1/b.arrow"]);
+        let root = create_tree(&["run[1]/a.arrow", "run1/b.arrow", "x*y/c.arrow", "xzy/d.arrow"]);
+        assert_eq!(matching_files(root.path(), "run[1]/*.arrow"), ["run[1]/a.arrow"]);
+        assert_eq!(matching_files(root.path(), "x*y/*"), ["x*y/c.arrow"]);
+        assert_eq!(matching_files(root.path(), "run[12]/*"), ["run1/b.arrow"]);
         assert_eq!(arrow_files(&root.path().join("run[1]")).unwrap(), [root.path().join("run[1]/a.arrow")]);
     }
 
     #[test]
     fn names_may_have_any_bytes() {
-        let root = tree(&["a.arrow"]);
-        let strange = root.path().join(OsString::from_vec(b"\xff.arrow".into()));
-        fs::write(&strange, "").unwrap();
-        let both = [root.path().join("a.arrow"), strange];
-        assert_eq!(expand_glob(&root.path().join("*.arrow")).unwrap(), both);
-        assert_eq!(expand_glob(&root.path().join("?.arrow")).unwrap(), both);
-        assert_eq!(arrow_files(root.path()).unwrap(), both);
+        let root = create_tree(&["a.arrow"]);
+        let not_utf8 = root.path().join(OsString::from_vec(b"\xff.arrow".into()));
+        fs::write(&not_utf8, "").unwrap();
+        let expected = [root.path().join("a.arrow"), not_utf8];
+        assert_eq!(expand_glob(&root.path().join("*.arrow")).unwrap(), expected);
+        assert_eq!(expand_glob(&root.path().join("?.arrow")).unwrap(), expected);
+        assert_eq!(arrow_files(root.path()).unwrap(), expected);
     }
 
     #[test]
     fn links_are_followed_and_broken_links_are_kept() {
-        let root = tree(&["a/b.arrow"]);
+        let root = create_tree(&["a/b.arrow"]);
         symlink(root.path(), root.path().join("a/loop")).unwrap();
         symlink("a", root.path().join("again")).unwrap();
-        assert_eq!(found(root.path(), "**/*.arrow"), ["a/b.arrow", "again/b.arrow"]);
+        assert_eq!(matching_files(root.path(), "**/*.arrow"), ["a/b.arrow", "again/b.arrow"]);
         symlink("nowhere", root.path().join("lost.arrow")).unwrap();
         assert_eq!(arrow_files(root.path()).unwrap(), [root.path().join("lost.arrow")]);
     }

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_whatever_the_threads() {
+    fn results_are_in_order_for_all_numbers_of_threads() {
         for bytes in [0, usize::MAX] {
             for jobs in [0, 1, 2, 33, 1000, 100_000] {
                 let squares = map(jobs, bytes, |job| job * job);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_is_reported_whatever_the_threads() {
+    fn the_first_error_is_reported_for_all_numbers_of_threads() {
         for bytes in [0, usize::MAX] {
             for _ in 0..50 {
                 let mut ticks = 0;

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_too_little_are_not_trusted() {
+    fn arrays_with_too_few_bytes_are_rejected() {
         assert!(int64(3, 24, None).checked(&[]).is_ok());
         assert!(int64(3, 23, None).checked(&[]).is_err());
         let no_buffers = ArrayParts { buffers: Vec::new(), ..parts_of(int64(3, 24, None)) };
@@ -372,22 +372,22 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_nulls_are_those_of_the_bitmap() {
+    fn null_counts_come_from_the_bitmap() {
         assert_eq!(int64(3, 24, Some((&[0b101], 1))).checked(&[]).unwrap().null_count(), 1);
         assert!(int64(3, 24, Some((&[0b101], 2))).checked(&[]).is_err());
-        // No nulls are declared, but the bitmap has one; or it has none, and is left out.
+        // A bitmap with a null that isn't declared is an error. A bitmap without nulls is dropped.
         let hidden = int64(3, 24, Some((&[0b101], 0)));
         assert!(hidden.is_null(1) && hidden.clone().checked(&[]).is_err());
         assert!(IncrementalCheck::default().checked(hidden, &[]).is_err());
         assert!(int64(3, 24, Some((&[0b111], 0))).checked(&[]).unwrap().nulls().is_none());
-        let up_to = IncrementalCheck::default();
-        assert!(up_to.checked(int64(3, 24, Some((&[0b111], 0))), &[]).unwrap().nulls().is_none());
+        let check = IncrementalCheck::default();
+        assert!(check.checked(int64(3, 24, Some((&[0b111], 0))), &[]).unwrap().nulls().is_none());
     }
 
     #[test]
-    fn known_dictionaries_are_those_that_were_checked() {
+    fn only_the_known_dictionary_skips_checks() {
         let good = StringArray::from(vec!["a", "b"]).to_data();
-        let twin = StringArray::from(vec!["a", "b"]).to_data();
+        let equal = StringArray::from(vec!["a", "b"]).to_data();
         let bad = UncheckedArray::from(good.clone());
         let bad =
             ArrayParts { buffers: vec![bad.buffers()[0].clone(), Buffer::from_slice_ref([0xff; 2])], ..parts_of(bad) };
@@ -397,34 +397,34 @@ mod tests {
             ArrayParts { data_type, len: 2, validity: None, buffers, children: vec![values] }.assemble()
         };
         assert!(keys(good.clone().into()).checked(&[&good]).is_ok());
-        assert!(keys(twin.into()).checked(&[&good]).is_ok());
+        assert!(keys(equal.into()).checked(&[&good]).is_ok());
         assert!(keys(bad.assemble()).checked(&[&good]).is_err());
     }
 
-    /// The first rows of an array over memory that grows.
-    fn first(views: &Buffer, data: &Buffer, rows: usize, bytes: usize) -> UncheckedArray {
+    /// Returns the first rows of an array of views, whose data buffer has `bytes` bytes.
+    fn prefix(views: &Buffer, data: &Buffer, rows: usize, bytes: usize) -> UncheckedArray {
         let buffers = vec![views.slice_with_length(0, 16 * rows), data.slice_with_length(0, bytes)];
         ArrayParts { data_type: DataType::Utf8View, len: rows, validity: None, buffers, children: Vec::new() }
             .assemble()
     }
 
     #[test]
-    fn what_was_checked_holds_only_while_nothing_becomes_shorter() {
+    fn incremental_checks_start_again_when_an_array_shrinks() {
         let texts = ["a text that is long enough", "another one that is long", "and a third of that length"];
-        let whole = StringViewArray::from_iter_values(texts).to_data();
-        let views = &whole.buffers()[0];
-        let data = &whole.buffers()[1];
+        let array = StringViewArray::from_iter_values(texts).to_data();
+        let views = &array.buffers()[0];
+        let data = &array.buffers()[1];
         let ends: Vec<usize> = texts.iter().scan(0, |end, text| (*end += text.len(), Some(*end)).1).collect();
-        let up_to = IncrementalCheck::default();
+        let check = IncrementalCheck::default();
         for rows in [1, 2, 2, 1, 3] {
-            assert_eq!(up_to.checked(first(views, data, rows, ends[rows - 1]), &[]).unwrap().len(), rows);
+            assert_eq!(check.checked(prefix(views, data, rows, ends[rows - 1]), &[]).unwrap().len(), rows);
         }
-        // One row more or less, and fewer bytes than the earlier rows point to.
-        let up_to = IncrementalCheck::default();
-        up_to.checked(first(views, data, 2, ends[1]), &[]).unwrap();
-        assert!(up_to.checked(first(views, data, 3, ends[0]), &[]).is_err());
-        assert!(up_to.checked(first(views, data, 1, ends[0] - 1), &[]).is_err());
-        assert!(up_to.checked(first(views, data, 2, ends[0]), &[]).is_err());
-        assert!(up_to.checked(first(views, data, 3, ends[2]), &[]).is_ok());
+        // The views of earlier rows point beyond a data buffer that has shrunk.
+        let check = IncrementalCheck::default();
+        check.checked(prefix(views, data, 2, ends[1]), &[]).unwrap();
+        assert!(check.checked(prefix(views, data, 3, ends[0]), &[]).is_err());
+        assert!(check.checked(prefix(views, data, 1, ends[0] - 1), &[]).is_err());
+        assert!(check.checked(prefix(views, data, 2, ends[0]), &[]).is_err());
+        assert!(check.checked(prefix(views, data, 3, ends[2]), &[]).is_ok());
     }
 }

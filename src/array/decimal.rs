@@ -96,8 +96,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns `number × 10^tens × 2^twos` as digits of 32 bits from the lowest.
-    fn big(mut number: u128, tens: u32, twos: u32) -> Vec<u32> {
+    /// Returns `number × 10^tens × 2^twos` as little-endian digits of 32 bits.
+    fn big_product(mut number: u128, tens: u32, twos: u32) -> Vec<u32> {
         let mut digits = Vec::new();
         while number > 0 {
             digits.push(number as u32);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     /// Returns `a × b`.
-    fn product(a: &[u32], b: &[u32]) -> Vec<u32> {
+    fn multiply(a: &[u32], b: &[u32]) -> Vec<u32> {
         let mut digits = vec![0u32; a.len() + b.len() + 1];
         for (i, &x) in a.iter().enumerate() {
             let mut carry = 0;
@@ -133,11 +133,11 @@ mod tests {
         digits
     }
 
-    fn order(a: &[u32], b: &[u32]) -> Ordering {
-        let digit = |digits: &[u32], at: usize| digits.get(at).copied().unwrap_or(0);
+    fn compare(a: &[u32], b: &[u32]) -> Ordering {
+        let digit = |digits: &[u32], i: usize| digits.get(i).copied().unwrap_or(0);
         (0..a.len().max(b.len()))
             .rev()
-            .map(|at| digit(a, at).cmp(&digit(b, at)))
+            .map(|i| digit(a, i).cmp(&digit(b, i)))
             .find(|o| o.is_ne())
             .unwrap_or(Ordering::Equal)
     }
@@ -147,10 +147,11 @@ mod tests {
         let exponent = (float.to_bits() >> 52) as i32 - 1075;
         let middle = u128::from(float.to_bits() & ((1 << 52) - 1) | 1 << 52) * 2 + 1;
         let up = |exponent: i32| exponent.max(0) as u32;
-        // digits × 10^-scale against middle × 2^(exponent - 1) × count, both without fractions.
-        let number = big(digits, up(-i32::from(scale)), up(1 - exponent));
-        let middle = product(&big(middle, up(i32::from(scale)), up(exponent - 1)), &big(count.into(), 0, 0));
-        order(&number, &middle)
+        // Compares digits × 10^-scale with middle × 2^(exponent - 1) × count, both multiplied until they are integers.
+        let number = big_product(digits, up(-i32::from(scale)), up(1 - exponent));
+        let middle = big_product(middle, up(i32::from(scale)), up(exponent - 1));
+        let middle = multiply(&middle, &big_product(count.into(), 0, 0));
+        compare(&number, &middle)
     }
 
     #[test]
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn a_quotient_is_rounded_once() {
         let quotient = |digits: i128, scale, count| decimal_quotient(i256::from_i128(digits), scale, count);
-        // 0.6 / 3 of floats is not 0.2.
+        // As floats, 0.6 / 3 isn't 0.2.
         assert_eq!(quotient(6, 1, 3), 0.2);
         assert_eq!(quotient(6 * 10i128.pow(29), 30, 3), 0.2);
         assert_eq!(quotient(-1, 0, 3), -1.0 / 3.0);
@@ -187,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_float_is_nearer(
+        fn quotients_are_the_nearest_floats(
             digits in 1..i128::MAX, shift in 0u32..127, scale in -20i8..77, count in 1..u64::MAX, few in 0u32..64,
         ) {
             let (digits, count) = ((digits >> shift).max(1), (count >> few).max(1));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_rows() {
+    fn ranges_have_only_the_bytes_of_the_rows() {
         let numbers = Int64Array::from_iter_values(0..100);
         assert_eq!(ranges(&numbers, 10..12), [(80, 96)]);
         assert_eq!(ranges_of(&numbers.to_data().slice(5, 20), 10..12), [(120, 136)]);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_nested_rows_are_those_of_their_values() {
+    fn ranges_of_nested_rows_have_only_the_bytes_of_their_values() {
         let mut lists = ListBuilder::new(Int32Builder::new());
         (0..10).for_each(|row| lists.append_value((0..row).map(Some)));
         assert_eq!(ranges(&lists.finish(), 3..5), [(12, 24), (12, 40)]);

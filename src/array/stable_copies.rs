@@ -108,17 +108,17 @@ mod tests {
     }
 
     #[test]
-    fn only_buffers_that_lead_to_other_bytes_are_copied() {
+    fn only_buffers_with_offsets_or_views_are_copied() {
         let texts = StringArray::from(vec![Some("ash"), None, Some("pear")]);
         let views = StringViewArray::from(vec!["a text that is longer than a view", "short"]);
         let runs: Int32RunArray = RunArray::try_new(&vec![2, 5].into(), &Int64Array::from(vec![7, 8])).unwrap();
-        let coded: DictionaryArray<Int8Type> = vec!["ash", "pear", "ash"].into_iter().collect();
+        let dictionary: DictionaryArray<Int8Type> = vec!["ash", "pear", "ash"].into_iter().collect();
         let cases = [
             (Arc::new(texts) as Arc<dyn Array>, vec![true, false]),
             (Arc::new(views), vec![true, false]),
             (Arc::new(Int64Array::from(vec![1, 2])), vec![false]),
             (Arc::new(runs), vec![true, false]),
-            (Arc::new(coded), vec![true, true, false]),
+            (Arc::new(dictionary), vec![true, true, false]),
         ];
         for (array, expected) in cases {
             let array = array.to_data();
@@ -136,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn arrays_go_on_sharing_their_dictionary() {
-        let coded: DictionaryArray<Int8Type> = vec!["ash", "pear", "ash", "elm"].into_iter().collect();
-        let whole = coded.to_data();
+    fn copied_arrays_share_their_dictionary() {
+        let dictionary: DictionaryArray<Int8Type> = vec!["ash", "pear", "ash", "elm"].into_iter().collect();
+        let array = dictionary.to_data();
         let mut copies = StableCopies::default();
-        let parts = [0, 2].map(|start| copies.stable_copy(UncheckedArray::from_ref(&slice(&whole, start, 2))).unwrap());
+        let parts = [0, 2].map(|start| copies.stable_copy(UncheckedArray::from_ref(&slice(&array, start, 2))).unwrap());
         assert!(parts[0].child_data()[0].ptr_eq(&parts[1].child_data()[0]));
     }
 }

@@ -75,7 +75,7 @@ mod tests {
     use arrow_array::{Float32Array, Int8Array, UInt32Array};
 
     #[test]
-    fn values_stay_what_they_are() {
+    fn widening_keeps_values() {
         let arrays: [ArrayRef; 3] = [
             Arc::new(Int8Array::from(vec![Some(i8::MIN), None, Some(-1), Some(0), Some(i8::MAX)])),
             Arc::new(UInt32Array::from(vec![Some(0), None, Some(u32::MAX), Some(1), Some(1 << 31)])),
@@ -85,7 +85,7 @@ mod tests {
             value(UncheckedArray::from_ref(array), row).unwrap().to_string().parse::<f64>().ok().map(f64::to_bits)
         };
         for array in arrays {
-            // Also part of an array, whose first value is not the first of its buffer.
+            // The first value of a slice isn't the first of its buffer.
             let data = slice(&array.to_data(), 1, 4);
             for to in [DataType::Int16, DataType::Int32, DataType::Int64, DataType::UInt64] {
                 assert_eq!(widened(&data, &to).is_some(), is_wider(data.data_type(), &to));
@@ -93,7 +93,9 @@ mod tests {
                 assert_eq!((wider.data_type(), wider.len()), (&to, 4));
                 #[cfg(feature = "table")]
                 assert_eq!(narrowed(&wider, data.data_type()), Some(to_array(data.clone()).to_data()));
-                (0..4).for_each(|row| assert_eq!(number(&wider, row), number(&data, row), "{data:?}"));
+                for row in 0..4 {
+                    assert_eq!(number(&wider, row), number(&data, row), "{data:?}");
+                }
             }
         }
         let floats = Float32Array::from(vec![0.1, f32::MAX, f32::INFINITY]).to_data();
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn no_type_is_wider_that_lacks_values() {
+    fn types_that_lack_values_are_not_wider() {
         use DataType::*;
         let lossy =
             [(Int64, Int32), (Int64, Float64), (UInt32, Int32), (UInt64, Int64), (Int8, UInt16), (Float64, Float32)];

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_values_are_named() {
+    fn logical_errors_name_the_value() {
         let decimal =
             |digits| Arc::new(Decimal128Array::from(vec![None, Some(digits)]).with_precision_and_scale(3, 1).unwrap());
         assert_eq!(outcome(decimal(-999)), Ok(()));

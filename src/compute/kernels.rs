@@ -280,14 +280,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Adds values one by one to the tree that is drawn above.
+    /// Computes the sum by the tree in the module's documentation, value by value.
     fn naive(values: &[f64]) -> f64 {
         let mut leaves = vec![[0.0; LANES]; values.len().div_ceil(LEAF)];
         for (row, value) in values.iter().enumerate() {
             leaves[row / LEAF][row % LANES] += value;
         }
         let mut sums: Vec<f64> = leaves.into_iter().map(|lanes| pairs(&lanes)).collect();
-        // Whole subtrees first, from the largest.
+        // Adds complete subtrees first, from the largest.
         let mut total = Vec::new();
         while !sums.is_empty() {
             let rest = sums.split_off(1 << sums.len().ilog2());
@@ -312,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn moments_of_a_leaf_are_those_of_the_drawn_tree(values in prop::collection::vec(-1e6..1e6f64, 1..=LEAF)) {
+        fn moments_of_a_leaf_equal_the_drawn_tree(values in prop::collection::vec(-1e6..1e6f64, 1..=LEAF)) {
             let raw: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
             let (mean, squares) = moments_f64(&raw);
             prop_assert_eq!(mean.to_bits(), (naive(&values) / values.len() as f64).to_bits());
@@ -321,7 +321,7 @@ mod tests {
         }
 
         #[test]
-        fn a_sum_is_that_of_the_drawn_tree_however_it_is_cut(
+        fn sums_equal_the_drawn_tree_for_all_slices(
             values in prop::collection::vec(-1e6..1e6f64, 0..20_000),
             cuts in prop::collection::vec(0usize..2500, 0..40),
         ) {

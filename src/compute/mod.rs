@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn loops_find_the_extremes_that_cells_have(
+        fn min_and_max_equal_a_loop_over_cells(
             seeds in prop::collection::vec(prop::option::weighted(0.8, 0u8..20), 0..300),
             cuts in prop::collection::vec(any::<usize>(), 0..6),
             start in 0u64..50,
@@ -137,7 +137,7 @@ mod tests {
         }
 
         #[test]
-        fn integers_are_exact(
+        fn sums_of_integers_are_exact(
             seeds in prop::collection::vec(prop::option::weighted(0.8, 0u8..20), 0..300),
             cuts in prop::collection::vec(any::<usize>(), 0..6),
         ) {
@@ -153,7 +153,7 @@ mod tests {
         }
 
         #[test]
-        fn dictionaries_and_text_have_the_extremes_of_their_values(
+        fn min_and_max_of_dictionaries_and_texts_equal_those_of_values(
             keys in prop::collection::vec(prop::option::weighted(0.8, 0i8..6), 0..30),
             cuts in prop::collection::vec(any::<usize>(), 0..6),
         ) {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_threads_nor_batches_change_a_sum() {
+    fn sums_do_not_depend_on_threads_or_batches() {
         let value = |i: i32| (i % 7 != 3).then(|| f64::from(i).sin() * 1e9);
         let array: ArrayRef = Arc::new((0..400_000).map(value).collect::<Float64Array>());
         let whole = bits(column([array.clone()]).sum().unwrap());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_counts_in_sums_and_not_in_extremes() {
+    fn nan_affects_sums_but_not_min_and_max() {
         let c = column([Arc::new(Float64Array::from(vec![Some(f64::NAN), Some(2.0), None, Some(-1.0)])) as ArrayRef]);
         assert!(matches!(c.sum().unwrap(), Value::Float64(sum) if sum.is_nan()));
         assert!(matches!(c.min().unwrap(), Value::Float64(-1.0)));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn means_of_decimals_have_their_sign() {
+    fn means_of_decimals_keep_their_sign() {
         let mean = |values: Vec<i256>, scale: i8| {
             let array = Decimal256Array::from(values).with_precision_and_scale(76, scale).unwrap();
             column([Arc::new(array) as ArrayRef]).mean().unwrap()

@@ -299,7 +299,7 @@ mod tests {
         Dataset::try_from(vec![batch(first), batch(second)]).unwrap()
     }
 
-    /// Compares two values as the documentation says: nulls are behind NaN, and NaN is behind all else.
+    /// Compares two rows as documented: NaN follows all other values, and nulls follow NaN.
     fn naive(column: &str, descends: bool, a: &TestRow, b: &TestRow) -> Ordering {
         fn last<T>(a: Option<T>, b: Option<T>, descends: bool, order: impl Fn(&T, &T) -> Ordering) -> Ordering {
             match (a, b) {
@@ -327,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_in_the_order_of_their_values(
+        fn rows_are_sorted_by_their_values(
             rows in prop::collection::vec(
                 (
                     prop::option::of(-2i8..3),
@@ -356,7 +356,7 @@ mod tests {
                 };
                 prop_assert_eq!(text(&found, row), text(&dataset, own));
             }
-            // A whole column is gathered.
+            // Gathers a whole column.
             let whole = found.column("int").unwrap();
             let ints: Vec<String> = whole.values().map(|value| value.unwrap().to_string()).collect();
             prop_assert_eq!(whole.count().unwrap(), rows.iter().filter(|row| row.0.is_some()).count() as u64);

@@ -202,9 +202,9 @@ mod tests {
     use crate::compute::AggregateFunction;
     use crate::compute::tests::cut;
 
-    /// A sample tells where quantiles lie, except in columns of few values or mostly nulls.
+    /// Quantiles are located by a sample, except in columns of few values or mostly nulls.
     #[test]
-    fn quantiles_of_large_columns_are_those_of_the_sorted_values() {
+    fn quantiles_of_large_columns_equal_sorted_values() {
         const ROWS: u64 = 1_200_000;
         let random =
             |row: u64| row.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -233,9 +233,9 @@ mod tests {
         }
     }
 
-    /// The two were one rounding step apart for some pairs.
+    /// Some medians differed by one rounding step.
     #[test]
-    fn the_median_of_a_column_is_that_of_its_group() {
+    fn medians_of_columns_and_groups_are_equal() {
         let pairs = [[0.1, 0.7], [-1e16, 3.0], [1e-320, 3e-323], [f64::MAX, f64::MAX / 3.0], [1.0, f64::INFINITY]];
         for pair in pairs {
             let values: ArrayRef = Arc::new(Float64Array::from(pair.to_vec()));
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quantiles_are_those_of_the_sorted_values(
+        fn quantiles_equal_sorted_values(
             values in prop::collection::vec(prop::option::weighted(0.8, -100i32..100), 1..200),
             share in prop_oneof![Just(0.0), Just(1.0), Just(0.5), 0.0..1.0f64],
         ) {
@@ -306,8 +306,9 @@ mod tests {
         }
     }
 
-    /// Returns arrays of all types of integers and decimals, with values at some distances from an origin that has more
-    /// digits than a float, and what the distances are divided by.
+    /// Returns arrays of all types of integers and decimals, and the divisor of each.
+    ///
+    /// Their values lie at the given distances from an origin with more digits than a float has.
     fn shifted(origin: i64, distances: &[Option<i64>]) -> Vec<(ArrayRef, f64)> {
         let wide = |distance: i64| 10i128.pow(36) + i128::from(origin) + i128::from(distance);
         let widest = |distance: i64| i256::from_i128(10).wrapping_pow(70).wrapping_add(i256::from_i128(wide(distance)));
@@ -340,13 +341,13 @@ mod tests {
         (pairs > 0).then(|| decimal_to_f64(squares, 0) / pairs as f64)
     }
 
-    fn is_near(found: Option<f64>, expected: Option<f64>) -> bool {
-        found.zip(expected).map_or(found == expected, |(a, b)| (a - b).abs() <= 1e-13 * b.abs())
+    fn is_near(actual: Option<f64>, expected: Option<f64>) -> bool {
+        actual.zip(expected).map_or(actual == expected, |(a, b)| (a - b).abs() <= 1e-13 * b.abs())
     }
 
     proptest! {
         #[test]
-        fn var_of_large_integers_is_that_of_their_small_distances(
+        fn var_of_large_integers_equals_var_of_their_distances(
             origin in -900_000_000_000_000_000i64..900_000_000_000_000_000,
             distances in prop::collection::vec(prop::option::weighted(0.8, -1000i64..1000), 0..80),
         ) {
@@ -361,7 +362,7 @@ mod tests {
         }
 
         #[test]
-        fn var_of_any_integers_is_that_of_their_pairs(
+        fn var_of_integers_equals_var_of_their_pairs(
             numbers in prop::collection::vec(prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX)], 0..40),
         ) {
             let found = cut(&(Arc::new(Int64Array::from(numbers.clone())) as ArrayRef), &[5]).var().unwrap();
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_in_groups_over_many_blocks_is_that_of_the_distances() {
+    fn var_of_groups_equals_var_of_their_distances() {
         let rows = 200_000;
         let distances: Vec<Option<i64>> = (0..rows).map(|row| Some(row * row % 1001)).collect();
         let keys = Arc::new(Int8Array::from_iter_values((0..rows).map(|row| (row % 3) as i8))) as ArrayRef;
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_and_nan_are_left_out_where_the_docs_say_so() {
+    fn nulls_and_nan_are_ignored_as_documented() {
         let floats =
             Arc::new(Float64Array::from(vec![Some(1.0), None, Some(f64::NAN), Some(3.0), Some(-0.0)])) as ArrayRef;
         let column = cut(&floats, &[2]);

@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nulls_are_those_of_get(
+        fn nulls_equal_nulls_of_get(
             keys in prop::collection::vec(prop::option::of(0i8..3), 1..40), start in 0u64..30, len in 0u64..200,
         ) {
             let plain: ArrayRef = Arc::new(Int8Array::from(keys.clone()));

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuids_are_in_the_order_of_their_bytes() {
+    fn uuids_are_ordered_by_their_bytes() {
         let [low, high] = [[0; 16], [1; 16]].map(|bytes| ComparableValue::from_value(&Value::Uuid(&bytes)));
         assert!(low.is_some() && low < high);
     }

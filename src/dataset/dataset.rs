@@ -767,7 +767,7 @@ mod tests {
             write_to(&memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
             for (whole, rows) in [(0..12, 12), (2..9, 7)] {
                 for back in 1..=rows {
-                    // Reopened each time, so that nothing has been walked yet.
+                    // Reopens the stream each time, as batches that were walked once are remembered.
                     let opened = OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap();
                     let part = if rows == 12 { opened } else { opened.slice(whole.start, rows).unwrap() };
                     let value = part.row_from_end(back).unwrap().get(0).unwrap();

@@ -145,7 +145,8 @@ mod tests {
         .unwrap()
     }
 
-    /// Nested values were compared by the addresses of their buffers: a table with lists was no prefix of an altered one.
+    /// Nested values were compared by the addresses of their buffers, so that a table with lists wasn't a prefix of an
+    /// altered one.
     #[test]
     fn nested_values_are_compared_by_content() {
         let items = || (0..5).map(|n| n as f32);
@@ -160,7 +161,7 @@ mod tests {
         assert!(rows_equal(&here, &there(lists(items()), structs(items()))).unwrap());
         assert!(!rows_equal(&here, &there(lists(others()), structs(items()))).unwrap());
         assert!(!rows_equal(&here, &there(lists(items()), structs(others()))).unwrap());
-        // The same columns, divided into other batches.
+        // The same columns, in other batches.
         let halves = Dataset::concat(&[here.slice(0, 2).unwrap(), here.slice(2, 3).unwrap()]).unwrap();
         assert!(rows_equal(&here, &halves).unwrap());
     }

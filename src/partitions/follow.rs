@@ -437,14 +437,14 @@ mod tests {
 
     /// The follower missed committed rows if the thread that wakes it had not run before the timeout.
     #[test]
-    fn committed_rows_are_found_without_a_wake_up() {
+    fn poll_finds_committed_rows_without_a_wake_up() {
         let root = tempfile::tempdir().unwrap();
         let schema = std::sync::Arc::new(parse_schema("n: int64").unwrap());
         let place = root.path().join("day=1");
         let mut writer = Writer::open(&place, Some(schema), &WriterOptions::default()).unwrap();
         writer.commit().unwrap();
         let mut follower = follow_partitions(&open(root.path()).unwrap(), &FollowFrom::Now).unwrap();
-        // Nothing ends this sleep. On an older system there is none, and the follower polls each time.
+        // Nothing wakes this sleep. Older systems don't support it, and the follower polls each time.
         follower.sleep = WaitSet::new(Vec::new(), &[]).ok().map(|sleep| (sleep, Instant::now()));
         assert!(follower.poll(Duration::ZERO).unwrap().is_none());
         writer.append_row(&[Value::Int(1)]).unwrap();

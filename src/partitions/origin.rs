@@ -626,13 +626,13 @@ mod tests {
     /// and before its segments were opened.
     #[cfg(feature = "table")]
     #[test]
-    fn a_partition_that_is_replaced_during_a_refresh_is_found() {
+    fn refresh_finds_a_partition_that_is_replaced_meanwhile() {
         use std::sync::Mutex;
 
         use crate::ipc::ReadOptions;
         use crate::table::{Writer, WriterOptions, compact, open_table};
 
-        /// Replaces a directory by another one as soon as a third one is opened.
+        /// Replaces a directory by another one when a third one is opened.
         #[derive(Debug)]
         struct Replacing(PathBuf, Mutex<Option<(PathBuf, PathBuf)>>);
 

@@ -329,43 +329,47 @@ mod tests {
         DatasetBuilder::new(Arc::new(Schema::new(vec![field("a"), field("b")]))).unwrap()
     }
 
-    /// Behind other rows it began a batch of its own, in which its offset did not fit.
+    /// After other rows, such a row began a new batch, in which its offset didn't fit.
     #[test]
-    fn a_row_that_fits_no_batch_is_refused_behind_others_too() {
+    fn rows_too_large_for_a_batch_are_rejected_after_other_rows() {
         for data_type in [DataType::Utf8, DataType::Utf8View] {
             let mut builder = builder(&data_type);
-            let most = 20;
-            builder.limits.iter_mut().skip(1).for_each(|limit| *limit = most);
-            let long = "x".repeat(most as usize + 1);
+            let limit = 20;
+            builder.limits[1..].fill(limit);
+            let too_long = "x".repeat(limit as usize + 1);
             for rows in 0..2 {
-                let refused = builder.append_row(&[Value::Null, Value::Str(&long)]).unwrap_err();
-                assert!(refused.message().contains("larger than its column"), "{refused}");
+                let e = builder.append_row(&[Value::Null, Value::Str(&too_long)]).unwrap_err();
+                assert!(e.message().contains("larger than its column"), "{e}");
                 assert_eq!(builder.rows(), rows);
-                builder.append_row(&[Value::Str("short"), Value::Str(&long[1..])]).unwrap();
+                builder.append_row(&[Value::Str("short"), Value::Str(&too_long[1..])]).unwrap();
             }
-            let found = builder.finish().unwrap();
-            assert_eq!((found.len().unwrap(), found.column("b").unwrap().null_count().unwrap()), (2, 0));
+            let built = builder.finish().unwrap();
+            assert_eq!((built.len().unwrap(), built.column("b").unwrap().null_count().unwrap()), (2, 0));
         }
     }
 
-    /// Each refused row took a key of the other column.
+    /// Each rejected row took a key in the column that wasn't full.
     #[test]
-    fn rows_that_are_refused_take_no_keys() {
+    fn rejected_rows_take_no_dictionary_keys() {
         let mut builder = builder(&DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)));
         let texts: Vec<String> = (0..200).map(|number| number.to_string()).collect();
-        texts[..128].iter().for_each(|text| builder.append_row(&[Value::Str("0"), Value::Str(text)]).unwrap());
-        texts[128..]
-            .iter()
-            .for_each(|text| drop(builder.append_row(&[Value::Str(text), Value::Str(text)]).unwrap_err()));
-        texts[..128].iter().for_each(|text| builder.append_row(&[Value::Str(text), Value::Str("0")]).unwrap());
+        for text in &texts[..128] {
+            builder.append_row(&[Value::Str("0"), Value::Str(text)]).unwrap();
+        }
+        for text in &texts[128..] {
+            builder.append_row(&[Value::Str(text), Value::Str(text)]).unwrap_err();
+        }
+        for text in &texts[..128] {
+            builder.append_row(&[Value::Str(text), Value::Str("0")]).unwrap();
+        }
         assert_eq!(builder.finish().unwrap().len().unwrap(), 256);
     }
 
     #[test]
-    fn a_failed_assertion_is_the_error_of_all_later_calls() {
+    fn calls_after_a_failed_assertion_return_its_error() {
         let mut builder = builder(&DataType::Int64);
         builder.append_row(&[Value::Int(1), Value::Null]).unwrap();
-        // A counter is missing.
+        // The internal state lacks a counter.
         builder.live.now.counters.truncate(1);
         let row = [Value::Int(2), Value::Null];
         for _ in 0..2 {

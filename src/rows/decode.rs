@@ -156,26 +156,29 @@ mod tests {
     use crate::DatasetBuilder;
     use crate::error::ErrorKind;
 
-    fn appended(want: &DataType, given: &ArrayRef) -> crate::Result<ArrayRef> {
-        let schema = Arc::new(Schema::new(vec![Field::new("x", want.clone(), true)]));
+    /// Appends an array to a column of type `target`, and returns the stored array.
+    fn append_as(target: &DataType, array: &ArrayRef) -> crate::Result<ArrayRef> {
+        let schema = Arc::new(Schema::new(vec![Field::new("x", target.clone(), true)]));
         let mut builder = DatasetBuilder::new(schema)?;
-        builder.append(&RecordBatch::try_from_iter([("x", given.clone())]).unwrap())?;
+        builder.append(&RecordBatch::try_from_iter([("x", array.clone())]).unwrap())?;
         let rows = builder.finish()?.to_record_batches().collect::<crate::Result<Vec<_>>>()?;
-        Ok(rows.first().map_or_else(|| new_null_array(want, 0), |batch| batch.column(0).clone()))
+        Ok(rows.first().map_or_else(|| new_null_array(target, 0), |batch| batch.column(0).clone()))
     }
 
     fn runs(ends: Vec<i32>, values: &dyn Array) -> ArrayRef {
         Arc::new(RunArray::<Int32Type>::try_new(&Int32Array::from(ends), values).unwrap())
     }
 
-    fn keys(keys: Vec<Option<i8>>, values: ArrayRef) -> ArrayRef {
+    fn dictionary(keys: Vec<Option<i8>>, values: ArrayRef) -> ArrayRef {
         Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from(keys), values))
     }
 
     fn lists(rows: &[Option<&[i32]>]) -> ListArray {
         let mut builder = ListBuilder::new(Int32Builder::new());
         for row in rows {
-            row.iter().for_each(|row| builder.values().append_slice(row));
+            if let Some(items) = row {
+                builder.values().append_slice(items);
+            }
             builder.append(row.is_some());
         }
         builder.finish()
@@ -194,40 +197,40 @@ mod tests {
         let cases: Vec<(ArrayRef, ArrayRef)> = vec![
             (runs(vec![2, 3, 4], &words), words_in_rows.clone()),
             (runs(vec![2, 3, 4], &words).slice(1, 2), words_in_rows.slice(1, 2)),
-            (runs(vec![2, 3, 4], &keys(vec![Some(0), None, Some(2)], Arc::new(words.clone()))), words_in_rows),
+            (runs(vec![2, 3, 4], &dictionary(vec![Some(0), None, Some(2)], Arc::new(words.clone()))), words_in_rows),
             (
                 runs(vec![1, 3], &Int64Array::from(vec![None, Some(7)])),
                 Arc::new(Int64Array::from(vec![None, Some(7), Some(7)])),
             ),
             (runs(vec![2, 3], &lists(&[Some(&[1, 2]), None])), Arc::new(lists(&[Some(&[1, 2]), Some(&[1, 2]), None]))),
             (
-                keys(vec![Some(2), None, Some(1), Some(0)], flags),
+                dictionary(vec![Some(2), None, Some(1), Some(0)], flags),
                 Arc::new(BooleanArray::from(vec![Some(false), None, None, Some(true)])),
             ),
             (
-                keys(vec![Some(1), Some(1), None], Arc::new(lists(&[None, Some(&[5])]))),
+                dictionary(vec![Some(1), Some(1), None], Arc::new(lists(&[None, Some(&[5])]))),
                 Arc::new(lists(&[Some(&[5]), Some(&[5]), None])),
             ),
             (
-                keys(vec![Some(1), None, Some(0)], structs(vec![Some(1), None], vec![true, true])),
+                dictionary(vec![Some(1), None, Some(0)], structs(vec![Some(1), None], vec![true, true])),
                 structs(vec![None, None, Some(1)], vec![true, false, true]),
             ),
             (
-                keys(vec![None, Some(0)], Arc::new(Date32Array::from(vec![9]))),
+                dictionary(vec![None, Some(0)], Arc::new(Date32Array::from(vec![9]))),
                 Arc::new(Date32Array::from(vec![None, Some(9)])),
             ),
         ];
-        for (given, expected) in cases {
-            let want = expected.data_type();
-            assert_eq!(appended(want, &given).unwrap().to_data(), expected.to_data(), "{given:?}");
-            let other = appended(&DataType::Time64(arrow_schema::TimeUnit::Nanosecond), &given).unwrap_err();
-            assert_eq!(other.kind(), ErrorKind::SchemaMismatch);
-            assert!(other.to_string().contains(&crate::type_name(given.data_type())), "{other}");
+        for (array, expected) in cases {
+            let stored = append_as(expected.data_type(), &array).unwrap();
+            assert_eq!(stored.to_data(), expected.to_data(), "{array:?}");
+            let e = append_as(&DataType::Time64(arrow_schema::TimeUnit::Nanosecond), &array).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::SchemaMismatch);
+            assert!(e.to_string().contains(&crate::type_name(array.data_type())), "{e}");
         }
     }
 
     #[test]
-    fn runs_inside_of_lists_and_of_members_become_their_values() {
+    fn runs_in_lists_and_structs_become_their_values() {
         let item = |data_type: &DataType| Arc::new(Field::new("item", data_type.clone(), true));
         let encoded = runs(vec![3, 4], &Int64Array::from(vec![Some(1), None]));
         let plain: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(1), Some(1), None]));
@@ -238,33 +241,33 @@ mod tests {
         let member = |items: &ArrayRef| -> ArrayRef {
             Arc::new(StructArray::new(vec![item(items.data_type())].into(), vec![items.clone()], None))
         };
-        for (given, expected) in [(list(&encoded), list(&plain)), (member(&encoded), member(&plain))] {
-            for from in 0..2 {
-                let (given, expected) = (given.slice(from, 2), expected.slice(from, 2));
-                let found = appended(expected.data_type(), &given).unwrap();
-                assert_eq!(found.to_data(), expected.to_data());
+        for (array, expected) in [(list(&encoded), list(&plain)), (member(&encoded), member(&plain))] {
+            for start in 0..2 {
+                let expected = expected.slice(start, 2);
+                let stored = append_as(expected.data_type(), &array.slice(start, 2)).unwrap();
+                assert_eq!(stored.to_data(), expected.to_data());
             }
         }
     }
 
     #[test]
-    fn a_column_of_a_dictionary_takes_runs_of_its_values() {
-        let want = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Int64));
-        let given = runs(vec![2, 3], &Int64Array::from(vec![7, 8]));
-        let found = appended(&want, &given).unwrap();
-        assert_eq!(found.data_type(), &want);
-        let found = decoded(&found.to_data(), &DataType::Int64).unwrap();
-        assert_eq!(found, Int64Array::from(vec![7, 7, 8]).to_data());
+    fn dictionary_columns_accept_runs_of_their_values() {
+        let dictionary_type = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Int64));
+        let runs = runs(vec![2, 3], &Int64Array::from(vec![7, 8]));
+        let stored = append_as(&dictionary_type, &runs).unwrap();
+        assert_eq!(stored.data_type(), &dictionary_type);
+        let values = decoded(&stored.to_data(), &DataType::Int64).unwrap();
+        assert_eq!(values, Int64Array::from(vec![7, 7, 8]).to_data());
     }
 
-    /// A few bytes may claim any number of rows.
+    /// A run may have any number of rows.
     #[test]
-    fn more_rows_than_memory_has_room_for_are_refused() {
+    fn rows_that_exceed_memory_are_rejected() {
         let ends = Int64Array::from(vec![1 << 50]);
         let numbers: ArrayRef = Arc::new(RunArray::<Int64Type>::try_new(&ends, &Int64Array::from(vec![7])).unwrap());
         let texts: ArrayRef = Arc::new(RunArray::<Int64Type>::try_new(&ends, &StringArray::from(vec!["a"])).unwrap());
-        for (want, given) in [(DataType::Int64, numbers), (DataType::Utf8, texts)] {
-            let e = appended(&want, &given).unwrap_err();
+        for (target, array) in [(DataType::Int64, numbers), (DataType::Utf8, texts)] {
+            let e = append_as(&target, &array).unwrap_err();
             assert!(e.to_string().contains("have no room in memory"), "{e}");
         }
     }

@@ -127,7 +127,7 @@ mod tests {
     use super::super::dictionary_entries::DictionaryEntries;
 
     #[test]
-    fn keys_are_numbers_in_the_order_of_arrival() {
+    fn keys_are_assigned_in_order_of_arrival() {
         let mut entries = DictionaryEntries::new(1 << 31);
         let text = |i: usize| format!("{}", i % 1000).into_bytes();
         let keys: Vec<_> = (0..5000).map(|i| entries.key(&text(i)).unwrap() as usize).collect();

@@ -27,7 +27,7 @@ mod tests {
     use crate::dataset::Dataset;
     use crate::error::{Error, ErrorKind};
 
-    /// A dictionary-encoded text between two numbers.
+    /// Returns the schema of a dictionary-encoded text between two numbers.
     fn schema() -> SchemaRef {
         let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         let int = |name: &str| Field::new(name, DataType::Int64, false);
@@ -44,7 +44,7 @@ mod tests {
         RecordBatch::try_new(schema(), vec![numbers.clone(), Arc::new(texts), numbers]).unwrap()
     }
 
-    /// The rows as numbers and texts.
+    /// Returns the rows as numbers and texts.
     fn rows(dataset: &Dataset) -> Vec<(i64, String, i64)> {
         let int = |value: Value<'_>| if let Value::Int(n) = value { n } else { panic!("{value:?}") };
         let cells = |row: crate::dataset::Row<'_>| {
@@ -54,15 +54,14 @@ mod tests {
         dataset.rows().map(|row| cells(row.unwrap())).collect()
     }
 
-    /// Runs `append` without one of its keys, and returns the error.
-    fn broken<T>(append: impl FnOnce() -> Result<T, Error>) -> Error {
+    /// Asserts that `append` reports an internal error if it lacks one of its keys.
+    fn append_with_fault<T>(append: impl FnOnce() -> Result<T, Error>) {
         FORGETS_KEYS.set(true);
-        let failed = append().map(drop);
+        let result = append().map(drop);
         FORGETS_KEYS.set(false);
-        let e = failed.unwrap_err();
+        let e = result.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Internal, "{e}");
         assert!(e.message().contains("this is a bug in arrowwood"), "{e}");
-        e
     }
 
     fn expected(rows: &[(i64, &str)]) -> Vec<(i64, String, i64)> {
@@ -71,48 +70,48 @@ mod tests {
 
     #[test]
     #[cfg(feature = "table")]
-    fn a_table_is_as_it_was_after_an_internal_error() {
+    fn tables_are_unchanged_after_an_internal_error() {
         use crate::table::{Writer, WriterOptions};
 
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("table");
         let open = || Writer::open(&table, Some(schema()), &WriterOptions::default()).unwrap();
-        let seen = || rows(&crate::open(&table).unwrap());
+        let read_rows = || rows(&crate::open(&table).unwrap());
         let mut writer = open();
         writer.append_row(&row(1, "one")).unwrap();
         writer.commit().unwrap();
         writer.append_row(&row(2, "two")).unwrap();
-        // Fails after the first column is written and the text is in the dictionary.
-        broken(|| writer.append_row(&row(-1, "lost")));
-        broken(|| writer.append(&batch([-1, -2], ["one", "lost too"])));
-        assert_eq!((writer.rows(), seen()), (2, expected(&[(1, "one")])));
+        // The fault occurs after the first column was written and the text was added to the dictionary.
+        append_with_fault(|| writer.append_row(&row(-1, "lost")));
+        append_with_fault(|| writer.append(&batch([-1, -2], ["one", "lost too"])));
+        assert_eq!((writer.rows(), read_rows()), (2, expected(&[(1, "one")])));
         writer.append_row(&row(3, "three")).unwrap();
         writer.append(&batch([4, 5], ["one", "five"])).unwrap();
-        broken(|| writer.append_row(&row(-1, "lost")));
+        append_with_fault(|| writer.append_row(&row(-1, "lost")));
         writer.commit().unwrap();
-        let all = expected(&[(1, "one"), (2, "two"), (3, "three"), (4, "one"), (5, "five")]);
-        assert_eq!(seen(), all);
+        let committed = expected(&[(1, "one"), (2, "two"), (3, "three"), (4, "one"), (5, "five")]);
+        assert_eq!(read_rows(), committed);
         writer.close().unwrap();
         let mut writer = open();
         assert_eq!(writer.rows(), 5);
         writer.append_row(&row(6, "lost")).unwrap();
         writer.close().unwrap();
-        assert_eq!(seen(), [all, expected(&[(6, "lost")])].concat());
+        assert_eq!(read_rows(), [committed, expected(&[(6, "lost")])].concat());
     }
 
     #[test]
-    fn a_builder_goes_on_after_an_internal_error() {
+    fn builders_are_usable_after_an_internal_error() {
         let mut builder = DatasetBuilder::new(schema()).unwrap();
         builder.append_row(&row(1, "one")).unwrap();
-        broken(|| builder.append_row(&row(-1, "lost")));
-        broken(|| builder.append(&batch([-1, -2], ["one", "lost too"])));
+        append_with_fault(|| builder.append_row(&row(-1, "lost")));
+        append_with_fault(|| builder.append(&batch([-1, -2], ["one", "lost too"])));
         builder.append(&batch([2, 3], ["two", "one"])).unwrap();
         assert_eq!(rows(&builder.finish().unwrap()), expected(&[(1, "one"), (2, "two"), (3, "one")]));
     }
 
-    /// `put_row` fails for values that `check_values` refuses; it does not write another value in their place.
+    /// `put_row` fails for values that `check_values` rejects, and doesn't write other values instead.
     #[test]
-    fn a_value_that_does_not_fit_is_not_written_as_another() {
+    fn values_that_do_not_fit_are_not_written() {
         let types =
             [DataType::Int64, DataType::Boolean, DataType::Utf8, DataType::Utf8View, DataType::FixedSizeBinary(3)];
         for data_type in types {

@@ -741,17 +741,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_may_be_null_and_early_writers_did_not_know() {
+    fn all_rows_may_be_null_unlike_in_early_writers() {
         let fields = vec![Field::new("n", DataType::Int64, true), Field::new("text", DataType::Utf8, true)];
         let plan = Plan::for_schema(&Arc::new(Schema::new(fields))).unwrap();
-        // Rows, nulls and nulls of the two, bytes of text, and bytes of names.
+        // The counters are rows, nulls of each column, bytes of text, and bytes of names. Early writers had less room for
+        // nulls than for rows.
         assert_eq!(plan.limits(|counter| if counter == 0 { 1000 } else { 10 }), [1000, 1000, 1000, 10, MOST_NAMES]);
         let check = |counters: [u64; 5]| plan.check_counters(&counters, &[1000, 10, 10, 10, 10]);
         assert_eq!(check([900, 900, 11, 10, 10]), Ok(()));
-        for (wrong, number) in
+        for (counters, number) in
             [([1001, 0, 0, 0, 0], 0), ([900, 901, 0, 0, 0], 1), ([900, 0, 0, 11, 0], 3), ([0, 0, 0, 0, 11], 4)]
         {
-            let message = check(wrong).unwrap_err();
+            let message = check(counters).unwrap_err();
             assert!(message.starts_with(&format!("counter {number}: ")), "{message}");
         }
     }

@@ -655,17 +655,17 @@ mod tests {
     use crate::rows::ALIGNMENT;
 
     #[test]
-    fn records_and_headers_come_back() {
+    fn records_and_headers_round_trip() {
         let counters = vec![5, 1, 9];
         let positions = vec![-2, i64::MAX];
         let record = Record { sequence: 7, sealed: true, boot: [3; 16], counters, positions, ..Record::default() };
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
         assert_eq!(Record::decode(&bytes, 3), Some(record));
-        for at in 0..bytes.len() {
+        for i in 0..bytes.len() {
             let mut damaged = bytes.clone();
-            damaged[at] ^= 1;
-            assert_eq!(Record::decode(&damaged, 3), None, "byte {at}");
+            damaged[i] ^= 1;
+            assert_eq!(Record::decode(&damaged, 3), None, "byte {i}");
         }
         let regions = [65536, 131072, 196608].map(|offset| Region { offset, capacity: 1000 }).to_vec();
         let header = Header {
@@ -687,15 +687,15 @@ mod tests {
         };
         let bytes = header.encode();
         assert_eq!(Header::decode(&bytes).unwrap(), header);
-        for at in 0..bytes.len() {
+        for i in 0..bytes.len() {
             let mut damaged = bytes.clone();
-            damaged[at] ^= 1;
-            assert!(Header::decode(&damaged).is_err(), "byte {at}");
+            damaged[i] ^= 1;
+            assert!(Header::decode(&damaged).is_err(), "byte {i}");
         }
     }
 
     #[test]
-    fn headers_have_bounds() {
+    fn header_sizes_are_limited() {
         assert_eq!(Header::check_len(MOST_HEADER, 65_535), Ok(()));
         assert!(Header::check_len(MOST_HEADER + 8, 0).unwrap_err().contains("got 16777224"));
         assert!(Header::check_len(MOST_HEADER, 65_536).unwrap_err().contains("`zones`: expected 65535 columns"));
@@ -713,7 +713,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_what_the_code_does() {
+    fn format_page_agrees_with_the_code() {
         let header = Header {
             minor: MINOR,
             first_row: 24,

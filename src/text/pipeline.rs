@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_or_panic_ends_the_work() {
+    fn the_first_error_or_panic_ends_the_pipeline() {
         for _ in 0..100 {
             let mut taken = 0;
             let mut each = |_| {

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_its_first_and_last_rows() {
+    fn previews_show_first_and_last_rows() {
         let expected = "\
 Dataset: 1,200 rows × 2 columns, 1 batch
 name      number
@@ -421,7 +421,7 @@ row 1199    1199
     }
 
     #[test]
-    fn damage_shows_where_it_is() {
+    fn damaged_cells_show_their_errors() {
         let batch = numbers(3).to_record_batches().next().unwrap().unwrap();
         let mut bytes = stream(&[batch.clone(), batch]);
         let damaged = bytes.windows(5).position(|five| five == b"row 0").unwrap();
@@ -439,7 +439,7 @@ row 1199    1199
     }
 
     #[test]
-    fn no_damage_makes_printing_panic() {
+    fn printing_damaged_data_does_not_panic() {
         let list = ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)]), None, Some([None])]);
         let dictionary: DictionaryArray<Int8Type> = ["a", "b", "a"].into_iter().collect();
         let times = TimestampNanosecondArray::from(vec![1, 2, 3]).with_timezone("UTC");

@@ -257,10 +257,11 @@ mod tests {
         dataset.rows().map(|row| cells(row.unwrap()).join("|")).collect()
     }
 
-    /// All rows, and the error at the end if there is one.
-    fn all(incoming: TextStream) -> (Vec<String>, Option<Error>) {
-        let (mut result, mut error) = (Vec::new(), None);
-        for batch in incoming {
+    /// Returns all rows, and the error at the end if there is one.
+    fn read_all(stream: TextStream) -> (Vec<String>, Option<Error>) {
+        let mut result = Vec::new();
+        let mut error = None;
+        for batch in stream {
             assert!(error.is_none());
             match batch {
                 Ok(batch) => result.extend(rows(&batch)),
@@ -270,7 +271,7 @@ mod tests {
         (result, error)
     }
 
-    /// Gives pieces of `text` of the lengths in `cuts`, then the rest.
+    /// A reader that returns pieces of `text` of the lengths in `cuts`, from the last, and then the rest.
     struct Pieces {
         text: Vec<u8>,
         cuts: Vec<usize>,
@@ -286,12 +287,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_an_end_does_not_take_all_memory() {
+    fn records_without_an_end_are_errors() {
         let endless = |head: &'static [u8]| head.chain(std::io::repeat(b'x'));
         let csv = stream_csv(endless(b"a,b\n1,two\n2,\""), &csv(10), NEVER).unwrap();
         let json = stream_json(endless(b"{\"a\": 1, \"b\": \"two\"}\n{\"b\": \""), &json(10), NEVER).unwrap();
         for mut incoming in [csv, json] {
-            // The rows before it come first.
+            // Rows before the endless one are returned first.
             assert_eq!(rows(&incoming.next().unwrap().unwrap()), ["1|two"]);
             let error = incoming.next().unwrap().unwrap_err();
             assert!(error.kind() == ErrorKind::InvalidData && error.to_string().contains("256 MiB"), "{error}");
@@ -303,24 +304,24 @@ mod tests {
     fn pending_rows_are_returned_when_the_source_pauses() {
         for is_csv in [true, false] {
             let (input, mut output) = io::pipe().unwrap();
-            let mut incoming = match is_csv {
-                true => stream_csv(input, &csv(1000), SOON).unwrap(),
-                false => stream_json(input, &json(1000), SOON).unwrap(),
+            let mut incoming = if is_csv {
+                stream_csv(input, &csv(1000), SOON).unwrap()
+            } else {
+                stream_json(input, &json(1000), SOON).unwrap()
             };
-            let line = |a: i64, b: &str| match is_csv {
-                true => format!("{a},{b}\n"),
-                false => format!("{{\"a\": {a}, \"b\": \"{b}\"}}\n"),
+            let line = |a: i64, b: &str| {
+                if is_csv { format!("{a},{b}\n") } else { format!("{{\"a\": {a}, \"b\": \"{b}\"}}\n") }
             };
             let mut next = || rows(&incoming.next().unwrap().unwrap());
             let header = if is_csv { "a,b\n" } else { "\n" };
-            // The last line is half there.
-            let (half, rest) = (line(3, "z"), "");
-            let (half, other) = half.split_at(half.len() - 2);
-            // At once: what comes later than `SOON` is another batch.
-            let lines = format!("{header}{}{}{half}{rest}", line(1, "x"), line(2, "y"));
+            // The third line is incomplete.
+            let third = line(3, "z");
+            let (head, tail) = third.split_at(third.len() - 2);
+            // One write, as rows that arrive later than `SOON` would be in another batch.
+            let lines = format!("{header}{}{}{head}", line(1, "x"), line(2, "y"));
             output.write_all(lines.as_bytes()).unwrap();
             assert_eq!(next(), ["1|x", "2|y"]);
-            write!(output, "{other}").unwrap();
+            write!(output, "{tail}").unwrap();
             assert_eq!(next(), ["3|z"]);
             write!(output, "{}", line(4, "end").trim_end()).unwrap();
             drop(output);
@@ -330,14 +331,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_wait_no_longer_though_more_keep_coming() {
+    fn pending_rows_are_returned_while_more_arrive() {
         let (input, mut output) = io::pipe().unwrap();
         let mut incoming = stream_json(input, &json(usize::MAX), SOON).unwrap();
         let (stop, stopped) = sync_channel::<()>(0);
         let writer = thread::spawn(move || {
             while stopped.try_recv() == Err(TryRecvError::Empty) {
                 writeln!(output, "{{}}").unwrap();
-                // No wait, but the source's pace.
+                // The source's pace.
                 thread::sleep(SOON / 10);
             }
         });
@@ -357,23 +358,23 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_before_an_error_come_first() {
+    fn rows_before_an_error_are_returned_first() {
         let text = "a,b\n1,x\n2,y\n\nz,3\n";
         for cuts in [vec![], vec![1; 100], vec![11]] {
             let pieces = Pieces { text: text.into(), cuts };
-            let (rows, error) = all(stream_csv(pieces, &csv(100), NEVER).unwrap());
+            let (rows, error) = read_all(stream_csv(pieces, &csv(100), NEVER).unwrap());
             let error = error.unwrap();
             assert!(error.message().contains("line 5") && error.message().contains("\"z\""), "{error}");
             assert_eq!(rows, ["1|x", "2|y"]);
         }
         // A lone carriage return ends a line, and may be the last byte of a block.
         for cuts in [vec![], vec![1; 100], vec![5], vec![4]] {
-            let error = all(stream_csv(Pieces { text: "a,b\rz,1\r".into(), cuts }, &csv(1), NEVER).unwrap()).1;
+            let error = read_all(stream_csv(Pieces { text: "a,b\rz,1\r".into(), cuts }, &csv(1), NEVER).unwrap()).1;
             assert!(error.unwrap().message().contains("line 2"));
         }
         let text = "{\"b\": \"x\"}\n\n{\"b\": \"y\", \"a\": true}\n{}";
         for cuts in [vec![], vec![1; 100]] {
-            let (rows, error) = all(stream_json(Pieces { text: text.into(), cuts }, &json(100), NEVER).unwrap());
+            let (rows, error) = read_all(stream_json(Pieces { text: text.into(), cuts }, &json(100), NEVER).unwrap());
             let error = error.unwrap();
             assert!(error.message().contains("line 3, column `a`"), "{error}");
             assert_eq!(rows, ["null|x"]);
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_of_one_column_are_nulls_however_they_come() {
+    fn blank_lines_of_one_column_are_nulls_in_all_pieces() {
         let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
         for text in ["a\n1\n\n2\n", "a\n1\n\n2", "\na\r\n1\r\n\r\n2\r\n", "a\r1\r\r2\r", "a\n", "a"] {
             let options = CsvOptions { schema: Some(schema.clone()), batch_rows: 100, ..CsvOptions::default() };
@@ -389,15 +390,16 @@ mod tests {
             assert_eq!(whole, if text.len() < 4 { &[][..] } else { &["1", "null", "2"] }, "{text:?}");
             for cuts in [vec![], vec![1; 20], vec![4, 3], vec![2; 9]] {
                 let pieces = Pieces { text: text.into(), cuts };
-                let (rows, error) = all(stream_csv(pieces, &options, NEVER).unwrap());
+                let (rows, error) = read_all(stream_csv(pieces, &options, NEVER).unwrap());
                 assert!(error.is_none() && rows == whole, "{text:?}: {rows:?} {error:?}");
             }
         }
     }
 
     #[test]
-    fn headers_name_the_columns_of_the_schema_and_no_others() {
-        let error = |text: &str| all(stream_csv(Pieces { text: text.into(), cuts: vec![] }, &csv(9), NEVER).unwrap()).1;
+    fn headers_must_match_the_schema() {
+        let error =
+            |text: &str| read_all(stream_csv(Pieces { text: text.into(), cuts: vec![] }, &csv(9), NEVER).unwrap()).1;
         for (text, kind, part) in [
             ("", ErrorKind::InvalidData, "header"),
             ("\n\n", ErrorKind::InvalidData, "header"),
@@ -428,7 +430,7 @@ mod tests {
         }
         for (panics, part) in [(false, "unplugged"), (true, "panicked")] {
             let input = io::Cursor::new("{}\n").chain(Failing(panics));
-            let (rows, error) = all(stream_json(input, &json(9), NEVER).unwrap());
+            let (rows, error) = read_all(stream_json(input, &json(9), NEVER).unwrap());
             let error = error.unwrap();
             assert!(error.kind() == ErrorKind::Io && error.message().contains(part), "{error}");
             assert_eq!(rows.len(), 1);
@@ -438,7 +440,7 @@ mod tests {
     proptest! {
         /// The rows are the same however a text is cut into blocks.
         #[test]
-        fn pieces_make_the_whole(
+        fn rows_do_not_depend_on_pieces(
             records in prop::collection::vec("(1|2|3|4|5|6|7|8|9|z),(|x|\"\"|\"[x,\r\n]{0,4}(\"\")?\"|x\"y)(\n|\r\n|\r|\n\n)", 0..12),
             head in "(\u{feff})?(\n|\r)?\"?",
             cuts in prop::collection::vec(1usize..9, 0..60),
@@ -448,7 +450,7 @@ mod tests {
             let text = format!("{head}a{quote},b\n{}", records.concat());
             let whole = read_csv_from(text.as_bytes(), &csv(100)).map(|(_, batches)| batches);
             let pieces = Pieces { text: text.into(), cuts };
-            let (rows_got, error) = all(stream_csv(pieces, &csv(batch_rows), NEVER).unwrap());
+            let (rows_got, error) = read_all(stream_csv(pieces, &csv(batch_rows), NEVER).unwrap());
             match whole {
                 Ok(batches) => {
                     prop_assert!(error.is_none(), "{:?}", error);

@@ -122,7 +122,7 @@ mod tests {
             let gzip = gzip.finish().unwrap();
             let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
             assert_eq!(text_of(text.as_bytes()).unwrap(), text);
-            // Members and frames one after the other are one text.
+            // Several members or frames form one text.
             for packed in [&gzip, &zstd] {
                 assert_eq!(text_of(packed).unwrap(), text);
                 assert_eq!(text_of(&[&packed[..], &packed[..]].concat()).unwrap(), text.repeat(2));

@@ -118,24 +118,24 @@ mod tests {
         (value.to_string(), value.to_json().unwrap().to_string())
     }
 
-    fn both(value: Value<'_>) -> (String, String) {
+    fn text_and_csv(value: Value<'_>) -> (String, String) {
         (value.to_string(), value.to_csv_cell().unwrap().into_owned())
     }
 
-    fn pair(a: &str, b: &str) -> (String, String) {
+    fn texts(a: &str, b: &str) -> (String, String) {
         (a.into(), b.into())
     }
 
     #[test]
     fn numbers_keep_their_digits() {
-        assert_eq!(both(Value::Float64(1.0)), pair("1.0", "1.0"));
-        assert_eq!(both(Value::Float32(0.1)), pair("0.1", "0.1"));
-        assert_eq!(both(Value::Float64(f64::NEG_INFINITY)), pair("-inf", "-Infinity"));
+        assert_eq!(text_and_csv(Value::Float64(1.0)), texts("1.0", "1.0"));
+        assert_eq!(text_and_csv(Value::Float32(0.1)), texts("0.1", "0.1"));
+        assert_eq!(text_and_csv(Value::Float64(f64::NEG_INFINITY)), texts("-inf", "-Infinity"));
         assert_eq!(Value::Float64(f64::NAN).to_json().unwrap(), "NaN");
         assert_eq!(Value::UInt(u64::MAX).to_json().unwrap().to_string(), "18446744073709551615");
         let sums = [i64::MAX.into(), i128::MAX].map(|sum| Value::Int128(sum).to_json().unwrap());
         assert_eq!((sums[0].is_number(), sums[1].as_str()), (true, Some("170141183460469231731687303715884105727")));
-        let decimal = |digits: i128, scale| both(Value::Decimal { digits: i256::from_i128(digits), scale }).0;
+        let decimal = |digits: i128, scale| text_and_csv(Value::Decimal { digits: i256::from_i128(digits), scale }).0;
         assert_eq!(decimal(-5, 2), "-0.05");
         assert_eq!(decimal(12345, 2), "123.45");
         assert_eq!(decimal(12345, 0), "12345");
@@ -149,45 +149,45 @@ mod tests {
     #[test]
     fn dates_and_times_are_iso() {
         use TimeUnit::*;
-        let timestamp = |count, unit, tz| both(Value::Timestamp(count, unit, tz));
-        assert_eq!(both(Value::Date(10_957)), pair("2000-01-01", "2000-01-01"));
-        assert_eq!(both(Value::Date(-719_529)).0, "-0001-12-31");
-        assert_eq!(both(Value::Date(i64::MAX)).0, "9223372036854775807 days");
-        let start = pair("2000-01-01 00:00:00 UTC", "2000-01-01T00:00:00Z");
+        let timestamp = |count, unit, tz| text_and_csv(Value::Timestamp(count, unit, tz));
+        assert_eq!(text_and_csv(Value::Date(10_957)), texts("2000-01-01", "2000-01-01"));
+        assert_eq!(text_and_csv(Value::Date(-719_529)).0, "-0001-12-31");
+        assert_eq!(text_and_csv(Value::Date(i64::MAX)).0, "9223372036854775807 days");
+        let start = texts("2000-01-01 00:00:00 UTC", "2000-01-01T00:00:00Z");
         assert_eq!(timestamp(946_684_800_000, Millisecond, Some("UTC")), start);
-        assert_eq!(timestamp(-1, Millisecond, None), pair("1969-12-31 23:59:59.999", "1969-12-31T23:59:59.999"));
+        assert_eq!(timestamp(-1, Millisecond, None), texts("1969-12-31 23:59:59.999", "1969-12-31T23:59:59.999"));
         assert_eq!(timestamp(1_500_000, Microsecond, None).0, "1970-01-01 00:00:01.500000");
         assert_eq!(timestamp(0, Second, Some("Europe/Paris")).0, "1970-01-01 00:00:00Z");
-        let local = pair("1969-12-31 19:00:00.001-05:00", "1970-01-01T00:00:00.001Z");
+        let local = texts("1969-12-31 19:00:00.001-05:00", "1970-01-01T00:00:00.001Z");
         assert_eq!(timestamp(1, Millisecond, Some("-05:00")), local);
         assert_eq!(timestamp(0, Second, Some("+0530")).0, "1970-01-01 05:30:00+05:30");
         for zone in ["", "+", "+99:00", "Ünï", "5"] {
             assert_eq!(timestamp(0, Second, Some(zone)).0, "1970-01-01 00:00:00Z");
         }
         assert_eq!(timestamp(i64::MAX, Nanosecond, Some("+01:00")).0, "9223372036854775807 ns");
-        assert_eq!(timestamp(i64::MAX, Second, Some("UTC")), pair("9223372036854775807 s", "9223372036854775807 s"));
+        assert_eq!(timestamp(i64::MAX, Second, Some("UTC")), texts("9223372036854775807 s", "9223372036854775807 s"));
         assert_eq!(timestamp(i64::MIN, Nanosecond, None).0, "1677-09-21 00:12:43.145224192");
-        assert_eq!(both(Value::Time(86_399_000_001, Microsecond)).0, "23:59:59.000001");
-        assert_eq!(both(Value::Time(86_400, Second)).0, "86400 s");
-        assert_eq!(both(Value::Time(-1, Nanosecond)).0, "-1 ns");
+        assert_eq!(text_and_csv(Value::Time(86_399_000_001, Microsecond)).0, "23:59:59.000001");
+        assert_eq!(text_and_csv(Value::Time(86_400, Second)).0, "86400 s");
+        assert_eq!(text_and_csv(Value::Time(-1, Nanosecond)).0, "-1 ns");
     }
 
     #[test]
-    fn lengths_of_time_add_up() {
+    fn durations_and_intervals_are_printed_by_units() {
         use TimeUnit::*;
-        let duration = |count, unit| both(Value::Duration(count, unit));
-        assert_eq!(duration(93_784_500, Millisecond), pair("1d 2h 3m 4.5s", "P1DT2H3M4.5S"));
-        assert_eq!(duration(-1_500, Millisecond), pair("-1.5s", "PT-1.5S"));
-        assert_eq!(duration(-500, Millisecond), pair("-0.5s", "PT-0.5S"));
-        assert_eq!(duration(-90, Second), pair("-1m -30s", "PT-1M-30S"));
-        assert_eq!(duration(600, Second), pair("10m", "PT10M"));
-        assert_eq!(duration(10, Second), pair("10s", "PT10S"));
-        assert_eq!(duration(86_400, Second), pair("1d", "P1D"));
-        assert_eq!(duration(0, Second), pair("0s", "PT0S"));
+        let duration = |count, unit| text_and_csv(Value::Duration(count, unit));
+        assert_eq!(duration(93_784_500, Millisecond), texts("1d 2h 3m 4.5s", "P1DT2H3M4.5S"));
+        assert_eq!(duration(-1_500, Millisecond), texts("-1.5s", "PT-1.5S"));
+        assert_eq!(duration(-500, Millisecond), texts("-0.5s", "PT-0.5S"));
+        assert_eq!(duration(-90, Second), texts("-1m -30s", "PT-1M-30S"));
+        assert_eq!(duration(600, Second), texts("10m", "PT10M"));
+        assert_eq!(duration(10, Second), texts("10s", "PT10S"));
+        assert_eq!(duration(86_400, Second), texts("1d", "P1D"));
+        assert_eq!(duration(0, Second), texts("0s", "PT0S"));
         assert_eq!(duration(i64::MIN, Second).0, "-106751991167300d -15h -30m -8s");
         let nanos = IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(14, -3, 1_000_000_001)]);
-        assert_eq!(text_and_json(nanos), pair("1y 2mo -3d 1.000000001s", "\"P1Y2M-3DT1.000000001S\""));
-        assert_eq!(text_and_json(IntervalYearMonthArray::from(vec![-14])), pair("-1y -2mo", "\"P-1Y-2M\""));
+        assert_eq!(text_and_json(nanos), texts("1y 2mo -3d 1.000000001s", "\"P1Y2M-3DT1.000000001S\""));
+        assert_eq!(text_and_json(IntervalYearMonthArray::from(vec![-14])), texts("-1y -2mo", "\"P-1Y-2M\""));
         let least = IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(i32::MIN, i32::MIN, i64::MIN)]);
         assert!(text_and_json(least).0.starts_with("-178956970y -8mo -2147483648d -2562047h"));
     }
@@ -195,20 +195,20 @@ mod tests {
     #[test]
     fn nested_values_show_their_parts() {
         let list = ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1), None])]);
-        assert_eq!(text_and_json(list), pair("[1, null]", "[1,null]"));
+        assert_eq!(text_and_json(list), texts("[1, null]", "[1,null]"));
         let (b, a): (ArrayRef, ArrayRef) =
             (Arc::new(StringArray::from(vec!["x"])), Arc::new(Float64Array::from(vec![1.5])));
         let field = |name, array: &ArrayRef| Arc::new(Field::new(name, array.data_type().clone(), true));
         let ordered = StructArray::from(vec![(field("b", &b), b.clone()), (field("a", &a), a.clone())]);
-        assert_eq!(text_and_json(ordered), pair("{b: x, a: 1.5}", "{\"b\":\"x\",\"a\":1.5}"));
+        assert_eq!(text_and_json(ordered), texts("{b: x, a: 1.5}", "{\"b\":\"x\",\"a\":1.5}"));
         let twice = StructArray::from(vec![(field("a", &b), b), (field("a", &a), a)]);
         assert_eq!(text_and_json(twice).1, "[[\"a\",\"x\"],[\"a\",1.5]]");
-        assert_eq!(text_and_json(BinaryArray::from(vec![&[0, 255, 16][..]])), pair("0x00ff10", "\"00ff10\""));
+        assert_eq!(text_and_json(BinaryArray::from(vec![&[0, 255, 16][..]])), texts("0x00ff10", "\"00ff10\""));
         let (long, whole) = text_and_json(BinaryArray::from(vec![&[7; 100][..]]));
         assert_eq!((long.chars().count(), whole.len()), (2 + 64 + 1, 202));
         let dictionary: DictionaryArray<Int8Type> = ["b"].into_iter().collect();
-        assert_eq!(text_and_json(dictionary), pair("b", "\"b\""));
-        assert_eq!(text_and_json(NullArray::new(1)), pair("null", "null"));
+        assert_eq!(text_and_json(dictionary), texts("b", "\"b\""));
+        assert_eq!(text_and_json(NullArray::new(1)), texts("null", "null"));
     }
 
     #[test]
@@ -217,19 +217,19 @@ mod tests {
         of_text.keys().append_value("k");
         of_text.values().append_value(1);
         of_text.append(true).unwrap();
-        assert_eq!(text_and_json(of_text.finish()), pair("{k: 1}", "{\"k\":1}"));
+        assert_eq!(text_and_json(of_text.finish()), texts("{k: 1}", "{\"k\":1}"));
         let mut of_numbers = MapBuilder::new(None, Int32Builder::new(), Int32Builder::new());
         of_numbers.keys().append_value(1);
         of_numbers.values().append_null();
         of_numbers.append(true).unwrap();
-        assert_eq!(text_and_json(of_numbers.finish()), pair("{1: null}", "[[1,null]]"));
+        assert_eq!(text_and_json(of_numbers.finish()), texts("{1: null}", "[[1,null]]"));
     }
 
     #[test]
-    fn a_union_shows_the_value_it_has() {
+    fn unions_show_their_value() {
         let fields = UnionFields::from_fields(vec![Field::new("n", DataType::Int32, true)]);
         let numbers: ArrayRef = Arc::new(Int32Array::from(vec![7]));
         let union = UnionArray::try_new(fields, ScalarBuffer::from(vec![0i8]), None, vec![numbers]).unwrap();
-        assert_eq!(text_and_json(union), pair("7", "7"));
+        assert_eq!(text_and_json(union), texts("7", "7"));
     }
 }

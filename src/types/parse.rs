@@ -546,12 +546,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn types_come_back_from_their_names(data_type in types()) {
+        fn type_names_round_trip(data_type in types()) {
             prop_assert_eq!(parse_type(&type_name(&data_type)).unwrap(), data_type);
         }
 
         #[test]
-        fn schemas_come_back_from_their_fields(fields in prop::collection::btree_map("[^'\"]{0,8}", (types(), any::<bool>()), 1..5)) {
+        fn schema_fields_round_trip(fields in prop::collection::btree_map("[^'\"]{0,8}", (types(), any::<bool>()), 1..5)) {
             let fields: Vec<Field> = fields.into_iter().map(|(name, (t, nullable))| Field::new(name, t, nullable)).collect();
             let line = |f: &Field| {
                 format!("'{}' : {}{}", f.name(), type_name(f.data_type()), if f.is_nullable() { "" } else { " not null" })
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn people_have_names_of_their_own() {
+    fn common_type_aliases_are_accepted() {
         for (alias, name) in [
             ("int", "int64"),
             ("float", "float64"),
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_lists_of_fields() {
+    fn schemas_are_parsed_from_lists_of_fields() {
         let text = "\n ts: timestamp[us] not null\n\"a \"\"b\"\", c\": struct<x: int,\n y: int>, qty:int,\n";
         let schema = parse_schema(text).unwrap();
         let fields: Vec<_> = schema.fields().iter().map(|f| (f.name().as_str(), f.is_nullable())).collect();
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_was_expected_where() {
+    fn errors_say_what_was_expected_at_which_position() {
         for (text, part) in [
             ("", "expected a type such as int64 or utf8, got the end at character 1 of ''"),
             ("int64 x", "expected the end of the type, got 'x' at character 7"),

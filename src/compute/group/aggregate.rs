@@ -820,10 +820,10 @@ mod tests {
 
     const WORDS: [&str; 6] = ["", "fig", "pear", "apple", "a word of many letters", "another word of many"];
 
-    /// Columns of the rows: keys of every kind, an integer, a float.
+    /// Returns a batch with keys of all types, an integer and a float.
     fn batch(rows: &[TestRow], start: usize) -> RecordBatch {
         let words = || rows.iter().map(|row| row.0.map(|key| WORDS[usize::from(key) % 6]));
-        // Another dictionary in each batch, some words of it twice.
+        // Each batch has another dictionary, with some words repeated.
         let turned: Vec<&str> = (0..12).map(|i| WORDS[(i + start) % 6]).collect();
         let keys = |key: u8| (12 + usize::from(key) % 6 - start % 6) % 6 + if key > 100 { 6 } else { 0 };
         let narrow: Int8Array = rows.iter().map(|row| row.0.map(|key| keys(key) as i8)).collect();
@@ -870,7 +870,7 @@ mod tests {
         dataset.rows().map(|result| row(result.unwrap())).collect()
     }
 
-    /// The rows of each word, in the order in which words appear.
+    /// Returns the rows of each word, in order of appearance.
     fn naive(rows: &[TestRow]) -> Vec<Vec<TestRow>> {
         let (mut numbers, mut groups) = (HashMap::new(), Vec::<Vec<TestRow>>::new());
         for row in rows.iter().filter(|row| row.1 != Some(3)) {
@@ -925,9 +925,10 @@ mod tests {
         }
     }
 
-    /// Blocks that end inside of batches and batches inside of blocks, on one thread and several, give the same bits.
+    /// Results are equal bit for bit, whether blocks end inside of batches or batches inside of blocks, and for one thread
+    /// and several.
     #[test]
-    fn neither_threads_nor_batches_change_a_result() {
+    fn results_do_not_depend_on_threads_or_batches() {
         let row = |i: u32| (Some((i.wrapping_mul(2_654_435_761) >> 13) as u8), Some(1), Some(f64::from(i).sin() * 1e9));
         let rows: Vec<TestRow> = (0..300_000).map(row).collect();
         let whole = cells(&query(&dataset(&rows, &[]), &["wide"]).finish().unwrap());
@@ -941,7 +942,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aggregation_tells_how_far_it_is_and_can_be_stopped() {
+    fn aggregations_report_progress_and_can_be_stopped() {
         let rows: Vec<TestRow> = vec![(Some(1), Some(1), None); 9_000_000];
         let dataset = dataset(&rows, &[]).select(&["small", "n"]).unwrap();
         let seen = std::sync::Mutex::new(Vec::new());

@@ -208,7 +208,7 @@ mod tests {
 
     type TestRow = (Option<i8>, Option<i8>);
 
-    /// Columns of all types that are counted in sets, all of them with the same values.
+    /// Returns columns of all types that are counted by bitsets, all with the same values.
     fn batch(rows: &[TestRow]) -> RecordBatch {
         let number = || rows.iter().map(|row| row.1);
         let entries: Int32Array = (0..=255).map(|entry| i32::from(entry as u8 as i8) * 3).collect();
@@ -232,7 +232,7 @@ mod tests {
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
     }
 
-    /// The number of distinct values of each key, in the order in which keys appear.
+    /// Returns the number of distinct values of each key, in order of appearance.
     fn naive<'r>(rows: impl Iterator<Item = &'r TestRow>) -> Vec<i64> {
         let (mut numbers, mut groups) = (HashMap::new(), Vec::<HashSet<Option<i8>>>::new());
         for (key, number) in rows {
@@ -270,8 +270,8 @@ mod tests {
         }
     }
 
-    fn numbers(all: impl Iterator<Item = i64>) -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values(all))
+    fn numbers(values: impl Iterator<Item = i64>) -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(values))
     }
 
     fn counts(dataset: &Dataset, by: &[&str], memory: u64) -> Vec<String> {
@@ -281,20 +281,20 @@ mod tests {
     }
 
     #[test]
-    fn a_null_entry_and_a_null_key_are_one_value() {
-        let entries = Int64Array::from(vec![Some(7), None, Some(9)]);
+    fn null_values_and_null_keys_are_one_value() {
+        let values = Int64Array::from(vec![Some(7), None, Some(9)]);
         let keys = UInt8Array::from(vec![Some(0), Some(1), Some(2), None, Some(1), Some(0)]);
-        let entry: ArrayRef = Arc::new(DictionaryArray::<UInt8Type>::new(keys, Arc::new(entries)));
+        let dictionary: ArrayRef = Arc::new(DictionaryArray::<UInt8Type>::new(keys, Arc::new(values)));
         let batch = RecordBatch::try_from_iter_with_nullable([
             ("k", numbers([0, 0, 0, 1, 1, 1].into_iter()), false),
-            ("n", entry, true),
+            ("n", dictionary, true),
         ]);
         let dataset = Dataset::try_from(vec![batch.unwrap()]).unwrap();
         assert_eq!(counts(&dataset, &["k"], 1 << 28), ["3", "2"]);
         assert_eq!(counts(&dataset, &[], 1 << 28), ["3"]);
     }
 
-    /// Memory is not estimated by sets of many bits for each of the 65,536 groups that are always allowed.
+    /// The memory isn't estimated as a large set for each of the 65,536 groups that are always allowed.
     #[test]
     fn large_sets_of_few_groups_need_no_more_memory_than_they_take() {
         let columns =
@@ -304,16 +304,16 @@ mod tests {
         assert_eq!(counts(&dataset, &[], 1 << 28), ["100000"]);
     }
 
-    /// The first rows are in one group, and each other row in its own: sets as large as the first group's would take ten
-    /// gigabytes.
+    /// The first rows form one group, and each of the others its own. Sets of the size of the first group's would take
+    /// 10 GB.
     #[test]
-    fn sets_are_given_up_where_there_are_more_groups_than_at_first() {
+    fn sets_are_abandoned_when_groups_become_many() {
         let key = |row: i64| (row - 20_000).max(0);
         let value = |row: i64| if row < 20_000 { row % 100 * 8_000 } else { row };
         let columns = [("k", numbers((0..120_000).map(key))), ("n", numbers((0..120_000).map(value)))];
         let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
         let result = counts(&dataset, &["k"], 1 << 28);
-        // Row 20,000 is of the first group, too.
+        // Row 20,000 also belongs to the first group.
         assert_eq!(result.len(), 100_000);
         assert!(result[0] == "101" && result[1..].iter().all(|count| count == "1"));
     }

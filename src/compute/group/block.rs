@@ -600,7 +600,8 @@ mod tests {
 
     type TestRow = (i8, Option<Vec<u8>>);
 
-    /// Texts that begin alike, end with zeros, and are about as long as those that are compared as numbers.
+    /// Generates texts with common prefixes and trailing zeros, whose lengths are near the limit for comparing them as
+    /// numbers.
     fn test_row() -> impl Strategy<Value = TestRow> {
         let text = (0usize..3, prop::collection::vec(prop_oneof![Just(0u8), Just(255), 1u8..3], 0..4));
         let text = text.prop_map(|(number, end)| [vec![b'a'; [0, 13, 15][number]], end].concat());

@@ -356,7 +356,7 @@ mod tests {
 
     const WORDS: [&str; 3] = ["fig", "pear", "a word of many letters"];
 
-    /// Runs of rows with one key, as dictionary keys and as text, in batches that begin at `cuts`.
+    /// Returns runs of rows with one key, as dictionary keys and as text, in batches that begin at `cuts`.
     fn dataset(runs: &[(u8, Option<f64>, usize)], cuts: &[usize]) -> Dataset {
         let rows =
             || runs.iter().flat_map(|&(key, x, count)| (0..count).map(move |i| (key % 3, x.map(|x| x + i as f64))));

@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn factors_that_put_keys_side_by_side_are_replaced() {
+    fn hash_factors_that_cluster_keys_are_replaced() {
         // With this factor all keys have the same first slot.
         let mut words = WordMap::<1> { factors: [1], ..WordMap::default() };
         let keys = || (1..=1000).map(|id: u32| (id, [u64::from(id) << 32]));

@@ -758,12 +758,12 @@ mod tests {
     use crate::compute::group::{AggregateFunction, AggregationProgress};
     use crate::{Value, col};
 
-    /// Two waves of a watched aggregation, and batches that end anywhere.
+    /// Enough rows for two waves of a watched aggregation.
     const ROWS: i64 = 1_100_000;
 
     type Row = (Option<i64>, Option<i64>, f64);
 
-    /// Key, integer and float of a row; about 120,000 keys, most of them in both waves.
+    /// Returns the key, integer and float of a row; there are about 120,000 keys, most of them in both waves.
     fn row(number: i64) -> Row {
         let random = mix(0, number as u64);
         let key = (!random.is_multiple_of(1000)).then_some((random % 120_011) as i64 - 60_000);
@@ -777,7 +777,7 @@ mod tests {
             let rows: Vec<Row> = (ends[0]..ends[1]).map(row).collect();
             let keys = || rows.iter().map(|row| row.0);
             let text = |key: Option<i64>| key.map(|key| format!("{key} is a key"));
-            // Anything may lie under nulls.
+            // Values below nulls must be ignored.
             let values = rows.iter().zip(ends[0]..).map(|(row, number)| row.0.unwrap_or(number % 90_000));
             let valid = NullBuffer::from_iter(keys().map(|key| key.is_some()));
             let near = Int64Array::new(values.collect(), Some(valid));
@@ -795,11 +795,11 @@ mod tests {
         Dataset::try_from(ends.windows(2).map(batch).collect::<Vec<_>>()).unwrap()
     }
 
-    /// Key, number of rows, sum and count of the integers, smallest text, sum of the floats, and the integer of the
-    /// last row.
+    /// The key, the number of rows, the sum and count of the integers, the smallest text, the sum of the floats, and the
+    /// integer of the last row.
     type Expected = (Option<i64>, i128, i128, i128, Option<String>, f64, Option<i64>);
 
-    /// The expected result of each key, in order of appearance.
+    /// Returns the expected result of each key, in order of appearance.
     fn naive() -> Vec<Expected> {
         let (mut places, mut groups) = (HashMap::new(), Vec::new());
         for (key, integer, float) in (0..ROWS).map(row).filter(|row| row.2 >= 1000.0) {
@@ -859,9 +859,9 @@ mod tests {
         }
     }
 
-    /// The partition of a frequent key is several jobs.
+    /// The partition of a frequent key is divided into several jobs.
     #[test]
-    fn a_frequent_key_is_a_group_as_others_are() {
+    fn frequent_keys_form_one_group() {
         const ROWS: i64 = 700_000;
         let key = |row: i64| if row % 2 == 0 && row > 20_000 { 7 } else { row * 7_919 % 150_001 };
         let batch = |rows: Range<i64>| {
@@ -926,7 +926,7 @@ mod tests {
         }
     }
 
-    /// Dictionaries of more values than there are keys, and lists, which are only counted.
+    /// Such columns are dictionaries with more values than there are keys, and lists, which are only counted.
     #[test]
     fn columns_that_do_not_fit_partitions_are_grouped_in_place() {
         let batch = |number: i64| {
@@ -955,13 +955,13 @@ mod tests {
         assert_eq!(texts(&["n", "kind"], None), texts(&["n", "text"], None));
         let counted = texts(&["n"], Some("items"));
         assert_eq!(counted.len(), 30_011);
-        // Rows 0 and 30,011 have one key, and no list or one.
+        // Rows 0 and 30,011 have the same key; only one of them has a list.
         assert_eq!(counted[..2], ["0 2 1 ", "7919 2 1 "]);
     }
 
-    /// The words of keys around 0 lie close together, whatever lies under nulls.
+    /// Keys around 0 are mapped to adjacent unsigned words, and values below nulls are ignored.
     #[test]
-    fn integers_with_a_sign_lie_close_together() {
+    fn signed_keys_around_zero_are_dense() {
         let valid = NullBuffer::from(vec![true, false, true, true]);
         let columns: [(&str, ArrayRef); 5] = [
             ("narrow", Arc::new(Int16Array::new(vec![-5, i16::MIN, 0, 7].into(), Some(valid.clone())))),
@@ -981,9 +981,9 @@ mod tests {
         }
     }
 
-    /// Texts of any length: in views, in the dataset, in more batches than a chunk refers to, and sliced.
+    /// Texts of all lengths lie in views, in the dataset, in more batches than a chunk refers to, and in slices.
     #[test]
-    fn texts_are_keys_wherever_they_are() {
+    fn texts_in_all_layouts_are_keys() {
         let key = |row: usize| Some(row * 7_919 % 60_013).filter(|key| key % 1_000 > 0);
         let text = |key: usize| format!("{}{key}", "żó ".repeat(key % 6));
         for len in [70_000, 900] {

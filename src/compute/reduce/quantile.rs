@@ -598,15 +598,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bits_are_in_the_order_of_numbers(a in any::<f64>(), b in any::<f64>()) {
+        fn sort_keys_have_the_order_of_floats(a in any::<f64>(), b in any::<f64>()) {
             prop_assume!(!a.is_nan() && !b.is_nan());
             prop_assert_eq!(float_to_word(a).cmp(&float_to_word(b)), a.partial_cmp(&b).unwrap());
             prop_assert_eq!(word_to_float(float_to_word(a)), a);
         }
 
-        /// Ranks are found in the same place whether values are collected or counted to their last bit.
+        /// The value of a rank is the same whether values are collected or counted by all of their bits.
         #[test]
-        fn digits_lead_to_the_value(mut values in prop::collection::vec(any::<i16>(), 1..200), rank in any::<prop::sample::Index>()) {
+        fn radix_selection_finds_the_value_of_a_rank(mut values in prop::collection::vec(any::<i16>(), 1..200), rank in any::<prop::sample::Index>()) {
             let numbers: Vec<u64> = values.iter().map(|&value| float_to_word(f64::from(value) * 1e-3)).collect();
             values.sort_unstable();
             let rank = rank.index(values.len());

@@ -187,14 +187,14 @@ mod tests {
             RowOrder::try_from_rows(1000, 0..1000).unwrap(),
             RowOrder::try_from_rows(1000, (0..1000).rev()).unwrap(),
             RowOrder::try_from_rows(1000, (0..1000).map(|row| row * 97 % 1000)).unwrap(),
-            // All of the large rows, again and again.
+            // Repeats the large rows.
             RowOrder::try_from_rows(1000, (0..2000).map(|row| row * 97 % 970)).unwrap(),
         ];
         for (number, order) in orders.iter().enumerate() {
             for limit in [100, 1000, 2000, 10_000] {
                 let fits = rows_within(limit, &rows, order, 512).unwrap();
                 let numbers: Vec<usize> = (0..order.len()).map(|row| order.get(row).unwrap() as usize).collect();
-                // Maps to text of three bytes have the largest count.
+                // Maps to texts of three bytes have the largest count.
                 let largest =
                     |fits: usize| numbers.chunks(fits).map(|rows| rows.iter().map(|&row| 3 * lens[row]).sum()).max();
                 let largest: u64 = largest(fits).map_or(0, |most: usize| most as u64);

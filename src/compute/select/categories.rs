@@ -291,7 +291,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
             assert!(error.message().contains("different orders"), "{error}");
         }
-        // Equality needs no order.
+        // Equality doesn't depend on the order.
         assert_eq!(turned.filter(&col("size").eq("L")).unwrap().len().unwrap(), 2);
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     use arrow_array::*;
     use std::sync::Arc;
 
-    /// Returns columns of every width in a stream of batches, where values are in place.
+    /// Returns columns of every width in a stream of batches, whose values are read in place.
     fn stream(rows: &[(u16, bool)], cuts: &[usize]) -> Dataset {
         let number = || rows.iter().map(|&(number, _)| number % 5);
         let words = Arc::new(StringArray::from(vec!["a", "b", "", "fig", "pear"]));
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_copied_from_a_stream_as_they_are_read_there(
+        fn rows_copied_from_a_stream_equal_rows_read_in_place(
             runs in prop::collection::vec((any::<u16>(), any::<bool>(), 1usize..90), 1..30),
             cuts in prop::collection::vec(any::<usize>(), 0..5),
             start in 0u64..70,

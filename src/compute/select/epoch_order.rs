@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_comes_once_however_batches_are_cut() {
+    fn every_row_occurs_once_for_all_batch_sizes() {
         for rows in [0, 1, 7, 1_000, 4_097] {
             let orders = |epoch| {
                 [
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_of_a_batch_are_from_few_blocks() {
+    fn rows_of_a_batch_come_from_few_blocks() {
         let order = EpochOrder::shuffled_blocks(1_000_000, 100, 1, 0).unwrap();
         let blocks: std::collections::HashSet<u64> = order.rows(3_200..4_800).iter().map(|row| row / 100).collect();
         assert_eq!(blocks.len(), 16);

@@ -356,7 +356,8 @@ mod tests {
     const OPERATORS: [Operator; 6] =
         [Operator::Eq, Operator::Ne, Operator::Lt, Operator::Le, Operator::Gt, Operator::Ge];
 
-    fn naive(operator: Operator, order: Option<Ordering>) -> bool {
+    /// Returns the result of a comparison; `None` is the order of a NaN.
+    fn is_true(operator: Operator, order: Option<Ordering>) -> bool {
         match operator {
             Operator::Eq => order == Some(Ordering::Equal),
             Operator::Ne => order != Some(Ordering::Equal),
@@ -367,37 +368,38 @@ mod tests {
         }
     }
 
-    /// The rows of `array`, cut into batches, that the predicate finds, and those that it finds turned round.
-    fn found(array: &ArrayRef, predicate: &Predicate) -> [Vec<String>; 2] {
-        let whole = cut(array, &[3, 70, 70, 131]);
+    /// Returns the rows of `array` that a predicate matches, and the rows that its negation matches.
+    fn filter_rows(array: &ArrayRef, predicate: &Predicate) -> [Vec<String>; 2] {
+        let column = cut(array, &[3, 70, 70, 131]);
         [predicate.clone(), !predicate.clone()].map(|predicate| {
-            let rows = whole.as_dataset().filter(&predicate).unwrap();
+            let rows = column.as_dataset().filter(&predicate).unwrap();
             rows.validate(|_, _| ()).unwrap();
             rows.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect()
         })
     }
 
-    /// Checks every operator; `order` compares a row with the literal: `None` for null, `Some(None)` for NaN.
+    /// Checks every operator. `order` returns the order of a row and the literal: `None` for null, `Some(None)` for NaN.
     fn check(array: &ArrayRef, literal: &Value<'_>, order: impl Fn(usize) -> Option<Option<Ordering>>) {
         let cells: Vec<_> = cut(array, &[]).values().map(|value| value.unwrap().to_string()).collect();
         for operator in OPERATORS {
-            let expected = |wanted: bool| {
-                let rows = (0..array.len()).filter(|&row| order(row).is_some_and(|o| naive(operator, o) == wanted));
+            let expected = |outcome: bool| {
+                let is_match = |row: usize| order(row).is_some_and(|order| is_true(operator, order) == outcome);
+                let rows = (0..array.len()).filter(|&row| is_match(row));
                 rows.map(|row| cells[row].clone()).collect::<Vec<_>>()
             };
-            let [yes, no] = found(array, &col("c").compare(operator, literal.clone()));
-            // One cell after the other.
+            let [matches, negated] = filter_rows(array, &col("c").compare(operator, literal.clone()));
+            // Also tests single cells.
             let test =
                 ValuePredicate::for_comparison("c", array.data_type(), operator, &literal.clone().into()).unwrap();
             let passing = (0..array.len()).filter(|&row| test.holds(&cut(array, &[]).get(row as u64).unwrap()));
             assert_eq!(
                 passing.map(|row| cells[row].clone()).collect::<Vec<_>>(),
-                yes,
+                matches,
                 "{} {operator}",
                 array.data_type()
             );
-            assert_eq!(yes, expected(true), "{} {operator} {literal}", array.data_type());
-            assert_eq!(no, expected(false), "not {} {operator} {literal}", array.data_type());
+            assert_eq!(matches, expected(true), "{} {operator} {literal}", array.data_type());
+            assert_eq!(negated, expected(false), "not {} {operator} {literal}", array.data_type());
         }
     }
 
@@ -405,10 +407,11 @@ mod tests {
     where
         T::Native: TryFrom<i64>,
     {
-        let widest = |n: i8| T::Native::try_from(n.into()).ok().or_else(|| T::Native::try_from(-i64::from(n)).ok());
-        let array = Arc::new(PrimitiveArray::<T>::from_iter(values.iter().map(|v| v.and_then(widest)))) as ArrayRef;
-        let shown: Vec<Option<i64>> = cut(&array, &[]).values().map(|v| v.unwrap().to_string().parse().ok()).collect();
-        check(&array, literal, |row| shown[row].map(|n| Some(order(n))));
+        // Unsigned types can't hold negative numbers.
+        let to_native = |n: i8| T::Native::try_from(n.into()).ok().or_else(|| T::Native::try_from(-i64::from(n)).ok());
+        let array = Arc::new(PrimitiveArray::<T>::from_iter(values.iter().map(|v| v.and_then(to_native)))) as ArrayRef;
+        let stored: Vec<Option<i64>> = cut(&array, &[]).values().map(|v| v.unwrap().to_string().parse().ok()).collect();
+        check(&array, literal, |row| stored[row].map(|n| Some(order(n))));
     }
 
     proptest! {
@@ -468,7 +471,7 @@ mod tests {
                 // Fewer rows than words: row by row.
                 Arc::new(DictionaryArray::new(
                     UInt32Array::from_iter(keys.iter().map(|key| key.map(|key| key as u32))),
-                    long(&words),
+                    many_texts(&words),
                 )),
             ];
             for array in arrays {
@@ -476,28 +479,28 @@ mod tests {
                 let few = col("c").is_in(["a", "ü", "nowhere"]);
                 let is_in = |row: usize| matches!(texts[row], Some("a" | "ü"));
                 let expected = (0..texts.len()).filter(|&row| is_in(row)).count();
-                assert_eq!(found(&array, &few)[0].len(), expected);
-                assert_eq!(found(&array, &few)[1].len(), texts.iter().flatten().count() - expected);
+                assert_eq!(filter_rows(&array, &few)[0].len(), expected);
+                assert_eq!(filter_rows(&array, &few)[1].len(), texts.iter().flatten().count() - expected);
             }
         }
     }
 
     proptest! {
-        /// Words of 64 rows have few and many texts of the wanted length, which have fewer and more than 16 bytes.
+        /// Groups of 64 rows have few or many texts of the pattern's length, which is below or above 16 bytes.
         #[test]
-        fn texts_that_pass_a_test_are_those_of_a_loop(
+        fn text_filters_match_a_loop(
             keys in prop::collection::vec((0usize..10, prop::bool::weighted(0.9)), 1..300), word in 0usize..10, few in 0usize..10,
         ) {
             let words = [
                 "", "a", "name-7", "name-8", "name-77", "fifteen bytes, ", "fifteen bytes: ", "sixteen bytes, 1", "sixteen bytes, 12",
                 "a longer piece of text than all of them",
             ];
-            // Every second time nearly all are one word.
+            // In half of the cases, nearly all texts are equal.
             let word_of = |key: usize| if few < 5 && key > 1 { words[few] } else { words[key] };
             let texts: Vec<&str> = keys.iter().map(|&(key, _)| word_of(key)).collect();
             let is_valid: Vec<bool> = keys.iter().map(|&(_, is_valid)| is_valid).collect();
-            let wanted = words[word];
-            // Under nulls are texts, too.
+            let pattern_text = words[word];
+            // Null slots have texts, too.
             let with_nulls = |array: ArrayRef| {
                 let data = array.to_data().into_builder().nulls(Some(is_valid.clone().into())).build().unwrap();
                 make_array(data)
@@ -508,46 +511,46 @@ mod tests {
                 Arc::new(StringViewArray::from(texts.clone())),
                 Arc::new(StringArray::from_iter_values(["before"].iter().chain(&texts)).slice(1, texts.len())),
             ];
-            type Naive<'a> = &'a dyn Fn(&str) -> bool;
+            type NaiveTest<'a> = &'a dyn Fn(&str) -> bool;
             let pattern = regex::Regex::new("^n.*-[0-4]|ó").unwrap();
-            let tests: [(Predicate, Naive<'_>); 7] = [
+            let tests: [(Predicate, NaiveTest<'_>); 7] = [
                 (col("c").matches(pattern.as_str()).unwrap(), &|text| pattern.is_match(text)),
-                (col("c").eq(wanted), &|text| text == wanted),
-                (col("c").ne(wanted), &|text| text != wanted),
-                (col("c").starts_with(wanted), &|text| text.starts_with(wanted)),
-                (col("c").ends_with(wanted), &|text| text.ends_with(wanted)),
-                (col("c").contains(wanted), &|text| text.contains(wanted)),
-                (col("c").is_in([wanted, "name-8"]), &|text| text == wanted || text == "name-8"),
+                (col("c").eq(pattern_text), &|text| text == pattern_text),
+                (col("c").ne(pattern_text), &|text| text != pattern_text),
+                (col("c").starts_with(pattern_text), &|text| text.starts_with(pattern_text)),
+                (col("c").ends_with(pattern_text), &|text| text.ends_with(pattern_text)),
+                (col("c").contains(pattern_text), &|text| text.contains(pattern_text)),
+                (col("c").is_in([pattern_text, "name-8"]), &|text| text == pattern_text || text == "name-8"),
             ];
             for array in arrays.map(with_nulls) {
                 for (predicate, passes) in &tests {
-                    let rows = |wanted: bool| -> Vec<String> {
-                        let is_in = |&row: &usize| is_valid[row] && passes(texts[row]) == wanted;
-                        (0..texts.len()).filter(is_in).map(|row| texts[row].to_owned()).collect()
+                    let rows = |outcome: bool| -> Vec<String> {
+                        let is_match = |&row: &usize| is_valid[row] && passes(texts[row]) == outcome;
+                        (0..texts.len()).filter(is_match).map(|row| texts[row].to_owned()).collect()
                     };
-                    assert_eq!(found(&array, predicate), [rows(true), rows(false)], "{predicate}");
+                    assert_eq!(filter_rows(&array, predicate), [rows(true), rows(false)], "{predicate}");
                 }
             }
         }
     }
 
-    /// With 27,000 wanted texts, the hashes of three of a hundred others are among theirs.
+    /// With 27,000 literals, the hashes of 3% of all other texts collide with a literal's.
     #[test]
-    fn one_of_very_many_texts_is_found_as_one_of_few() {
+    fn is_in_finds_one_of_very_many_texts() {
         let text = |row: usize| format!("{row}{}", "żó ".repeat(row % 7));
         let array: ArrayRef =
             Arc::new((0..80_000).map(|row| (row % 11 > 0).then(|| text(row))).collect::<StringArray>());
         for step in [3, 40_000] {
-            let wanted: Vec<String> = (0..80_000).step_by(step).map(text).collect();
-            let rows = |is_wanted: bool| -> Vec<String> {
-                (0..80_000).filter(|row| row % 11 > 0 && (row % step == 0) == is_wanted).map(text).collect()
+            let literals: Vec<String> = (0..80_000).step_by(step).map(text).collect();
+            let rows = |is_literal: bool| -> Vec<String> {
+                (0..80_000).filter(|row| row % 11 > 0 && (row % step == 0) == is_literal).map(text).collect()
             };
-            assert_eq!(found(&array, &col("c").is_in(wanted)), [rows(true), rows(false)]);
+            assert_eq!(filter_rows(&array, &col("c").is_in(literals)), [rows(true), rows(false)]);
         }
     }
 
-    /// The words, and many more.
-    fn long(words: &[&str]) -> ArrayRef {
+    /// Returns an array of the words and a thousand other texts.
+    fn many_texts(words: &[&str]) -> ArrayRef {
         let more = (0..1000).map(|i| format!("more {i}"));
         Arc::new(StringArray::from_iter_values(words.iter().map(|word| (*word).to_string()).chain(more)))
     }
@@ -584,13 +587,13 @@ mod tests {
         });
     }
 
-    /// A decimal literal.
+    /// Returns a decimal literal.
     fn decimal(digits: &str, scale: i8) -> Value<'static> {
         Value::Decimal { digits: i256::from_string(digits).unwrap(), scale }
     }
 
     #[test]
-    fn literals_between_two_values_are_rounded_to_neither() {
+    fn literals_between_two_values_equal_neither() {
         let singles = [f32::INFINITY, f32::MAX, 16_777_216.0, 16_777_218.0, 0.1, -0.0, -f32::MAX, f32::NAN];
         let halves = [f32::INFINITY, 65_504.0, 2_048.0, 2_050.0, 0.099_975_586, 6e-8, -65_504.0, f32::NAN];
         let wide = [1e300, 9_007_199_254_740_992.0, 0.1, 0.5, -1e23, f64::MAX, -0.0, f64::NAN];
@@ -608,35 +611,37 @@ mod tests {
             {
                 check(&array, &Value::Float64(literal), |row| Some(values[row].partial_cmp(&literal)));
             }
-            // Numbers lie exactly between two floats, or next to the middle.
-            let exact = |row: usize, of: &dyn Fn(f64) -> Ordering| {
-                Some(Some(values[row]).filter(|value| !value.is_nan()).map(|value| match value.is_finite() {
-                    true => of(value),
-                    false => value.partial_cmp(&0.0).unwrap(),
-                }))
+            let order_of = |row: usize, compare: &dyn Fn(f64) -> Ordering| {
+                let value = values[row];
+                if value.is_finite() { Some(Some(compare(value))) } else { Some(value.partial_cmp(&0.0)) }
             };
+            // Integers halfway between two floats, or close to it.
             for number in [16_777_217, 9_007_199_254_740_993, -99_999_999_999_999_991_611_392, i128::MAX, i128::MIN] {
-                let order = |value: f64| match value.abs() < 1e38 {
-                    true if value.fract() == 0.0 => (value as i128).cmp(&number),
-                    true => (value.floor() as i128).cmp(&number).then(Ordering::Greater),
-                    false => value.partial_cmp(&0.0).unwrap(),
+                let compare = |value: f64| {
+                    if value.abs() >= 1e38 {
+                        value.partial_cmp(&0.0).unwrap()
+                    } else if value.fract() == 0.0 {
+                        (value as i128).cmp(&number)
+                    } else {
+                        (value.floor() as i128).cmp(&number).then(Ordering::Greater)
+                    }
                 };
-                check(&array, &Value::Int128(number), |row| exact(row, &order));
+                check(&array, &Value::Int128(number), |row| order_of(row, &compare));
             }
-            // 0.1 as a float of 64 bits is a little more.
+            // The float64 0.1 has these digits; it is larger than the decimal 0.1.
             let tenth = "1000000000000000055511151231257827021181583404541015625";
-            for (digits, scale, is_least) in [(tenth, 55, false), ("1", 1, true)] {
-                let order = |value: f64| match value.partial_cmp(&0.1).unwrap() {
-                    Ordering::Equal if is_least => Ordering::Greater,
+            for (digits, scale, is_below_float) in [(tenth, 55, false), ("1", 1, true)] {
+                let compare = |value: f64| match value.partial_cmp(&0.1).unwrap() {
+                    Ordering::Equal if is_below_float => Ordering::Greater,
                     other => other,
                 };
-                check(&array, &decimal(digits, scale), |row| exact(row, &order));
+                check(&array, &decimal(digits, scale), |row| order_of(row, &compare));
             }
         }
     }
 
     #[test]
-    fn floats_without_a_fraction_are_the_integers_that_they_are() {
+    fn integral_float_literals_equal_integers() {
         let values = [1i64 << 62, (1 << 62) + 1, i64::MAX, i64::MIN, 0, (1 << 53) + 1];
         let array = Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
         for (literal, exact) in [
@@ -649,32 +654,32 @@ mod tests {
             check(&array, &Value::Float64(literal), |row| Some(Some(i128::from(values[row]).cmp(&exact))));
         }
         let unsigned = Arc::new(UInt64Array::from(vec![1 << 63, u64::MAX])) as ArrayRef;
-        assert_eq!(found(&unsigned, &col("c").eq(2f64.powi(63)))[0], ["9223372036854775808"]);
-        assert_eq!(found(&unsigned, &col("c").lt(2f64.powi(64)))[0].len(), 2);
-        let most = i256::from_string(&"9".repeat(76)).unwrap();
-        let digits = [i256::from_i128(1 << 62), i256::from_i128(11), most];
+        assert_eq!(filter_rows(&unsigned, &col("c").eq(2f64.powi(63)))[0], ["9223372036854775808"]);
+        assert_eq!(filter_rows(&unsigned, &col("c").lt(2f64.powi(64)))[0].len(), 2);
+        let max = i256::from_string(&"9".repeat(76)).unwrap();
+        let digits = [i256::from_i128(1 << 62), i256::from_i128(11), max];
         let decimals = Decimal256Array::from(digits.to_vec()).with_precision_and_scale(76, 0).unwrap();
         let decimals = Arc::new(decimals) as ArrayRef;
-        assert_eq!(found(&decimals, &col("c").eq(2f64.powi(62)))[0].len(), 1);
-        assert_eq!(found(&decimals, &col("c").gt(2f64.powi(252)))[0].len(), 1);
-        assert_eq!(found(&decimals, &col("c").lt(2f64.powi(255)))[0].len(), 3);
-        // A fraction is what it was written as.
+        assert_eq!(filter_rows(&decimals, &col("c").eq(2f64.powi(62)))[0].len(), 1);
+        assert_eq!(filter_rows(&decimals, &col("c").gt(2f64.powi(252)))[0].len(), 1);
+        assert_eq!(filter_rows(&decimals, &col("c").lt(2f64.powi(255)))[0].len(), 3);
+        // A float with a fraction equals the decimal with its shortest digits.
         let prices = Decimal128Array::from(vec![110, 111]).with_precision_and_scale(9, 2).unwrap();
         let prices = Arc::new(prices) as ArrayRef;
-        assert_eq!(found(&prices, &col("c").eq(1.1))[0], ["1.10"]);
-        assert_eq!(found(&prices, &col("c").ge(1.1))[0].len(), 2);
+        assert_eq!(filter_rows(&prices, &col("c").eq(1.1))[0], ["1.10"]);
+        assert_eq!(filter_rows(&prices, &col("c").ge(1.1))[0].len(), 2);
     }
 
     #[test]
-    fn and_or_and_not_know_nulls_as_sql_does() {
+    fn and_or_and_not_treat_nulls_like_sql() {
         let array = Arc::new(BooleanArray::from(vec![Some(true), Some(false), None])) as ArrayRef;
         let (yes, no, unknown) = (|| col("c").eq(true), || col("c").eq(false), || col("c").eq(Value::Null));
-        let count = |predicate: Predicate| found(&array, &predicate).map(|rows| rows.len());
+        let count = |predicate: Predicate| filter_rows(&array, &predicate).map(|rows| rows.len());
         assert_eq!(count(yes()), [1, 1]);
         assert_eq!(count(yes() | no()), [2, 0]);
         assert_eq!(count(yes() & no()), [0, 2]);
         assert_eq!(count(unknown()), [0, 0]);
-        // These are true or false whatever the unknown operand is.
+        // The known operand alone decides these.
         assert_eq!(count(unknown() | yes()), [1, 0]);
         assert_eq!(count(unknown() & yes()), [0, 1]);
         assert_eq!(count(yes() | col("c").is_null()), [2, 1]);

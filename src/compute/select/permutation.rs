@@ -61,7 +61,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn every_number_comes_once() {
+    fn every_number_occurs_once() {
         for len in [1, 2, 3, 10, 255, 256, 257, 5_000] {
             for seed in 0..20 {
                 let order = Permutation::new(len, seed);
@@ -76,19 +76,19 @@ mod tests {
     }
 
     #[test]
-    fn small_orders_come_as_often() {
+    fn permutations_of_few_numbers_are_equally_likely() {
         let mut orders = HashMap::new();
         for seed in 0..6_000u64 {
             let order = Permutation::new(3, mix(seed));
             *orders.entry([0, 1, 2].map(|at| order.get(at))).or_insert(0) += 1;
         }
-        // There are a thousand of each: five standard deviations are 144.
+        // Each order is expected a thousand times; five standard deviations are 144.
         assert!(orders.len() == 6 && orders.values().all(|&count: &i32| (count - 1000).abs() < 150), "{orders:?}");
     }
 
     #[test]
-    fn places_say_nothing_about_numbers() {
-        // The mean of a batch of an ordered column is near the column's mean: within five standard errors.
+    fn positions_and_numbers_are_uncorrelated() {
+        // The mean of a batch must be within five standard errors of the column's mean.
         let len = 1_000_000;
         for seed in 0..20 {
             let order = Permutation::new(len, seed);

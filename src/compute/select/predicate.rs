@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_on_the_left_turns_the_comparison() {
+    fn literals_on_the_left_reverse_the_comparison() {
         let pairs = [
             (Operator::Lt, Operator::Gt),
             (Operator::Le, Operator::Ge),
@@ -365,9 +365,9 @@ mod tests {
         }
     }
 
-    /// Each step of a loop in Python, which keeps what it combines, copied all parts before it.
+    /// A loop in Python that extends a chain keeps the previous one alive, so that each step copied all parts.
     #[test]
-    fn steps_of_a_chain_share_their_parts() {
+    fn extended_chains_share_their_parts() {
         let part = |number: i64| col("n").ne(number);
         let shown = |numbers: &[i64]| {
             numbers.iter().map(|&number| format!("({})", part(number))).collect::<Vec<_>>().join(" & ")
@@ -383,12 +383,12 @@ mod tests {
             assert!(Arc::ptr_eq(&chain(step).shared, &last.shared));
             assert_eq!(step.to_string(), shown(&(0..number as i64 + 2).collect::<Vec<_>>()));
         }
-        // Two chains extend one, and one is combined with itself.
+        // Two chains extend the same one, which is also combined with itself.
         let (one, other) = (steps[0].clone() & part(7), steps[0].clone() & part(8));
         assert_eq!([one.to_string(), other.to_string()], [shown(&[0, 1, 7]), shown(&[0, 1, 8])]);
         let twice = one.clone() & one.clone();
         assert_eq!(twice.to_string(), shown(&[0, 1, 7, 0, 1, 7]));
-        // The parts of a chain are nested in it, below another predicate.
+        // A chain nested below another predicate stays one part.
         let nested = twice.clone() & !twice.clone() & (twice.clone() | part(9));
         assert_eq!(nested.to_string(), format!("{twice} & (~({twice})) & (({twice}) | {})", shown(&[9])));
         assert!(format!("{nested:?}").starts_with("Predicate(And(["));

@@ -74,21 +74,21 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn the_numbers_are_those_of_the_paper_s_reference() {
+    fn numbers_equal_the_reference_implementation() {
         let mut random = SplitMix64::new(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
         assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]
-    fn samples_are_different_rows_and_all_as_likely() {
+    fn samples_have_distinct_and_equally_likely_rows() {
         let mut hits = [0; 20];
         for seed in 0..4_000u64 {
             let drawn = SplitMix64::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d)).sample(5, 20).unwrap();
             assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), 5);
             drawn.iter().for_each(|&row| hits[row as usize] += 1);
         }
-        // There are a thousand of each: five standard deviations are 137.
+        // Each row is expected a thousand times; five standard deviations are 137.
         assert!(hits.iter().all(|&count: &i32| (count - 1000).abs() < 137), "{hits:?}");
         let mut all = SplitMix64::new(7).sample(100, 100).unwrap();
         all.sort_unstable();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_has_every_order_as_often() {
+    fn shuffles_are_equally_likely() {
         let mut orders = HashMap::new();
         let mut random = SplitMix64::new(42);
         for _ in 0..6_000 {

@@ -245,7 +245,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
-        fn sets_are_those_of_a_naive_list(flags in flags(), others in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
+        fn sets_equal_a_naive_list(flags in flags(), others in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
             let dataset = dataset(&flags, batch);
             let frame = Frame::try_new(&dataset).unwrap();
             let naive: Vec<u64> = (0..flags.len() as u64).filter(|&row| flags[row as usize]).collect();
@@ -275,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn groups_of_found_rows_are_those_of_a_condition_bit_for_bit(
+        fn groups_of_found_rows_equal_groups_of_a_condition(
             flags in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)], limit in 0i64..1100,
         ) {
             let dataset = dataset(&flags, batch);
@@ -301,7 +301,7 @@ mod tests {
         }
 
         #[test]
-        fn found_rows_are_the_same_whichever_way_they_are_read(flags in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
+        fn found_rows_are_equal_in_all_ways_of_reading(flags in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
             let dataset = dataset(&flags, batch);
             let found = || dataset.filter(&col("flag").eq(true)).unwrap();
             let naive: Vec<i64> = (0..flags.len() as i64).filter(|&row| flags[row as usize]).collect();
@@ -311,7 +311,7 @@ mod tests {
             rows.validate(|_, _| ()).unwrap();
             let number = |row: crate::Row<'_>| row.get(1).unwrap().to_string().parse::<i64>().unwrap();
             prop_assert_eq!(rows.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), naive.clone());
-            // Rows are read one by one, before any column is copied.
+            // Single rows are read before columns are copied.
             let single = found();
             for place in (0..naive.len()).step_by(1009) {
                 prop_assert_eq!(number(single.row(place as u64).unwrap()), naive[place]);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_about_found_rows_number_them_among_these() {
+    fn errors_about_found_rows_count_from_the_first_found_row() {
         let n: ArrayRef = Arc::new(Int64Array::from_iter_values([0, 5, 1, 6, i64::MAX, 2]));
         let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n)]).unwrap()]).unwrap();
         let doubled = |dataset: &Dataset| {

@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_keep_only_the_parts_of_their_rows() {
+    fn halves_keep_only_the_chunks_of_their_rows() {
         let picks = vec![(0, 1), (2, 3), (0, 5), (1, 1), (1, 0)];
         let whole = RowSelection { parts: vec![7, 8, 9], len: 5, picks: OnceLock::from(picks), spans: Vec::new() };
         let halves = whole.split().map(|half| (half.parts.clone(), half.picks().to_vec()));

@@ -88,7 +88,7 @@ mod tests {
     use super::EMPTY;
 
     #[test]
-    fn the_empty_message_is_the_one_that_is_written() {
+    fn empty_message_equals_the_written_one() {
         assert_eq!(empty_metadata(), EMPTY);
     }
 }

@@ -473,7 +473,7 @@ mod tests {
 
     #[cfg(feature = "write")]
     #[test]
-    fn files_share_a_schema_whatever_else_their_footers_say() {
+    fn files_with_different_footers_share_a_schema() {
         let fields = |name| vec![Field::new("a", DataType::Int64, true), Field::new(name, DataType::Utf8, false)];
         let (ours, other) = (Schema::new(fields("b")), Schema::new(fields("c")));
         let cache = SchemaCache::default();
@@ -486,12 +486,12 @@ mod tests {
 
     #[test]
     fn a_schema_may_refer_to_bytes_in_front_of_it() {
-        // A vtable may be anywhere: here the field's at byte 4, the schema's at 16, and the schema's table at 24.
+        // Vtables may be anywhere: here, the field's is at byte 4, the schema's at 16, and the schema's table at 24.
         let mut bytes = vec![0; 48];
         bytes[0] = 24;
         bytes[4..14].copy_from_slice(&[10, 0, 6, 0, 0, 0, 0, 0, 4, 0]);
         bytes[16..24].copy_from_slice(&[8, 0, 8, 0, 0, 0, 4, 0]);
-        // The schema: a vector of one field at byte 32. The field, at byte 40: the type null.
+        // The schema has a vector of one field at byte 32. The field at byte 40 has the type null.
         for (at, value) in [(24, 8), (28, 4), (32, 1), (36, 4), (40, 36), (44, 1)] {
             bytes[at] = value;
         }

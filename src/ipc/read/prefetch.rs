@@ -138,7 +138,7 @@ mod tests {
     use super::BatchRun;
 
     #[test]
-    fn batches_in_order_are_fetched_ahead_and_others_alone() {
+    fn only_batches_in_order_are_prefetched() {
         let mut run = BatchRun::default();
         let fetched: Vec<_> = [0, 1, 2, 3, 4, 6, 7, 100, 5, 6].map(|batch| run.extend(batch, 4)).into();
         assert_eq!(fetched, [0..1, 1..3, 2..3, 3..7, 4..5, 6..7, 7..11, 100..101, 5..6, 6..8]);

@@ -607,7 +607,7 @@ mod tests {
     use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
     use std::io::Write;
 
-    /// Rows with a dictionary of `words`, the first being `number`.
+    /// Returns rows with a dictionary of `words`, numbered from `number` on.
     fn batch(number: i64, words: &[&str]) -> RecordBatch {
         let mut symbols = StringDictionaryBuilder::<Int32Type>::new();
         words.iter().for_each(|word| symbols.append_value(word));
@@ -682,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_stream_has_the_batches_that_it_has_in_place() {
+    fn truncated_streams_have_the_same_batches_as_in_place() {
         for bytes in [growing(), replacing(true)] {
             for len in 0..bytes.len() {
                 let cut = &bytes[..len];
@@ -700,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_the_last_item() {
+    fn errors_end_the_stream() {
         let bytes = growing();
         let mut stream = read_stream(&bytes[..bytes.len() - 20]).unwrap();
         let items: Vec<_> = stream.by_ref().collect();
@@ -709,7 +709,7 @@ mod tests {
     }
 
     #[test]
-    fn many_zeros_do_not_end_a_stream() {
+    fn zeros_are_not_the_end_of_a_stream() {
         let bytes = growing();
         let whole = &bytes[..bytes.len() - 8];
         for (zeros, good) in [(0, true), (4, true), (8, true), (9, false), (4096, false)] {

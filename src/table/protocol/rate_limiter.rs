@@ -98,19 +98,19 @@ impl RateLimiter {
 mod tests {
     use super::*;
 
-    /// Footers published while one place rests, some of them at once, all have other places.
+    /// While a footer rests, fewer footers are published than there are places, even in bursts.
     #[test]
-    fn places_rest_for_as_long_as_they_should() {
+    fn footers_are_not_reused_too_early() {
         for places in [2u32, 3, 9, 64, 128, 420, 1000, 4096, 65_536] {
-            let pace = RateLimiter::new(places.into());
-            let within = pace.rest.as_nanos().div_ceil(pace.interval.as_nanos()) as u32;
-            let most = pace.burst + pace.urgent + within;
-            assert!(places < 9 || most < places, "{places}: {most} footers, {pace:?}");
-            assert!(pace.interval <= Duration::from_millis(101), "{places}: {pace:?}");
+            let limiter = RateLimiter::new(places.into());
+            let regular = limiter.rest.as_nanos().div_ceil(limiter.interval.as_nanos()) as u32;
+            let max_footers = limiter.burst + limiter.urgent + regular;
+            assert!(places < 9 || max_footers < places, "{places}: {max_footers} footers, {limiter:?}");
+            assert!(limiter.interval <= Duration::from_millis(101), "{places}: {limiter:?}");
         }
-        let pace = RateLimiter::new(4096);
-        assert_eq!((pace.rest, pace.burst), (Duration::from_secs(60), 64));
-        assert!(pace.interval < Duration::from_millis(16), "{pace:?}");
+        let limiter = RateLimiter::new(4096);
+        assert_eq!((limiter.rest, limiter.burst), (Duration::from_secs(60), 64));
+        assert!(limiter.interval < Duration::from_millis(16), "{limiter:?}");
         assert_eq!(RateLimiter::new(1000).rest, Duration::from_secs(60));
     }
 }

@@ -555,11 +555,11 @@ mod tests {
         FooterSizes::shared(&Plan::for_schema(&schema).unwrap()).unwrap()
     }
 
-    /// Dictionaries need more messages; even in a table of a thousand of them, places rest for seconds.
+    /// Dictionaries need more messages, but even with a thousand of them, footers rest for some seconds.
     #[test]
-    fn places_rest_for_a_minute_in_tables_of_a_hundred_columns() {
+    fn footers_rest_for_a_minute_in_tables_of_a_hundred_columns() {
         let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-        for (columns, data_type, least) in [
+        for (columns, data_type, min_seconds) in [
             (1, DataType::Int64, 60),
             (100, DataType::Utf8, 60),
             (100, text.clone(), 60),
@@ -571,34 +571,34 @@ mod tests {
             let (footers, slot) = ring_size(&sizes);
             let rest = RateLimiter::new(footers).rest;
             assert!(
-                rest >= Duration::from_secs(least),
+                rest >= Duration::from_secs(min_seconds),
                 "{columns} × {data_type}: {footers} footers of {slot}: {rest:?}"
             );
             assert!(footers == MIN_FOOTERS || footers * (slot + sizes.footer) <= MAX_BYTES);
         }
     }
 
-    /// Each lap begins at another line, so the messages of many laps begin at each line once.
+    /// Each lap begins at another line, so that messages begin at each line once in many laps.
     #[test]
-    fn messages_begin_where_others_began_only_after_many_laps() {
+    fn messages_begin_at_the_same_line_only_after_many_laps() {
         let header = Header { slot: 288, slots: 128, shared: 1, ..Header::default() };
         let mut frontier = Frontier::new(256, &header);
         let bytes = header.slot * u64::from(header.slots);
         let mut seen = std::collections::HashSet::new();
-        let mut before = None;
+        let mut previous = None;
         while seen.insert(frontier.next) {
             assert!(frontier.next + frontier.group <= bytes && frontier.next.is_multiple_of(LINE));
-            let lap = before.is_none_or(|before| frontier.next == before + frontier.group);
-            assert!(lap || frontier.next < frontier.group);
-            before = Some(frontier.next);
+            let is_adjacent = previous.is_none_or(|previous| frontier.next == previous + frontier.group);
+            assert!(is_adjacent || frontier.next < frontier.group);
+            previous = Some(frontier.next);
             frontier.advance();
         }
         assert_eq!(seen.len() as u64, frontier.lap / LINE);
     }
 
-    /// A lost page cache may leave an older footer published, whose messages follow the newest ones.
+    /// After a loss of the page cache, an older footer may be published, whose messages lie after the newest ones.
     #[test]
-    fn messages_go_around_those_that_are_published() {
+    fn messages_do_not_overwrite_published_ones() {
         let header = Header { slot: 288, slots: 4096, shared: 1, ..Header::default() };
         let mut frontier = Frontier::new(256, &header);
         frontier.next = 256;
@@ -609,9 +609,9 @@ mod tests {
         assert!(!frontier.reaches(1000));
     }
 
-    /// Messages overwrite old ones after the file system was full: the new ones are not given back with the old.
+    /// After the file system was full, new messages overwrite old ones, and must not be released together with them.
     #[test]
-    fn messages_that_went_back_are_kept() {
+    fn messages_after_a_restart_of_the_ring_are_kept() {
         let header = Header { slot: 288, slots: 4096, shared: 1, ..Header::default() };
         let mut frontier = Frontier::new(256, &header);
         let oldest = 2 * frontier.step;
@@ -622,7 +622,7 @@ mod tests {
         assert!(frontier.take_rested(oldest).is_none());
     }
 
-    /// Footers go down in blocks, the first blocks first.
+    /// Footers are chosen in descending order within a block, from the first blocks.
     #[test]
     fn footers_of_quiet_tables_are_the_first_ones() {
         let header = Header { slots: 1000, shared: 3, ..Header::default() };
@@ -631,13 +631,13 @@ mod tests {
         let mut used = VecDeque::new();
         for step in 0..5000 {
             let next = free.next(current, 997).unwrap();
-            let grows = current.is_some_and(|current| next > current);
-            assert!(!grows || step % BLOCK == 0, "step {step}: {current:?}, {next}");
+            let is_ascending = current.is_some_and(|current| next > current);
+            assert!(!is_ascending || step % BLOCK == 0, "step {step}: {current:?}, {next}");
             assert!((3..3 + 2 * BLOCK).contains(&next), "{next}");
             free.set(next, false);
             used.push_back(next);
             if used.len() > 100 {
-                used.pop_front().into_iter().for_each(|number| free.set(number, true));
+                free.set(used.pop_front().unwrap(), true);
             }
             current = Some(next);
         }

@@ -384,19 +384,19 @@ mod tests {
     use crate::table::{Writer, WriterOptions, compact};
     use crate::{open, parse_schema};
 
-    fn writer(table: &Path) -> Writer {
+    fn open_writer(table: &Path) -> Writer {
         let schema = Arc::new(parse_schema("text: utf8").unwrap());
         let options = WriterOptions { segment_rows: Some(4), ..WriterOptions::default() };
         Writer::open(table, Some(schema), &options).unwrap()
     }
 
-    /// A larger segment took the name of an empty one, on whose file the follower went on to sleep: it was never woken,
-    /// or never slept at all.
+    /// A larger segment replaced an empty one. The follower went on to sleep on the old file, so that it was never woken, or
+    /// didn't sleep at all.
     #[test]
-    fn a_follower_sleeps_on_the_file_whose_rows_it_waits_for() {
+    fn follower_sleeps_on_the_file_of_the_next_rows() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
-        let mut writer = writer(&table);
+        let mut writer = open_writer(&table);
         let mut follower = follow(&open(&table).unwrap(), None, None).unwrap();
         follower.sleep(Duration::ZERO).unwrap();
         writer.append_row(&[Value::Str(&"long".repeat(1 << 20))]).unwrap();
@@ -409,13 +409,12 @@ mod tests {
         assert!(word.mapping.is_at(&path).unwrap());
     }
 
-    /// A small file took the name of the segment before the follower mapped it to sleep: it has no words where the follower
-    /// looked for them.
+    /// A compacted file replaced the segment before the follower mapped it to sleep. That file has no word to wait for.
     #[test]
-    fn a_file_that_took_the_name_of_a_segment_is_none_to_sleep_on() {
+    fn follower_does_not_sleep_on_a_renamed_file() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
-        let mut writer = writer(&table);
+        let mut writer = open_writer(&table);
         writer.append_row(&[Value::Str("short")]).unwrap();
         writer.close().unwrap();
         let mut follower = follow(&open(&table).unwrap(), None, None).unwrap();

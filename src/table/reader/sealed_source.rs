@@ -734,25 +734,27 @@ mod tests {
     use crate::table::{Writer, WriterOptions, compact};
     use crate::{Value, open, parse_schema};
 
-    /// A dense segment was merged after a reader had looked into its file, and before it opened that by its name once more: the
-    /// rows were said to be dropped.
+    /// A dense segment was merged between two steps of a reader that opened it by name, and its rows were reported as
+    /// dropped.
     #[test]
-    fn a_dense_segment_that_is_merged_while_it_is_opened_is_read_from_the_file_that_has_its_rows() {
+    fn rows_of_a_segment_merged_during_open_are_read_from_the_merged_file() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
         let options = |rows| WriterOptions { segment_rows: Some(rows), ..WriterOptions::default() };
         let mut writer = Writer::open(&table, Some(parse_schema("n: int64").unwrap().into()), &options(4)).unwrap();
-        (0..12).for_each(|number| writer.append_row(&[Value::Int(number)]).unwrap());
+        for number in 0..12 {
+            writer.append_row(&[Value::Int(number)]).unwrap();
+        }
         writer.close().unwrap();
         compact(&table, |_, _| ()).unwrap();
-        let files = || std::fs::read_dir(&table).unwrap().count();
-        assert_eq!(files(), 3, "each is full, and none was merged");
+        let count_files = || std::fs::read_dir(&table).unwrap().count();
+        assert_eq!(count_files(), 3, "each is full, and none was merged");
         let unopened = open(&table).unwrap();
         let mut writer = Writer::open(&table, None, &options(1 << 20)).unwrap();
         MEANWHILE.set(Some(Box::new(move || _ = writer.compact(|_, _| ()).unwrap())));
         let rows = unopened.slice(4, 4).unwrap();
         assert_eq!(rows.column("n").unwrap().sum().unwrap().to_string(), "22");
-        assert_eq!(files(), 2, "the three were merged, and one grows");
+        assert_eq!(count_files(), 2, "the three were merged, and one grows");
         assert_eq!(unopened.column("n").unwrap().sum().unwrap().to_string(), "66");
     }
 }

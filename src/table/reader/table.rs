@@ -700,55 +700,59 @@ mod tests {
     use crate::table::{CompactOptions, Writer, WriterOptions, compact, compact_with};
     use crate::{Value, open, parse_schema};
 
-    /// The last segment was dense, and merged with the one before it, when a reader had listed both: it opened the segment by
-    /// its name, which was not found, and said so of a table that is there.
+    /// The last segment was dense, and was merged with the previous one after a reader had listed both. The reader didn't
+    /// find its file, and reported the table as not found.
     #[test]
-    fn a_last_segment_that_is_merged_when_it_was_listed_is_looked_for_again() {
-        for number in 0..3 {
+    fn open_lists_again_if_the_last_segment_was_merged() {
+        for case in 0..3 {
             let folder = tempfile::tempdir().unwrap();
             let table = folder.path().join("t");
             let write = |text: &str| {
                 let schema = std::sync::Arc::new(parse_schema(text).unwrap());
                 let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
-                (0..4).for_each(|number| writer.append_row(&[Value::Int(number)]).unwrap());
+                for number in 0..4 {
+                    writer.append_row(&[Value::Int(number)]).unwrap();
+                }
                 writer.close().unwrap();
             };
             write("n: int32");
             compact(&table, |_, _| ()).unwrap();
-            let ended = open(&table).unwrap();
+            let without_writer = open(&table).unwrap();
             write("n: int64");
-            let live = open(&table).unwrap();
-            // Segments of different schemas stay apart.
+            let with_two_segments = open(&table).unwrap();
+            // Segments of different schemas are not merged.
             compact(&table, |_, _| ()).unwrap();
-            let files = || std::fs::read_dir(&table).unwrap().count();
-            assert_eq!(files(), 2);
+            let count_files = || std::fs::read_dir(&table).unwrap().count();
+            assert_eq!(count_files(), 2);
             let merged = table.clone();
             let rewrite = CompactOptions { rewrite: true, sort: false };
             MEANWHILE.set(Some(Box::new(move || _ = compact_with(&merged, rewrite, |_, _| ()).unwrap())));
-            let found = match number {
+            let dataset = match case {
                 0 => open(&table),
-                1 => ended.refresh(),
-                _ => live.refresh(),
+                1 => without_writer.refresh(),
+                _ => with_two_segments.refresh(),
             };
-            assert_eq!((found.unwrap().len().unwrap(), files()), (8, 1), "{number}");
+            assert_eq!((dataset.unwrap().len().unwrap(), count_files()), (8, 1), "{case}");
         }
     }
 
-    /// A reader had listed the only segment when a commit went over the ends of many, and the first of them were dropped: the
-    /// next one's name was not there any more, and the rows up to the end of the first were taken for the table.
+    /// After a reader had listed the only segment, a commit filled several segments, and the first of them were dropped. As
+    /// the second segment was missing, the rows of the first were taken for the whole table.
     #[test]
-    fn a_commit_whose_first_rows_are_dropped_at_once_is_not_seen_in_part() {
+    fn open_sees_no_part_of_a_commit_whose_first_rows_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
         let schema = std::sync::Arc::new(parse_schema("n: int64").unwrap());
         let options = WriterOptions { segment_rows: Some(1), ..WriterOptions::default() };
         let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
         BEFORE_READING.set(Some(Box::new(move || {
-            (0..8).for_each(|number| writer.append_row(&[Value::Int(number)]).unwrap());
+            for number in 0..8 {
+                writer.append_row(&[Value::Int(number)]).unwrap();
+            }
             writer.commit().unwrap();
             assert_eq!(writer.drop_before(5).unwrap(), 5);
         })));
-        let found = open(&table).unwrap();
-        assert_eq!((found.first_row(), found.len().unwrap()), (5, 3));
+        let dataset = open(&table).unwrap();
+        assert_eq!((dataset.first_row(), dataset.len().unwrap()), (5, 3));
     }
 }

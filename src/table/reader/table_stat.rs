@@ -197,8 +197,8 @@ mod tests {
     use crate::table::{CompactOptions, Writer, WriterOptions, compact, compact_with};
     use crate::{Value, parse_schema};
 
-    /// A writer that has committed `rows` rows, each of them durable before the next.
-    fn written(table: &Path, schema: &str, segment_rows: Option<u64>, rows: i64) -> Writer {
+    /// Opens a writer and commits and syncs `rows` rows, one after the other.
+    fn write_rows(table: &Path, schema: &str, segment_rows: Option<u64>, rows: i64) -> Writer {
         let schema = Arc::new(parse_schema(schema).unwrap());
         let options = WriterOptions { segment_rows, ..WriterOptions::default() };
         let mut writer = Writer::open(table, Some(schema), &options).unwrap();
@@ -210,21 +210,21 @@ mod tests {
         writer
     }
 
-    /// The first segments were dropped when they had been listed: a table that is there was said not to be found.
+    /// The first segments were dropped after they had been listed, and the table was reported as not found.
     #[test]
-    fn a_table_whose_first_segments_are_dropped_meanwhile_is_there() {
+    fn stat_finds_a_table_whose_first_segments_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
-        let mut writer = written(&table, "n: int32", Some(4), 18);
-        let dropping = move || assert_eq!(writer.drop_before(10).unwrap(), 8);
-        MEANWHILE.set(Some(Box::new(dropping)));
+        let mut writer = write_rows(&table, "n: int32", Some(4), 18);
+        let drop_segments = move || assert_eq!(writer.drop_before(10).unwrap(), 8);
+        MEANWHILE.set(Some(Box::new(drop_segments)));
         let stat = table_stat(&table).unwrap().unwrap();
         assert_eq!((stat.first_row, stat.segments, stat.end, stat.durable_end), (8, 3, 18, 18));
     }
 
-    /// However often it happens: after 16 looks, the error of the last one was returned.
+    /// After 16 attempts, `table_stat` returned the error of the last one.
     #[test]
-    fn a_table_whose_first_segment_is_dropped_at_each_look_is_there() {
+    fn stat_finds_a_table_whose_first_segment_is_always_dropped() {
         fn drop_next(mut writer: Writer, row: u64) {
             if row <= 200 {
                 assert_eq!(writer.drop_before(row).unwrap(), 4);
@@ -233,33 +233,34 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
-        let writer = written(&table, "n: int32", Some(4), 210);
+        let writer = write_rows(&table, "n: int32", Some(4), 210);
         MEANWHILE.set(Some(Box::new(move || drop_next(writer, 4))));
         let stat = table_stat(&table).unwrap().unwrap();
         assert_eq!((stat.first_row, stat.segments, stat.end, stat.durable_end), (200, 3, 210, 210));
     }
 
-    /// So was one whose last segment was merged with the one before it.
+    /// The last segment was merged with the previous one after they had been listed, and the table was reported as not
+    /// found.
     #[test]
-    fn a_table_whose_segments_are_merged_meanwhile_is_there() {
+    fn stat_finds_a_table_whose_segments_are_merged() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
         let rewrite = CompactOptions { rewrite: true, sort: false };
-        let merging = || {
+        let merge_meanwhile = || {
             let table = table.clone();
             MEANWHILE.set(Some(Box::new(move || _ = compact_with(&table, rewrite, |_, _| ()).unwrap())));
         };
         let write = |schema: &str, rows: i64| {
-            written(&table, schema, None, rows).close().unwrap();
+            write_rows(&table, schema, None, rows).close().unwrap();
             compact(&table, |_, _| ()).unwrap();
         };
         write("n: int16", 4);
         write("n: int32", 3);
-        merging();
+        merge_meanwhile();
         let stat = table_stat(&table).unwrap().unwrap();
         assert_eq!((stat.segments, stat.dense, stat.end, stat.durable_end), (1, 1, 7, 7));
         write("n: int64", 2);
-        merging();
+        merge_meanwhile();
         let rows = sealed_rows(&table).unwrap().unwrap();
         assert_eq!((rows.len(), rows[0].clone()), (1, 0..9));
     }

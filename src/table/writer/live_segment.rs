@@ -458,10 +458,10 @@ mod tests {
     use crate::table::protocol::proof::proof_of;
     use crate::table::reader::{chain, open_segment};
 
-    /// A writer may be killed when other Arrow readers already see the last footer of a full segment and no Arrowwood
-    /// reader does. The next writer dropped those rows; other Arrow readers went on seeing them until its first commit.
+    /// A writer may be killed after it has published the last footer of a full segment for other Arrow readers, and before
+    /// it commits. The next writer dropped those rows, but other Arrow readers saw them until its first commit.
     #[test]
-    fn a_footer_ahead_of_a_commit_that_never_came_is_taken_back() {
+    fn footers_of_commits_that_never_came_are_withdrawn() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("ticks");
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
@@ -472,7 +472,7 @@ mod tests {
         writer.append(&batch).unwrap();
         writer.close().unwrap();
         let path = chain::path(&table, 0);
-        let stock = || {
+        let count_rows_of_arrow_rs = || {
             let file = std::fs::File::open(&path).unwrap();
             let batches = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
             batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>()
@@ -482,15 +482,15 @@ mod tests {
         let plan = Arc::new(Plan::for_schema(&schema).unwrap());
         let killed = LiveSegment::open(&FileSystem::default(), &plan, &segment, &record).unwrap();
         killed.shared.publish_ahead(&[4], killed.sequence() + 1).unwrap();
-        assert_eq!(stock(), 4);
+        assert_eq!(count_rows_of_arrow_rs(), 4);
         let writer = open();
-        assert_eq!((stock(), writer.rows()), (2, 2));
+        assert_eq!((count_rows_of_arrow_rs(), writer.rows()), (2, 2));
     }
 
-    /// The footer's length has no checksum. A damaged one was taken for the number of a slot, and when that slot's turn
-    /// came, a footer was written over rows.
+    /// The length of a footer, which determines its slot, has no checksum. A damaged length led to a slot outside of the
+    /// ring, and a footer overwrote rows.
     #[test]
-    fn a_damaged_length_of_a_footer_is_no_slot() {
+    fn damaged_footer_lengths_are_not_slots() {
         let folder = tempfile::tempdir().unwrap();
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
         let values: Vec<i64> = (0..60_000).collect();
@@ -507,8 +507,17 @@ mod tests {
             LiveSegment::open(&FileSystem::default(), &plan, &segment, &record).unwrap().shared
         };
         let Header { tail, footer, slots, .. } = open().header.clone();
-        let there = |slot: u64| ((slot + 1) * footer) as u32;
-        let lengths = [0, 1, there(0) + 1, there(0) - 8, there(slots.into()), there(400), there(1 << 20), u32::MAX];
+        let length_of = |slot: u64| ((slot + 1) * footer) as u32;
+        let lengths = [
+            0,
+            1,
+            length_of(0) + 1,
+            length_of(0) - 8,
+            length_of(slots.into()),
+            length_of(400),
+            length_of(1 << 20),
+            u32::MAX,
+        ];
         for length in lengths {
             open().store.publish32(tail, length);
             let shared = open();
@@ -519,12 +528,11 @@ mod tests {
                     shared.store.load32(tail)
                 })
                 .collect();
-            let slot = |length: &u32| (0..slots.into()).any(|slot| there(slot) == *length);
-            assert!(published.iter().all(slot), "{length}: {published:?}");
+            let is_valid = |length: &u32| (0..slots.into()).any(|slot| length_of(slot) == *length);
+            assert!(published.iter().all(is_valid), "{length}: {published:?}");
             let mut bytes = vec![0; 8 * values.len()];
-            let values_at = shared.header.regions[1].offset;
-            shared.store.read(values_at, &mut bytes).unwrap();
-            assert!(bytes.iter().eq(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().iter()));
+            shared.store.read(shared.header.regions[1].offset, &mut bytes).unwrap();
+            assert!(bytes.into_iter().eq(values.iter().flat_map(|value| value.to_le_bytes())));
         }
     }
 
@@ -558,10 +566,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Rows are appended in pieces of all sizes, taken back, and appended anew: the bytes in the file have the same
-        /// proof.
+        /// Rows are appended in pieces of all sizes, rolled back and appended again. The proof, which is computed
+        /// incrementally, must equal the proof of the bytes in the file.
         #[test]
-        fn a_proof_is_that_of_the_bytes_in_the_file(steps in proptest::collection::vec(any_step(), 1..60)) {
+        fn proofs_equal_the_checksum_of_the_file(steps in proptest::collection::vec(any_step(), 1..60)) {
             let schema = Arc::new(Schema::new(vec![
                 Field::new("n", DataType::Int64, true),
                 Field::new("is", DataType::Boolean, true),
@@ -582,12 +590,12 @@ mod tests {
                 let (base, proof) = (base.get(), record.proof.unwrap());
                 if proof.base == base.sequence {
                     let zeros = vec![0; record.counters.len()];
-                    let from = if base.counters.is_empty() { &zeros } else { &base.counters };
-                    let naive = proof_of(plan, from, &record.counters, |region, at, into| {
-                        store.read(header.regions[region].offset + at, into).unwrap();
+                    let start = if base.counters.is_empty() { &zeros } else { &base.counters };
+                    let expected = proof_of(plan, start, &record.counters, |region, position, buffer| {
+                        store.read(header.regions[region].offset + position, buffer).unwrap();
                         Ok(())
                     });
-                    prop_assert_eq!(naive.unwrap(), proof.word, "{:?}", step);
+                    prop_assert_eq!(expected.unwrap(), proof.word, "{:?}", step);
                 }
             }
         }
@@ -596,22 +604,22 @@ mod tests {
     /// The background thread may run between the two steps of a rollover. If it published the previous commit, other
     /// Arrow readers would permanently find rows missing before the next segment.
     #[test]
-    fn a_footer_ahead_of_its_commit_is_not_taken_back() {
+    fn footers_ahead_of_their_commit_stay_published() {
         let folder = tempfile::tempdir().unwrap();
         let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
         let plan = Arc::new(Plan::for_schema(&schema).unwrap());
         let settings = TableSettings { segment_rows: 4, ..Header::default().settings() };
         let shape = SegmentShape { first_row: 0, limits: plan.limits(|_| 4), settings };
-        let mut growing = LiveSegment::create(&FileSystem::default(), folder.path(), &plan, shape, false).unwrap();
-        let shared = growing.shared.clone();
-        let chosen = || shared.store.load32(shared.header.tail);
-        growing.now.counters[0] = 1;
-        shared.publish_ahead(&growing.now.counters, growing.sequence() + 1).unwrap();
-        let ahead = chosen();
+        let mut segment = LiveSegment::create(&FileSystem::default(), folder.path(), &plan, shape, false).unwrap();
+        let shared = segment.shared.clone();
+        let published_length = || shared.store.load32(shared.header.tail);
+        segment.now.counters[0] = 1;
+        shared.publish_ahead(&segment.now.counters, segment.sequence() + 1).unwrap();
+        let ahead = published_length();
         shared.publish().unwrap();
-        assert_eq!(chosen(), ahead);
-        growing.make_visible(SEALED).unwrap();
+        assert_eq!(published_length(), ahead);
+        segment.make_visible(SEALED).unwrap();
         shared.publish().unwrap();
-        assert_eq!(chosen(), ahead);
+        assert_eq!(published_length(), ahead);
     }
 }

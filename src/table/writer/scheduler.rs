@@ -243,10 +243,10 @@ mod tests {
 
     use super::*;
 
-    /// Longer than anything takes that comes at all.
+    /// A timeout that is longer than any turn takes on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(120);
 
-    /// Counts its turns, and gets another one at once.
+    /// A task that counts its turns, and requests the next one immediately.
     #[derive(Default)]
     struct Counter {
         turns: AtomicUsize,
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_panics_ends_alone() {
+    fn a_panic_ends_only_its_own_task() {
         let bad = Arc::new(Counter { panics: true, ..Counter::default() });
         let good = Arc::new(Counter::default());
         let bad_handle = TaskHandle::start(bad.clone()).unwrap();
@@ -286,14 +286,14 @@ mod tests {
             bad.has_panicked.load(Ordering::SeqCst) && good.turns.load(Ordering::SeqCst) > 3
         });
         assert_eq!(bad.turns.load(Ordering::SeqCst), 1);
-        // When requested, it may try again.
+        // A request lets it try again.
         bad_handle.request_turn();
         wait_until("another turn", || bad.turns.load(Ordering::SeqCst) == 2);
         drop((bad_handle, good_handle));
         assert_eq!(Arc::strong_count(&good), 1);
     }
 
-    /// Reports the start of its turn, and ends it on request.
+    /// A task that reports the start of its turn, and ends it on request.
     struct Slow {
         begun: Mutex<Sender<()>>,
         end: Mutex<Receiver<()>>,
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_dropped_while_another_one_is_slow_and_waits_for_its_own_turn() {
+    fn dropping_a_task_waits_only_for_its_own_turn() {
         let (begun, has_begun) = channel();
         let (end, is_to_end) = channel();
         let slow = Slow { begun: Mutex::new(begun), end: Mutex::new(is_to_end), turns: AtomicUsize::new(0) };
@@ -321,10 +321,10 @@ mod tests {
         let slow_handle = TaskHandle::start(slow.clone()).unwrap();
         has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");
         let other = Arc::new(Counter::default());
-        // Its turn has not begun, and it does not wait for it.
+        // Its turn hasn't begun, so dropping it doesn't wait.
         drop(TaskHandle::start(other.clone()).unwrap());
         assert_eq!((other.turns.load(Ordering::SeqCst), Arc::strong_count(&other)), (0, 1));
-        // If requested during a turn, another one follows.
+        // A request during a turn leads to another one.
         slow_handle.request_turn();
         end.send(()).unwrap();
         has_begun.recv_timeout(PATIENCE).expect("the beginning of a turn");

@@ -649,7 +649,7 @@ mod tests {
     use crate::array::Value;
     use crate::types::parse_schema;
 
-    /// A fault of the writer's own state, and the call in which an assertion finds it.
+    /// A corruption of the writer's state, and the call whose assertion detects it.
     struct Fault {
         assertion: &'static str,
         cause: fn(&mut Writer),
@@ -687,7 +687,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assertion_fails_before_rows_are_lost_or_invented() {
+    fn assertions_fail_before_rows_are_lost_or_invented() {
         for Fault { assertion, cause, call } in FAULTS {
             let folder = tempfile::tempdir().unwrap();
             let schema = Arc::new(parse_schema("n: int64 not null").unwrap());

@@ -357,36 +357,42 @@ mod tests {
         read_csv_from(text.as_bytes(), options)
     }
 
-    /// The type and the array of a single column `a` with these values.
-    fn column(values: &[&str], options: &CsvOptions) -> Result<(DataType, ArrayRef)> {
+    /// Reads values of the single column `a`; returns its type and the array of the first batch.
+    fn read_column(values: &[&str], options: &CsvOptions) -> Result<(DataType, ArrayRef)> {
         let mut writer = csv::Writer::from_writer(vec![]);
-        ["a"].iter().chain(values).for_each(|value| writer.write_record([value]).unwrap());
+        for value in ["a"].iter().chain(values) {
+            writer.write_record([value]).unwrap();
+        }
         let (schema, batches) = read_csv_from(&writer.into_inner().unwrap()[..], options)?;
         Ok((schema.field(0).data_type().clone(), batches[0].column(0).clone()))
     }
 
-    fn inferred(values: &[&str]) -> DataType {
-        column(values, &options()).unwrap().0
+    fn infer_type(values: &[&str]) -> DataType {
+        read_column(values, &options()).unwrap().0
     }
 
-    fn typed<T: ArrowPrimitiveType>(values: &[&str], data_type: DataType) -> Result<Vec<Option<T::Native>>> {
-        let (got, array) = column(values, &with_type(data_type.clone()))?;
-        assert_eq!((got, array.data_type()), (data_type.clone(), &data_type));
+    /// Reads values of the column `a` as a type.
+    fn read_typed<T: ArrowPrimitiveType>(values: &[&str], data_type: DataType) -> Result<Vec<Option<T::Native>>> {
+        let (actual_type, array) = read_column(values, &with_type(data_type.clone()))?;
+        assert_eq!((actual_type, array.data_type()), (data_type.clone(), &data_type));
         Ok(array.as_primitive::<T>().iter().collect())
     }
 
     #[track_caller]
-    fn fails(text: impl AsRef<[u8]>, options: &CsvOptions, kind: ErrorKind, parts: &[&str]) {
+    fn assert_error(text: impl AsRef<[u8]>, options: &CsvOptions, kind: ErrorKind, parts: &[&str]) {
         let error = read_csv_from(text.as_ref(), options).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
-        parts.iter().for_each(|part| assert!(error.message().contains(part), "{part:?} not in: {error}"));
+        for part in parts {
+            assert!(error.message().contains(part), "{part:?} not in: {error}");
+        }
     }
 
-    fn invalid(text: impl AsRef<[u8]>, parts: &[&str]) {
-        fails(text, &options(), ErrorKind::InvalidData, parts);
+    #[track_caller]
+    fn assert_invalid(text: impl AsRef<[u8]>, parts: &[&str]) {
+        assert_error(text, &options(), ErrorKind::InvalidData, parts);
     }
 
-    /// xorshift
+    /// Returns a random number, of the generator xorshift64.
     fn random(state: &mut u64, below: u64) -> u64 {
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -449,88 +455,96 @@ mod tests {
             (&["2000-01-01T12:34:56+é"], Utf8),
         ];
         for (values, expected) in cases {
-            assert_eq!(&inferred(values), expected, "{values:?}");
+            assert_eq!(&infer_type(values), expected, "{values:?}");
         }
     }
 
     #[test]
-    fn the_last_value_counts() {
+    fn the_last_value_may_change_the_type() {
         let text = format!("a\n{}x\n", "1\n".repeat(100_000));
         assert_eq!(read(&text, &options()).unwrap().0.field(0).data_type(), &Utf8);
     }
 
     #[test]
-    fn words_for_null_are_text_in_text() {
+    fn null_words_are_text_in_text_columns() {
         let (_, batches) = read("a,b\nNA,\n,\nnull,\nx,\n", &options()).unwrap();
         let texts = batches[0].column(0).as_string::<i32>().iter().collect::<Vec<_>>();
         assert_eq!(texts, [Some("NA"), None, Some("null"), Some("x")]);
-        let (_, array) = column(&["NA", "", "null", "NULL", "N/A", "7"], &options()).unwrap();
+        let (_, array) = read_column(&["NA", "", "null", "NULL", "N/A", "7"], &options()).unwrap();
         assert_eq!((array.null_count(), array.as_primitive::<Int64Type>().value(5)), (5, 7));
     }
 
     #[test]
-    fn parses_what_the_schema_says() {
-        assert_eq!(typed::<Int8Type>(&["-128", "+5", "007", ""], Int8).unwrap(), [Some(-128), Some(5), Some(7), None]);
-        assert_eq!(typed::<UInt64Type>(&["18446744073709551615"], UInt64).unwrap(), [Some(u64::MAX)]);
+    fn values_are_parsed_by_the_type_of_the_schema() {
         assert_eq!(
-            typed::<Float32Type>(&["16777217", "inf"], Float32).unwrap(),
+            read_typed::<Int8Type>(&["-128", "+5", "007", ""], Int8).unwrap(),
+            [Some(-128), Some(5), Some(7), None]
+        );
+        assert_eq!(read_typed::<UInt64Type>(&["18446744073709551615"], UInt64).unwrap(), [Some(u64::MAX)]);
+        assert_eq!(
+            read_typed::<Float32Type>(&["16777217", "inf"], Float32).unwrap(),
             [Some(16777216.), Some(f32::INFINITY)]
         );
-        assert_eq!(typed::<Date64Type>(&["1969-12-31"], Date64).unwrap(), [Some(-86_400_000)]);
-        let (_, array) = column(&["001", "é"], &with_type(LargeUtf8)).unwrap();
+        assert_eq!(read_typed::<Date64Type>(&["1969-12-31"], Date64).unwrap(), [Some(-86_400_000)]);
+        let (_, array) = read_column(&["001", "é"], &with_type(LargeUtf8)).unwrap();
         assert_eq!(array.as_string::<i64>().iter().flatten().collect::<Vec<_>>(), ["001", "é"]);
-        let (_, array) = column(&["true", "FALSE"], &with_type(Boolean)).unwrap();
+        let (_, array) = read_column(&["true", "FALSE"], &with_type(Boolean)).unwrap();
         assert_eq!(array.as_boolean().iter().collect::<Vec<_>>(), [Some(true), Some(false)]);
     }
 
     #[test]
-    fn parses_moments_in_any_unit() {
+    fn timestamps_are_parsed_in_all_units() {
         let values = ["1969-12-31T23:59:59.5Z", "2000-01-01 05:30:00+0530", "2000-01-01 00:00:00Z"];
         let zone = || Some("UTC".into());
         let millis = [Some(-500), Some(946_684_800_000), Some(946_684_800_000)];
-        assert_eq!(typed::<TimestampMillisecondType>(&values, Timestamp(Millisecond, zone())).unwrap(), millis);
+        assert_eq!(read_typed::<TimestampMillisecondType>(&values, Timestamp(Millisecond, zone())).unwrap(), millis);
         let nanos = millis.map(|count| count.map(|count| count * 1_000_000));
-        assert_eq!(typed::<TimestampNanosecondType>(&values, Timestamp(Nanosecond, zone())).unwrap(), nanos);
-        typed::<TimestampSecondType>(&values, Timestamp(Second, zone())).unwrap_err();
-        typed::<TimestampNanosecondType>(&["9999-01-01"], Timestamp(Nanosecond, None)).unwrap_err();
+        assert_eq!(read_typed::<TimestampNanosecondType>(&values, Timestamp(Nanosecond, zone())).unwrap(), nanos);
+        read_typed::<TimestampSecondType>(&values, Timestamp(Second, zone())).unwrap_err();
+        read_typed::<TimestampNanosecondType>(&["9999-01-01"], Timestamp(Nanosecond, None)).unwrap_err();
     }
 
     #[test]
-    fn a_moment_has_an_offset_where_its_column_has_a_zone() {
+    fn timestamps_have_an_offset_if_their_column_has_a_zone() {
         let (with, without) = (["2000-01-01 05:30:00+0530"], ["2000-01-01 00:00:00", "2000-01-01"]);
         let second = Some(946_684_800);
         for zone in ["UTC", "Europe/Berlin", "+01:00"] {
             let zoned = Timestamp(Second, Some(zone.into()));
-            assert_eq!(typed::<TimestampSecondType>(&with, zoned.clone()).unwrap(), [second]);
+            assert_eq!(read_typed::<TimestampSecondType>(&with, zoned.clone()).unwrap(), [second]);
             for text in without {
                 let text = format!("a\n{text}\n");
-                fails(text, &with_type(zoned.clone()), ErrorKind::InvalidData, &["line 2", "2026-01-31T12:00:00Z"]);
+                assert_error(
+                    text,
+                    &with_type(zoned.clone()),
+                    ErrorKind::InvalidData,
+                    &["line 2", "2026-01-31T12:00:00Z"],
+                );
             }
         }
         let naive = Timestamp(Second, None);
-        assert_eq!(typed::<TimestampSecondType>(&without, naive.clone()).unwrap(), [second; 2]);
-        fails(format!("a\n{}\n", with[0]), &with_type(naive), ErrorKind::InvalidData, &["without an offset"]);
+        assert_eq!(read_typed::<TimestampSecondType>(&without, naive.clone()).unwrap(), [second; 2]);
+        assert_error(format!("a\n{}\n", with[0]), &with_type(naive), ErrorKind::InvalidData, &["without an offset"]);
     }
 
     #[test]
-    fn a_value_or_null_that_does_not_fit_is_named() {
+    fn errors_name_values_and_nulls_that_do_not_fit() {
         let data = ErrorKind::InvalidData;
         let text = "a,b\n1,x\n\n,y\n300,z\n";
-        fails(text, &with_type(Int8), data, &["line 5", "`a`", "\"300\"", "int8"]);
-        fails(
+        assert_error(text, &with_type(Int8), data, &["line 5", "`a`", "\"300\"", "int8"]);
+        assert_error(
             text,
             &with_field(Field::new("a", Int64, false)),
             data,
             &["line 4", "`a`", "int64 without nulls", "\"\""],
         );
-        fails("a\n1e39\n", &with_type(Float32), data, &["float32", "1e39"]);
+        assert_error("a\n1e39\n", &with_type(Float32), data, &["float32", "1e39"]);
         let long = "é".repeat(1000);
         let shown = "é".repeat(60) + "…\"";
-        fails(format!("a\n{long}\n"), &with_type(Int8), data, &[&shown]);
+        assert_error(format!("a\n{long}\n"), &with_type(Int8), data, &[&shown]);
         let list = List(Arc::new(Field::new("item", Int8, true)));
-        fails(text, &with_type(list), ErrorKind::Unsupported, &["list<int8>", "`a`"]);
+        assert_error(text, &with_type(list), ErrorKind::Unsupported, &["list<int8>", "`a`"]);
         let odd = Dictionary(Box::new(Utf8), Box::new(Utf8));
-        fails("a\n", &with_type(odd), ErrorKind::Unsupported, &["`a`"]);
+        assert_error("a\n", &with_type(odd), ErrorKind::Unsupported, &["`a`"]);
     }
 
     #[test]
@@ -542,7 +556,7 @@ mod tests {
         let (got, batches) = read("a,b,c\n1,?,3\n", &options).unwrap();
         assert_eq!((&got, batches[0].schema()), (&schema, schema.clone()));
         assert_eq!(batches[0].column(0).as_primitive::<Int16Type>().values(), &[3]);
-        fails("a,b\n1,2\n", &options, ErrorKind::ColumnNotFound, &["`c`", "`a`, `b`"]);
+        assert_error("a,b\n1,2\n", &options, ErrorKind::ColumnNotFound, &["`c`", "`a`, `b`"]);
         let none = CsvOptions { schema: Some(Arc::new(Schema::empty())), ..options };
         assert_eq!(read("a\n1\n2\n", &none).unwrap().1[0].num_rows(), 2);
     }
@@ -562,13 +576,13 @@ mod tests {
         assert_eq!((schema.fields().len(), schema.field(0).data_type()), (2, &Utf8));
         let both = CsvOptions { dictionary: vec!["zip".to_string()], ..given.clone() };
         assert!(matches!(read(text, &both).unwrap().0.field(1).data_type(), Dictionary(..)));
-        fails("id\n1\n", &given, ErrorKind::ColumnNotFound, &["`zip`", "schema_overrides", "`id`"]);
+        assert_error("id\n1\n", &given, ErrorKind::ColumnNotFound, &["`zip`", "schema_overrides", "`id`"]);
         let int = CsvOptions { schema_overrides: Fields::from(vec![Field::new("x", Int8, true)]), ..options() };
-        fails(text, &int, ErrorKind::InvalidData, &["line 2", "`x`", "int8"]);
+        assert_error(text, &int, ErrorKind::InvalidData, &["line 2", "`x`", "int8"]);
     }
 
     #[test]
-    fn one_dictionary_with_the_smallest_keys_for_all_batches() {
+    fn batches_share_one_dictionary_with_the_smallest_keys() {
         for (distinct, key) in [(0, Int8), (128, Int8), (129, Int16), (32_768, Int16), (32_769, Int32)] {
             let values: Vec<_> = (0..distinct).rev().map(|i| i.to_string()).collect();
             let text =
@@ -596,47 +610,47 @@ mod tests {
         }
         let text = |distinct: u32| (0..distinct).fold("a".to_string(), |text, i| format!("{text}\n{i}"));
         assert!(read(&text(256), &options).is_ok());
-        fails(text(257), &options, ErrorKind::InvalidData, &["`a`", "UInt8", "257"]);
+        assert_error(text(257), &options, ErrorKind::InvalidData, &["`a`", "UInt8", "257"]);
     }
 
     #[test]
     fn a_dictionary_needs_a_text_column() {
-        fails("a,b\n1,2\n", &encoding("c"), ErrorKind::ColumnNotFound, &["`c`", "`a`, `b`"]);
+        assert_error("a,b\n1,2\n", &encoding("c"), ErrorKind::ColumnNotFound, &["`c`", "`a`, `b`"]);
         let options = CsvOptions { dictionary: vec!["a".to_string()], ..with_type(Int8) };
-        fails("a\n1\n", &options, ErrorKind::InvalidArgument, &["`a`", "int8"]);
+        assert_error("a\n1\n", &options, ErrorKind::InvalidArgument, &["`a`", "int8"]);
     }
 
     #[test]
-    fn faulty_text_is_refused_with_its_line() {
+    fn malformed_text_is_rejected_with_its_line() {
         for empty in ["", "\n\r\n", "\u{feff}", "\u{feff}\u{feff}\u{feff}\n"] {
-            invalid(empty, &["header"]);
+            assert_invalid(empty, &["header"]);
         }
-        invalid("a,,c\n", &["no name", "column 2"]);
-        invalid("a,b,a\n", &["`a` again", "column 3"]);
-        invalid("a,b\n1,2\n3\n", &["line 3", "has, 2,", "got 1"]);
-        invalid("a,b\r\n\"1\r\n\",2\r\n\r\n1,2,3", &["line 5", "got 3"]);
-        invalid("a,b\r1,2\r\r1\r", &["line 4", "got 1"]);
-        invalid(b"a,b\n1,2\n\n3,\xff\n", &["line 4", "UTF-8"]);
-        invalid(b"\xff\xfea\0", &["line 1", "UTF-8"]);
-        invalid("a,b\n1,2\n3,\"4\n5,6\n", &["line 3", "closing quote"]);
-        invalid("a\n\"\"\"", &["line 2", "closing quote"]);
-        invalid("\"", &["line 1", "closing quote"]);
+        assert_invalid("a,,c\n", &["no name", "column 2"]);
+        assert_invalid("a,b,a\n", &["`a` again", "column 3"]);
+        assert_invalid("a,b\n1,2\n3\n", &["line 3", "has, 2,", "got 1"]);
+        assert_invalid("a,b\r\n\"1\r\n\",2\r\n\r\n1,2,3", &["line 5", "got 3"]);
+        assert_invalid("a,b\r1,2\r\r1\r", &["line 4", "got 1"]);
+        assert_invalid(b"a,b\n1,2\n\n3,\xff\n", &["line 4", "UTF-8"]);
+        assert_invalid(b"\xff\xfea\0", &["line 1", "UTF-8"]);
+        assert_invalid("a,b\n1,2\n3,\"4\n5,6\n", &["line 3", "closing quote"]);
+        assert_invalid("a\n\"\"\"", &["line 2", "closing quote"]);
+        assert_invalid("\"", &["line 1", "closing quote"]);
         // Quotes that were forgotten, or not doubled, joined fields and lines.
-        invalid("id,name\n1,\"John\n2,\"Bob\"\n3,x\n", &["line 2", "behind a closing quote"]);
-        invalid("a,b\n1,\"x\" \n", &["line 2", "behind a closing quote"]);
-        invalid("a,b\n1,2\n\"a \"b\" c\",1\n", &["line 3", "behind a closing quote"]);
+        assert_invalid("id,name\n1,\"John\n2,\"Bob\"\n3,x\n", &["line 2", "behind a closing quote"]);
+        assert_invalid("a,b\n1,\"x\" \n", &["line 2", "behind a closing quote"]);
+        assert_invalid("a,b\n1,2\n\"a \"b\" c\",1\n", &["line 3", "behind a closing quote"]);
     }
 
     #[test]
-    fn faulty_options_are_refused() {
+    fn invalid_options_are_rejected() {
         for delimiter in [b'"', b'\n', b'\r', 0xe9] {
-            fails("a\n", &CsvOptions { delimiter, ..options() }, ErrorKind::InvalidArgument, &["delimiter"]);
+            assert_error("a\n", &CsvOptions { delimiter, ..options() }, ErrorKind::InvalidArgument, &["delimiter"]);
         }
-        fails("a\n", &CsvOptions { batch_rows: 0, ..options() }, ErrorKind::InvalidArgument, &["batch_rows"]);
+        assert_error("a\n", &CsvOptions { batch_rows: 0, ..options() }, ErrorKind::InvalidArgument, &["batch_rows"]);
     }
 
     #[test]
-    fn quotes_tell_nothing_from_an_empty_text() {
+    fn quotes_distinguish_empty_texts_from_nulls() {
         let text = "a,b,c\n\"\",,1\n,\"x\",\"\"\n\"NA\",\"\",NA\n";
         let (schema, batches) = read(text, &options()).unwrap();
         let texts = |column: usize| batches[0].column(column).as_string::<i32>().iter().collect::<Vec<_>>();
@@ -647,7 +661,7 @@ mod tests {
         // Quotes say that a word is text.
         let (kind, array) = (read("a\n1\n\"NA\"\n", &options()).unwrap().0, read("a\n1\nNA\n", &options()).unwrap().0);
         assert_eq!((kind.field(0).data_type(), array.field(0).data_type()), (&Utf8, &Int64));
-        fails("a\n1\n\"NA\"\n", &with_type(Int64), ErrorKind::InvalidData, &["line 3", "\"NA\""]);
+        assert_error("a\n1\n\"NA\"\n", &with_type(Int64), ErrorKind::InvalidData, &["line 3", "\"NA\""]);
         // Quoted numbers are numbers.
         assert_eq!(read("a\n\"1\"\n\"2\"\n", &options()).unwrap().0.field(0).data_type(), &Int64);
     }
@@ -663,11 +677,11 @@ mod tests {
         assert_eq!(read("a\n1", &options()).unwrap().1[0].num_rows(), 1);
         // With several columns, a blank line is skipped.
         assert_eq!(read("a,b\n1,2\n\n3,4\n\n", &options()).unwrap().1[0].num_rows(), 2);
-        fails("a\n1\n\nx\n", &with_type(Int64), ErrorKind::InvalidData, &["line 4"]);
+        assert_error("a\n1\n\nx\n", &with_type(Int64), ErrorKind::InvalidData, &["line 4"]);
     }
 
     #[test]
-    fn options_of_other_texts() {
+    fn options_support_other_dialects() {
         let nulls = |values: &[&str]| Some(values.iter().map(|value| value.to_string()).collect());
         let given = CsvOptions { null_values: nulls(&["-", "x"]), ..options() };
         let (schema, batches) = read("a,b\n-,x\n1,NA\n\"\",\"x\"\n", &given).unwrap();
@@ -690,8 +704,13 @@ mod tests {
         assert_eq!(batches[0].column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["x\ny", "\"z"]);
         let (_, batches) = read("a\n\"x\n\"y\"\n", &CsvOptions { quote: None, ..options() }).unwrap();
         assert_eq!(batches[0].column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["\"x", "\"y\""]);
-        fails("a\n", &CsvOptions { quote: Some(b','), ..options() }, ErrorKind::InvalidArgument, &["quote"]);
-        fails("a\n", &CsvOptions { decimal_comma: true, ..options() }, ErrorKind::InvalidArgument, &["delimiter"]);
+        assert_error("a\n", &CsvOptions { quote: Some(b','), ..options() }, ErrorKind::InvalidArgument, &["quote"]);
+        assert_error(
+            "a\n",
+            &CsvOptions { decimal_comma: true, ..options() },
+            ErrorKind::InvalidArgument,
+            &["delimiter"],
+        );
     }
 
     /// A text of several chunks is what its rows are, wherever it is cut.
@@ -724,12 +743,12 @@ mod tests {
         // Line numbers count line breaks in quoted fields, in any chunk.
         let broken = text.replacen("299998,text 299998,899994.5", "299998,text 299998", 1);
         let line = 1 + 299_998 + (0..299_998usize).filter(|i| i.is_multiple_of(7)).count() + 1;
-        invalid(&broken, &[&format!("line {line}"), "got 2"]);
+        assert_invalid(&broken, &[&format!("line {line}"), "got 2"]);
     }
 
     #[test]
-    fn marks_line_ends_quotes_and_delimiters() {
-        let expected = column(&["x", "é\"q\"\r\n", "z"], &options()).unwrap().1;
+    fn byte_classes_of_line_ends_quotes_and_delimiters() {
+        let expected = read_column(&["x", "é\"q\"\r\n", "z"], &options()).unwrap().1;
         for text in ["a\nx\n\"é\"\"q\"\"\r\n\"\nz", "\u{feff}\"a\"\r\nx\r\n\"é\"\"q\"\"\r\n\"\r\nz\r\n"] {
             assert_eq!(read(text, &options()).unwrap().1[0].column(0), &expected);
         }
@@ -765,7 +784,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_has_its_number() {
+    fn dates_are_converted_to_days() {
         let first = NaiveDate::from_ymd_opt(1, 1, 1).unwrap();
         let last = NaiveDate::from_ymd_opt(9999, 12, 31).unwrap();
         for (number, day) in (-719_162..).zip(first.iter_days().take_while(|day| day <= &last)) {
@@ -790,21 +809,23 @@ mod tests {
         }
     }
 
-    /// The twin keeps the fields as written, and reads them with the standard library.
+    /// Rows are kept as they were written; the standard library formats the numbers that were read.
     #[test]
-    fn random_tables_come_back() {
+    fn random_tables_equal_their_naive_parse() {
         let state = &mut 7;
         for _ in 0..300 {
             let rows: Vec<[String; 3]> = (0..1 + random(state, 40)).map(|_| random_row(state)).collect();
             let mut writer = csv::Writer::from_writer(vec![]);
             writer.write_record(["int", "float", "te,xt"]).unwrap();
-            rows.iter().for_each(|row| writer.write_record(row).unwrap());
+            for row in &rows {
+                writer.write_record(row).unwrap();
+            }
             let batch_rows = 1 + random(state, 20) as usize;
-            let options =
-                CsvOptions { batch_rows, ..if batch_rows.is_multiple_of(2) { encoding("te,xt") } else { options() } };
+            let has_dictionary = batch_rows.is_multiple_of(2);
+            let options = CsvOptions { batch_rows, ..if has_dictionary { encoding("te,xt") } else { options() } };
             let (_, batches) = read_csv_from(&writer.into_inner().unwrap()[..], &options).unwrap();
-            let got = batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |i| written(batch, i)));
-            assert!(got.eq(rows.iter().cloned()), "{rows:?}");
+            let parsed = batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| format_row(batch, row)));
+            assert!(parsed.eq(rows.iter().cloned()), "{rows:?}");
         }
     }
 
@@ -816,22 +837,23 @@ mod tests {
         [int.to_string(), format!("{float:?}"), format!("x{text}")]
     }
 
-    fn written(batch: &RecordBatch, i: usize) -> [String; 3] {
+    fn format_row(batch: &RecordBatch, row: usize) -> [String; 3] {
         let text = match batch.column(2).as_dictionary_opt::<Int8Type>() {
             Some(array) => {
-                array.downcast_dict::<arrow_array::StringArray>().unwrap().into_iter().nth(i).unwrap().unwrap()
+                array.downcast_dict::<arrow_array::StringArray>().unwrap().into_iter().nth(row).unwrap().unwrap()
             }
-            None => batch.column(2).as_string::<i32>().value(i),
+            None => batch.column(2).as_string::<i32>().value(row),
         };
-        let (int, float) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_primitive::<Float64Type>());
-        [int.value(i).to_string(), format!("{:?}", float.value(i)), text.to_string()]
+        let int = batch.column(0).as_primitive::<Int64Type>().value(row);
+        let float = batch.column(1).as_primitive::<Float64Type>().value(row);
+        [int.to_string(), format!("{float:?}"), text.to_string()]
     }
 
-    /// Rows that never begin again, so that types are inferred from all values beforehand.
+    /// A target that can't restart, so that types are inferred from all values before rows are parsed.
     #[derive(Default)]
-    struct Twice(TextBatches<'static>);
+    struct NoRestart(TextBatches<'static>);
 
-    impl TextTarget for Twice {
+    impl TextTarget for NoRestart {
         fn begin(&mut self, schema: &SchemaRef) -> Result<()> {
             assert!(self.0.batches.is_empty());
             self.0.begin(schema)
@@ -846,35 +868,38 @@ mod tests {
         }
     }
 
-    /// The schema and the rows, or what is wrong.
-    fn told(schema: Result<SchemaRef>, batches: Vec<RecordBatch>) -> Result<(SchemaRef, Vec<String>), String> {
+    /// The schema and the rows as texts, or an error message.
+    type Outcome = Result<(SchemaRef, Vec<String>), String>;
+
+    fn outcome(schema: Result<SchemaRef>, batches: Vec<RecordBatch>) -> Outcome {
         let schema = schema.map_err(|e| e.to_string())?;
         let dataset = crate::Dataset::from_batches(schema.clone(), batches).unwrap();
         let cells = |row: crate::Row<'_>| row.iter().map(|(_, value)| format!("{:?};", value.unwrap())).collect();
         Ok((schema, dataset.rows().map(|row| cells(row.unwrap())).collect()))
     }
 
-    /// Reads a text in chunks of `chunk` bytes. Returns its rows, and how often the text was opened.
-    fn in_chunks(text: &[u8], options: &CsvOptions, chunk: usize) -> (Result<(SchemaRef, Vec<String>), String>, usize) {
-        let opened = std::cell::Cell::new(0);
+    /// Reads a text in chunks of `chunk` bytes; returns the outcome, and how often the text was opened.
+    fn read_in_chunks(text: &[u8], options: &CsvOptions, chunk: usize) -> (Outcome, usize) {
+        let opens = std::cell::Cell::new(0);
         let open = || {
-            opened.set(opened.get() + 1);
+            opens.set(opens.get() + 1);
             Ok(text)
         };
         let mut batches = TextBatches::default();
         let schema = read_in_order(&open, options, &mut batches, chunk);
-        (told(schema, batches.batches), opened.get())
+        (outcome(schema, batches.batches), opens.get())
     }
 
-    fn as_a_whole(text: &[u8], options: &CsvOptions, chunk: usize) -> Result<(SchemaRef, Vec<String>), String> {
-        let mut batches = Twice::default();
+    /// Reads a text after its types were inferred from all values.
+    fn read_after_inference(text: &[u8], options: &CsvOptions, chunk: usize) -> Outcome {
+        let mut batches = NoRestart::default();
         let schema = read_in_order(&|| Ok(text), options, &mut batches, chunk);
-        told(schema, batches.0.batches)
+        outcome(schema, batches.0.batches)
     }
 
     #[test]
-    fn a_text_is_read_once_as_long_as_its_types_hold() {
-        for (first, last, times) in [
+    fn text_is_read_once_while_its_types_hold() {
+        for (first, last, expected_opens) in [
             ("1", "-7", 1),
             ("1", "NA", 1),
             ("1", "\"2\"", 1),
@@ -902,9 +927,9 @@ mod tests {
             ("true", "1", 2),
         ] {
             let text = format!("a,b\n{}{last},x\n", format!("{first},x\n").repeat(20));
-            let (result, opened) = in_chunks(text.as_bytes(), &options(), first.len() + 9);
-            assert_eq!(opened, times, "{first:?} {last:?}");
-            assert_eq!(result, as_a_whole(text.as_bytes(), &options(), 1 << 20), "{first:?} {last:?}");
+            let (result, opens) = read_in_chunks(text.as_bytes(), &options(), first.len() + 9);
+            assert_eq!(opens, expected_opens, "{first:?} {last:?}");
+            assert_eq!(result, read_after_inference(text.as_bytes(), &options(), 1 << 20), "{first:?} {last:?}");
         }
     }
 
@@ -950,15 +975,15 @@ mod tests {
         for _ in 0..4000 {
             let mut pick = || values[random(state, values.len() as u64 - 1) as usize];
             let row = [pick(), pick()];
-            let late = [pick(), pick()];
+            let other_row = [pick(), pick()];
             let copies = 1 + random(state, 12) as usize;
             let mut text = format!("a,b\n{}", format!("{},{}\n", row[0], row[1]).repeat(copies));
             for _ in 0..random(state, 3) {
                 text += &match random(state, 8) {
-                    0 => format!("{},{}\n", row[0], late[1]),
-                    1 => format!("{},{}\r\n", late[0], row[1]),
+                    0 => format!("{},{}\n", row[0], other_row[1]),
+                    1 => format!("{},{}\r\n", other_row[0], row[1]),
                     2 => "\n".to_string(),
-                    3 => format!("{}\n", late[0]),
+                    3 => format!("{}\n", other_row[0]),
                     _ => format!("{},{}\n", row[0], row[1]),
                 };
             }
@@ -970,48 +995,49 @@ mod tests {
             };
             let chunk = 1 + random(state, 60) as usize;
             let bytes = &text.as_bytes()[..text.len() - random(state, 2) as usize];
-            let (result, opened) = in_chunks(bytes, &options, chunk);
-            opened_once += usize::from(opened == 1 && result.is_ok());
-            assert_eq!(result, as_a_whole(bytes, &options, chunk), "{text:?} {chunk}");
-            assert_eq!(result, as_a_whole(bytes, &options, 1 << 20), "{text:?} {chunk}");
+            let (result, opens) = read_in_chunks(bytes, &options, chunk);
+            opened_once += usize::from(opens == 1 && result.is_ok());
+            assert_eq!(result, read_after_inference(bytes, &options, chunk), "{text:?} {chunk}");
+            assert_eq!(result, read_after_inference(bytes, &options, 1 << 20), "{text:?} {chunk}");
         }
         assert!(opened_once > 500, "{opened_once}");
     }
 
-    /// The records are those that the crate `csv` reads, which is no part of this library.
+    /// The crate `csv` is independent of this library.
     #[test]
-    fn records_equal_the_records_of_another_reader() {
+    fn records_equal_those_of_the_csv_crate() {
         let pieces =
             ["a", ",", ",", "\"", "\"", "\n", "\n", "\r", "\u{e9}", "1", "x y", "\"a,\nb\"", "\"\"\"\"", "\r\n"];
         let state = &mut 5;
-        let mut with_quotes = 0;
+        let mut unclosed_quotes = 0;
         for _ in 0..30_000 {
             let text: String = (0..random(state, 24)).map(|_| pieces[random(state, 13) as usize]).collect();
             let quote = if random(state, 4) == 0 { None } else { Some(b'"') };
             let options = CsvOptions { quote, ..options() };
             let text = format!("{text}\n");
             let chunk = Chunk { bytes: text.clone().into(), lines: 1, is_first: false };
-            let ours = CsvText::from_chunk(&chunk, &options);
+            let csv_text = CsvText::from_chunk(&chunk, &options);
             let mut builder = csv::ReaderBuilder::new();
-            let mut theirs =
+            let mut reader =
                 builder.has_headers(false).flexible(true).quoting(quote.is_some()).from_reader(text.as_bytes());
-            let mut ours = ours.records();
-            for record in theirs.records() {
+            let mut records = csv_text.records();
+            for record in reader.records() {
                 let record = record.unwrap();
-                ours.width = None;
-                match ours.next() {
-                    Ok(is_there) => assert!(is_there, "{text:?}"),
+                // Records may differ in their number of fields.
+                records.width = None;
+                match records.next() {
+                    Ok(has_record) => assert!(has_record, "{text:?}"),
                     Err(e) => {
                         assert!(e.message().contains("closing quote"), "{text:?}: {e}");
-                        with_quotes += 1;
+                        unclosed_quotes += 1;
                         break;
                     }
                 }
-                let fields: Vec<_> = (0..ours.fields.len()).map(|i| ours.field(i)).collect();
+                let fields: Vec<_> = (0..records.fields.len()).map(|i| records.field(i)).collect();
                 assert_eq!(fields, record.iter().collect::<Vec<_>>(), "{text:?}");
             }
         }
-        assert!(with_quotes > 1000);
+        assert!(unclosed_quotes > 1000);
     }
 
     #[test]

@@ -128,7 +128,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value as Json, json};
 
-    /// A reader that gives so many bytes at once.
+    /// A reader that returns a fixed number of bytes at a time.
     struct Pieces<'a>(&'a [u8], usize);
 
     impl Read for Pieces<'_> {
@@ -170,7 +170,7 @@ mod tests {
         }
 
         #[test]
-        fn lines_stay_as_they_are(text in "[ \n\u{feff}]{0,3}[^\\[\\s\u{feff}]\\PC{0,20}", piece in 1usize..9) {
+        fn lines_are_unchanged(text in "[ \n\u{feff}]{0,3}[^\\[\\s\u{feff}]\\PC{0,20}", piece in 1usize..9) {
             prop_assert_eq!(lines(&text, piece).unwrap(), text);
         }
     }

@@ -266,29 +266,32 @@ mod tests {
         read_json_from(text.as_bytes(), &JsonOptions::default())
     }
 
-    fn with(fields: Vec<Field>) -> JsonOptions {
+    fn with_schema(fields: Vec<Field>) -> JsonOptions {
         JsonOptions { schema: Some(Arc::new(Schema::new(fields))), ..JsonOptions::default() }
     }
 
-    /// The values of a single column `a`, as lines.
+    /// Returns lines of objects with the values of the member `a`.
     fn lines(values: &[&str]) -> String {
         values.iter().map(|value| format!("{{\"a\": {value}}}\n")).collect()
     }
 
-    fn typed(values: &[&str], data_type: DataType) -> Result<ArrayRef> {
-        let options = with(vec![Field::new("a", data_type.clone(), true)]);
+    /// Reads values of the column `a` as a type.
+    fn read_typed(values: &[&str], data_type: DataType) -> Result<ArrayRef> {
+        let options = with_schema(vec![Field::new("a", data_type.clone(), true)]);
         let (schema, batches) = read_json_from(lines(values).as_bytes(), &options)?;
         assert_eq!((schema.field(0).data_type(), batches[0].column(0).data_type()), (&data_type, &data_type));
         Ok(batches[0].column(0).clone())
     }
 
     #[track_caller]
-    fn refused(text: impl AsRef<[u8]>, options: &JsonOptions, parts: &[&str]) {
+    fn assert_error(text: impl AsRef<[u8]>, options: &JsonOptions, parts: &[&str]) {
         let error = read_json_from(text.as_ref(), options).unwrap_err();
-        let parts = ["reading JSON lines"].iter().chain(parts);
-        parts.for_each(|part| assert!(error.message().contains(part), "{part:?} not in: {error}"));
+        for part in ["reading JSON lines"].iter().chain(parts) {
+            assert!(error.message().contains(part), "{part:?} not in: {error}");
+        }
     }
 
+    /// Returns the rows as JSON objects.
     fn rows(schema: SchemaRef, batches: Vec<RecordBatch>) -> Vec<Json> {
         let dataset = Dataset::from_batches(schema, batches).unwrap();
         let object = |row: crate::Row<'_>| {
@@ -335,15 +338,15 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_fit_no_type_are_refused() {
+    fn numbers_that_fit_no_type_are_rejected() {
         for values in
             [&["1", "18446744073709551616"][..], &["2.5", "9007199254740993"], &["1e999"], &["1e999", "\"NaN\""]]
         {
-            refused(lines(values), &JsonOptions::default(), &["column `a`", "no type holds", "schema"]);
-            let texts = typed(&values[..1], Float64).map(|array| array.len());
+            assert_error(lines(values), &JsonOptions::default(), &["column `a`", "no type holds", "schema"]);
+            let texts = read_typed(&values[..1], Float64).map(|array| array.len());
             assert!(texts.is_ok() || values[0] == "1e999");
         }
-        refused("{\"a\": {\"b\": [1, 1e999]}}", &JsonOptions::default(), &["column `a.b[]`"]);
+        assert_error("{\"a\": {\"b\": [1, 1e999]}}", &JsonOptions::default(), &["column `a.b[]`"]);
     }
 
     #[test]
@@ -373,8 +376,8 @@ mod tests {
         assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [2, 2, 1]);
         let dictionary = |i: usize| batches[i].column(0).as_any_dictionary().values().clone();
         assert!(Arc::ptr_eq(&dictionary(0), &dictionary(2)));
-        refused(&text, &JsonOptions { dictionary: vec!["b".into()], ..options.clone() }, &["`b`", "`a`"]);
-        refused(&text, &JsonOptions { batch_rows: 0, ..options }, &["batch_rows"]);
+        assert_error(&text, &JsonOptions { dictionary: vec!["b".into()], ..options.clone() }, &["`b`", "`a`"]);
+        assert_error(&text, &JsonOptions { batch_rows: 0, ..options }, &["batch_rows"]);
     }
 
     #[test]
@@ -398,39 +401,41 @@ mod tests {
         assert_eq!(kinds(&late)[2], DataType::new_large_list(Int8, true));
         let unknown = read_json_from(lines(&["1"]).as_bytes(), &overrides(Field::new("b", Utf8, true))).unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::ColumnNotFound);
-        refused(lines(&["1"]), &overrides(Field::new("a", Boolean, true)), &["line 1", "`a`", "bool"]);
+        assert_error(lines(&["1"]), &overrides(Field::new("a", Boolean, true)), &["line 1", "`a`", "bool"]);
     }
 
     #[test]
-    fn every_type_of_a_schema() {
-        let ints = typed(&["-128", "\"127\"", "null"], Int8).unwrap();
+    fn schemas_may_have_every_type() {
+        let ints = read_typed(&["-128", "\"127\"", "null"], Int8).unwrap();
         assert_eq!(ints.as_primitive::<Int8Type>().iter().collect::<Vec<_>>(), [Some(-128), Some(127), None]);
-        let floats = typed(&["1", "0.1", "\"-inf\""], Float32).unwrap();
+        let floats = read_typed(&["1", "0.1", "\"-inf\""], Float32).unwrap();
         assert_eq!(floats.as_primitive::<Float32Type>().values(), &[1.0, 0.1, f32::NEG_INFINITY]);
-        let half = typed(&["1.5"], Float16).unwrap();
+        let half = read_typed(&["1.5"], Float16).unwrap();
         assert_eq!(half.as_primitive::<Float16Type>().value(0).to_f32(), 1.5);
-        assert!(typed(&["true"], Boolean).unwrap().as_boolean().value(0));
-        let decimals = typed(&["1.5", "\"-12.34\"", "1e3", "0.1200", "-0.0e9", "\".5\""], Decimal128(6, 2)).unwrap();
+        assert!(read_typed(&["true"], Boolean).unwrap().as_boolean().value(0));
+        let decimals =
+            read_typed(&["1.5", "\"-12.34\"", "1e3", "0.1200", "-0.0e9", "\".5\""], Decimal128(6, 2)).unwrap();
         assert_eq!(decimals.as_primitive::<Decimal128Type>().values(), &[150, -1234, 100_000, 12, 0, 50]);
-        assert_eq!(typed(&["99.9"], Decimal32(3, 1)).unwrap().as_primitive::<Decimal32Type>().value(0), 999);
-        assert_eq!(typed(&["-12300"], Decimal64(3, -2)).unwrap().as_primitive::<Decimal64Type>().value(0), -123);
-        assert_eq!(typed(&["\"1970-01-02\""], Date32).unwrap().as_primitive::<Date32Type>().value(0), 1);
-        let seconds = typed(&["\"01:00:01\"", "5"], Time32(Second)).unwrap();
+        assert_eq!(read_typed(&["99.9"], Decimal32(3, 1)).unwrap().as_primitive::<Decimal32Type>().value(0), 999);
+        assert_eq!(read_typed(&["-12300"], Decimal64(3, -2)).unwrap().as_primitive::<Decimal64Type>().value(0), -123);
+        assert_eq!(read_typed(&["\"1970-01-02\""], Date32).unwrap().as_primitive::<Date32Type>().value(0), 1);
+        let seconds = read_typed(&["\"01:00:01\"", "5"], Time32(Second)).unwrap();
         assert_eq!(seconds.as_primitive::<Time32SecondType>().values(), &[3601, 5]);
-        let nanos = typed(&["\"23:59:59.999999999\""], Time64(Nanosecond)).unwrap();
+        let nanos = read_typed(&["\"23:59:59.999999999\""], Time64(Nanosecond)).unwrap();
         assert_eq!(nanos.as_primitive::<Time64NanosecondType>().value(0), 86_400_000_000_000 - 1);
         for (unit, per_second) in
             [(Second, 1), (Millisecond, 1_000), (Microsecond, 1_000_000), (Nanosecond, 1_000_000_000)]
         {
             let zoned = Timestamp(unit, Some("UTC".into()));
-            let stamps = typed(&["\"1970-01-01T00:00:02Z\"", "-7", "\"1970-01-01T01:00:00+00:00\""], zoned).unwrap();
+            let stamps =
+                read_typed(&["\"1970-01-01T00:00:02Z\"", "-7", "\"1970-01-01T01:00:00+00:00\""], zoned).unwrap();
             let stamps = crate::array::to_array(stamps.to_data().into_builder().data_type(Int64).build().unwrap());
             assert_eq!(stamps.as_primitive::<Int64Type>().values(), &[2 * per_second, -7, 3600 * per_second]);
         }
         for (data_type, text) in [(Utf8, "\u{e9}\u{1f600}\n"), (LargeUtf8, ""), (Utf8View, "longer than twelve bytes")]
         {
             let value = serde_json::to_string(text).unwrap();
-            let array = typed(&[&value, "null", "\"\\ud83d\\ude00\""], data_type).unwrap();
+            let array = read_typed(&[&value, "null", "\"\\ud83d\\ude00\""], data_type).unwrap();
             let array = crate::dataset::Dataset::from_batches(
                 Arc::new(Schema::new(vec![Field::new("a", array.data_type().clone(), true)])),
                 vec![RecordBatch::try_from_iter([("a", array)]).unwrap()],
@@ -439,58 +444,61 @@ mod tests {
             let got: Vec<_> = column.rows().map(|row| row.unwrap().get(0).unwrap().to_json().unwrap()).collect();
             assert_eq!(got, [json!(text), Json::Null, json!("\u{1f600}")]);
         }
-        assert_eq!(typed(&["\"00fF\"", "\"\""], Binary).unwrap().as_binary::<i32>().value(0), &[0, 255]);
-        assert_eq!(typed(&["\"0a\""], LargeBinary).unwrap().as_binary::<i64>().value(0), &[10]);
-        let encoded = typed(&["\"x\"", "null", "\"y\"", "\"x\""], Dictionary(Box::new(Int32), Box::new(Utf8))).unwrap();
+        assert_eq!(read_typed(&["\"00fF\"", "\"\""], Binary).unwrap().as_binary::<i32>().value(0), &[0, 255]);
+        assert_eq!(read_typed(&["\"0a\""], LargeBinary).unwrap().as_binary::<i64>().value(0), &[10]);
+        let encoded =
+            read_typed(&["\"x\"", "null", "\"y\"", "\"x\""], Dictionary(Box::new(Int32), Box::new(Utf8))).unwrap();
         assert_eq!(
             encoded.as_dictionary::<Int32Type>().keys().iter().collect::<Vec<_>>(),
             [Some(0), None, Some(1), Some(0)]
         );
-        assert_eq!(typed(&["null"], Null).unwrap().len(), 1);
+        assert_eq!(read_typed(&["null"], Null).unwrap().len(), 1);
         let item = Struct(Fields::from(vec![Field::new("b", Dictionary(Box::new(Int8), Box::new(Utf8)), false)]));
-        let nested = typed(&["[{\"b\": \"x\"}, null]", "null", "[]"], DataType::new_large_list(item, true)).unwrap();
+        let nested =
+            read_typed(&["[{\"b\": \"x\"}, null]", "null", "[]"], DataType::new_large_list(item, true)).unwrap();
         assert_eq!((nested.len(), nested.null_count(), nested.as_list::<i64>().values().len()), (3, 1, 2));
     }
 
     #[test]
-    fn wide_decimals_runs_and_dictionaries_of_any_values() {
+    fn wide_decimals_runs_and_dictionaries_are_read() {
         let digits = "9".repeat(76);
-        let wide =
-            typed(&[&format!("\"-{}.{}\"", &digits[..74], &digits[74..]), "1.5", "1e3"], Decimal256(76, 2)).unwrap();
+        let wide = read_typed(&[&format!("\"-{}.{}\"", &digits[..74], &digits[74..]), "1.5", "1e3"], Decimal256(76, 2))
+            .unwrap();
         let wide: Vec<_> =
             wide.as_primitive::<Decimal256Type>().values().iter().map(|value| value.to_string()).collect();
         assert_eq!(wide, [format!("-{digits}"), "150".into(), "100000".into()]);
         for text in [format!("{digits}9"), format!("0.{digits}"), "1e300".into(), format!("{digits}x")] {
-            assert!(typed(&[&format!("{text:?}")], Decimal256(76, 2)).is_err(), "{text}");
+            assert!(read_typed(&[&format!("{text:?}")], Decimal256(76, 2)).is_err(), "{text}");
         }
         let field = |name: &str, data_type, nullable| Arc::new(Field::new(name, data_type, nullable));
         let runs = |values| RunEndEncoded(field("run_ends", Int32, false), field("values", values, true));
-        let lists = typed(&["[1]", "[1]", "null", "[]"], runs(DataType::new_list(Int8, true))).unwrap();
+        let lists = read_typed(&["[1]", "[1]", "null", "[]"], runs(DataType::new_list(Int8, true))).unwrap();
         assert_eq!(lists.as_run::<Int32Type>().run_ends().values(), &[2, 3, 4]);
         assert_eq!(lists.as_run::<Int32Type>().values().null_count(), 1);
         let numbers = Dictionary(Box::new(Int8), Box::new(Decimal128(5, 2)));
-        let encoded = typed(&["1.5", "\"1.50\"", "null", "2"], numbers.clone()).unwrap();
+        let encoded = read_typed(&["1.5", "\"1.50\"", "null", "2"], numbers.clone()).unwrap();
         let encoded = encoded.as_dictionary::<Int8Type>();
         assert_eq!(encoded.keys().iter().collect::<Vec<_>>(), [Some(0), Some(0), None, Some(1)]);
         assert_eq!(encoded.values().as_primitive::<Decimal128Type>().values(), &[150, 200]);
-        assert_eq!(typed(&["null"], numbers).unwrap().null_count(), 1);
+        assert_eq!(read_typed(&["null"], numbers).unwrap().null_count(), 1);
     }
 
     #[test]
     fn times_beyond_the_calendar_are_read_as_written() {
-        let days = typed(&["\"-0044-03-15\"", "\"0000-01-01\"", "\"+12345-01-31\"", "\"-2147483648 days\""], Date32);
+        let days =
+            read_typed(&["\"-0044-03-15\"", "\"0000-01-01\"", "\"+12345-01-31\"", "\"-2147483648 days\""], Date32);
         assert_eq!(days.unwrap().as_primitive::<Date32Type>().values(), &[-735_525, -719_528, 3_789_421, i32::MIN]);
         let zoned = Timestamp(Second, Some("UTC".into()));
-        let times = typed(&["\"9223372036854775807 s\"", "\"+10000-01-01T00:00:01Z\""], zoned.clone()).unwrap();
+        let times = read_typed(&["\"9223372036854775807 s\"", "\"+10000-01-01T00:00:01Z\""], zoned.clone()).unwrap();
         assert_eq!(times.as_primitive::<TimestampSecondType>().values(), &[i64::MAX, 253_402_300_801]);
         for text in ["\"1 ms\"", "\"+999-01-01T00:00:00Z\"", "\"10000-01-01T00:00:00\"", "\"2147483648 days\""] {
-            assert!(typed(&[text], zoned.clone()).is_err() && typed(&[text], Date32).is_err(), "{text}");
+            assert!(read_typed(&[text], zoned.clone()).is_err() && read_typed(&[text], Date32).is_err(), "{text}");
         }
     }
 
     #[test]
     fn errors_name_values_that_do_not_fit() {
-        let a = |data_type: &DataType| with(vec![Field::new("a", data_type.clone(), true)]);
+        let a = |data_type: &DataType| with_schema(vec![Field::new("a", data_type.clone(), true)]);
         let cases: &[(&str, DataType)] = &[
             ("128", Int8),
             ("1.5", Int64),
@@ -521,34 +529,38 @@ mod tests {
         ];
         for (value, data_type) in cases {
             let text = lines(&["null", value]);
-            refused(text, &a(data_type), &["line 2", "column `a`", &crate::type_name(data_type), value]);
+            assert_error(text, &a(data_type), &["line 2", "column `a`", &crate::type_name(data_type), value]);
         }
         let inner = Field::new("b", DataType::new_list(Int8, true), false);
-        let options = with(vec![Field::new("a", Struct(vec![inner].into()), true)]);
-        refused("\n\n{\"a\": {\"b\": [1, 300]}}", &options, &["line 3", "`a.b[]`", "int8", "300"]);
-        refused("{\"a\": {}}", &options, &["line 1", "`a.b`", "without nulls"]);
+        let options = with_schema(vec![Field::new("a", Struct(vec![inner].into()), true)]);
+        assert_error("\n\n{\"a\": {\"b\": [1, 300]}}", &options, &["line 3", "`a.b[]`", "int8", "300"]);
+        assert_error("{\"a\": {}}", &options, &["line 1", "`a.b`", "without nulls"]);
         let strict = JsonOptions { refuse_unknown: true, ..options.clone() };
-        refused("{\"a\": {\"c\": 1}}", &strict, &["line 1", "`a`", "`c`", "columns `b`"]);
-        refused("{\"a\": null, \"c\": 1}", &strict, &["line 1", "`c`", "columns `a`"]);
-        refused("{\"a\": null, \"a\": null}", &options, &["line 1", "`a`", "twice"]);
+        assert_error("{\"a\": {\"c\": 1}}", &strict, &["line 1", "`a`", "`c`", "columns `b`"]);
+        assert_error("{\"a\": null, \"c\": 1}", &strict, &["line 1", "`c`", "columns `a`"]);
+        assert_error("{\"a\": null, \"a\": null}", &options, &["line 1", "`a`", "twice"]);
         assert!(read_json_from(&b"{\"a\": null}"[..], &options).is_ok());
         let members = UnionFields::from_fields(vec![Field::new("m", Int8, true)]);
-        refused("{}", &a(&Union(members, UnionMode::Dense)), &["dense_union<m: int8>", "`a`"]);
-        refused("{}", &with(vec![Field::new("a", Int8, true), Field::new("a", Int8, true)]), &["`a` again"]);
+        assert_error("{}", &a(&Union(members, UnionMode::Dense)), &["dense_union<m: int8>", "`a`"]);
+        assert_error(
+            "{}",
+            &with_schema(vec![Field::new("a", Int8, true), Field::new("a", Int8, true)]),
+            &["`a` again"],
+        );
     }
 
     #[test]
     fn members_that_the_schema_does_not_have_are_left_out() {
         let inner = Field::new("b", Int8, true);
-        let options = with(vec![Field::new("a", Struct(vec![inner].into()), true)]);
+        let options = with_schema(vec![Field::new("a", Struct(vec![inner].into()), true)]);
         let text = "{\"z\": 1, \"a\": {\"c\": [1], \"b\": 2}}\n{\"a\": null, \"z\": {}}\n{\"z\": 0}\n";
         let (schema, batches) = read_json_from(text.as_bytes(), &options).unwrap();
         assert_eq!(rows(schema, batches), [json!({"a": {"b": 2}}), json!({"a": null}), json!({"a": null})]);
     }
 
-    /// JSON that was written can be read back, for types that the command and the server once refused.
+    /// The command and the server rejected some of these types.
     #[test]
-    fn all_that_is_written_is_read_back() {
+    fn written_json_is_read_back() {
         let kinds: &[(DataType, &[&str])] = &[
             (FixedSizeList(Arc::new(Field::new("item", Float32, true)), 2), &["[0.5,null]", "null", "[1.0,2.0]"]),
             (FixedSizeList(Arc::new(Field::new("item", Int8, false)), 0), &["[]", "null"]),
@@ -567,24 +579,24 @@ mod tests {
             (BinaryView, &["\"00ff10\"", "\"\"", "null"]),
         ];
         for (data_type, values) in kinds {
-            let options = with(vec![Field::new("a", data_type.clone(), true)]);
+            let options = with_schema(vec![Field::new("a", data_type.clone(), true)]);
             let (schema, batches) = read_json_from(lines(values).as_bytes(), &options).unwrap();
             let result: Vec<_> = rows(schema, batches).iter().map(|row| row["a"].to_string()).collect();
             assert_eq!(&result, values, "{data_type}");
-            refused(lines(&["null", "true"]), &options, &["line 2", "`a`"]);
+            assert_error(lines(&["null", "true"]), &options, &["line 2", "`a`"]);
         }
-        let a = |data_type: DataType| with(vec![Field::new("a", data_type, true)]);
+        let a = |data_type: DataType| with_schema(vec![Field::new("a", data_type, true)]);
         let pairs = FixedSizeList(Arc::new(Field::new("item", Int8, true)), 2);
-        refused(lines(&["[1]"]), &a(pairs), &["line 1", "a list of 2 items, got 1"]);
-        refused(lines(&["[[1]]"]), &a(map_of(Int32, Utf8)), &["line 1", "[key, value]"]);
-        refused(lines(&["[[null, \"a\"]]"]), &a(map_of(Int32, Utf8)), &["line 1", "without nulls"]);
-        for wrong in [
+        assert_error(lines(&["[1]"]), &a(pairs), &["line 1", "a list of 2 items, got 1"]);
+        assert_error(lines(&["[[1]]"]), &a(map_of(Int32, Utf8)), &["line 1", "[key, value]"]);
+        assert_error(lines(&["[[null, \"a\"]]"]), &a(map_of(Int32, Utf8)), &["line 1", "without nulls"]);
+        for invalid in [
             "P", "PT", "P1", "1D", "P1H", "PT1D", "P1D1Y", "PT1.5M", "PT.5S", "P1DT", "PT1e3S", "P+1D", "P1M", "PT0.5S",
         ] {
-            refused(lines(&[&format!("\"{wrong}\"")]), &a(Duration(Second)), &["line 1", wrong]);
+            assert_error(lines(&[&format!("\"{invalid}\"")]), &a(Duration(Second)), &["line 1", invalid]);
         }
-        let whole = typed(&["90", "\"90\""], Duration(Second)).unwrap();
-        assert_eq!(whole.as_primitive::<DurationSecondType>().values(), &[90, 90]);
+        let integers = read_typed(&["90", "\"90\""], Duration(Second)).unwrap();
+        assert_eq!(integers.as_primitive::<DurationSecondType>().values(), &[90, 90]);
     }
 
     fn map_of(key: DataType, value: DataType) -> DataType {
@@ -593,17 +605,17 @@ mod tests {
     }
 
     #[test]
-    fn faulty_text_is_refused_with_its_line() {
+    fn malformed_text_is_rejected_with_its_line() {
         let any = JsonOptions::default();
-        refused("{}\n[{}]\n", &any, &["line 2", "one object on each line", "[{}]"]);
-        refused("{\n}", &any, &["line 1", "JSON"]);
-        refused("{\"a\": 1}}", &any, &["line 1", "character 9"]);
-        refused("{\"a\": 01}", &any, &["line 1"]);
-        refused("{\"a\": nul}", &any, &["line 1"]);
-        refused("{\"a\": \"\\ud800\"}", &any, &["line 1", "`a`"]);
-        refused(b"{\"a\": \"\xff\"}", &any, &["line 1", "UTF-8"]);
-        refused(lines(&[&("[".repeat(100) + &"]".repeat(100))]), &any, &["line 1", "64 deep"]);
-        refused(lines(&[&("[".repeat(100_000) + &"]".repeat(100_000))]), &any, &["line 1"]);
+        assert_error("{}\n[{}]\n", &any, &["line 2", "one object on each line", "[{}]"]);
+        assert_error("{\n}", &any, &["line 1", "JSON"]);
+        assert_error("{\"a\": 1}}", &any, &["line 1", "character 9"]);
+        assert_error("{\"a\": 01}", &any, &["line 1"]);
+        assert_error("{\"a\": nul}", &any, &["line 1"]);
+        assert_error("{\"a\": \"\\ud800\"}", &any, &["line 1", "`a`"]);
+        assert_error(b"{\"a\": \"\xff\"}", &any, &["line 1", "UTF-8"]);
+        assert_error(lines(&[&("[".repeat(100) + &"]".repeat(100))]), &any, &["line 1", "64 deep"]);
+        assert_error(lines(&[&("[".repeat(100_000) + &"]".repeat(100_000))]), &any, &["line 1"]);
     }
 
     fn json() -> impl Strategy<Value = Json> {
@@ -636,11 +648,11 @@ mod tests {
         }
     }
 
-    /// Rows that never begin again, so that types are inferred from all values beforehand.
+    /// A target that can't restart, so that types are inferred from all values before rows are parsed.
     #[derive(Default)]
-    struct Twice(TextBatches<'static>);
+    struct NoRestart(TextBatches<'static>);
 
-    impl TextTarget for Twice {
+    impl TextTarget for NoRestart {
         fn begin(&mut self, schema: &SchemaRef) -> Result<()> {
             assert!(self.0.batches.is_empty());
             self.0.begin(schema)
@@ -655,34 +667,37 @@ mod tests {
         }
     }
 
-    /// The schema and the rows, or what is wrong.
-    fn told(schema: Result<SchemaRef>, batches: Vec<RecordBatch>) -> Result<(SchemaRef, Vec<String>), String> {
+    /// The schema and the rows as texts, or an error message.
+    type Outcome = Result<(SchemaRef, Vec<String>), String>;
+
+    fn outcome(schema: Result<SchemaRef>, batches: Vec<RecordBatch>) -> Outcome {
         let schema = schema.map_err(|e| e.to_string())?;
         let dataset = Dataset::from_batches(schema.clone(), batches).unwrap();
         let cells = |row: crate::Row<'_>| row.iter().map(|(_, value)| format!("{};", value.unwrap())).collect();
         Ok((schema, dataset.rows().map(|row| cells(row.unwrap())).collect()))
     }
 
-    /// Reads a text in chunks of `chunk` bytes. Returns its rows, and how often the text was opened.
-    fn in_chunks(text: &str, chunk: usize) -> (Result<(SchemaRef, Vec<String>), String>, usize) {
-        let opened = std::cell::Cell::new(0);
+    /// Reads a text in chunks of `chunk` bytes; returns the outcome, and how often the text was opened.
+    fn read_in_chunks(text: &str, chunk: usize) -> (Outcome, usize) {
+        let opens = std::cell::Cell::new(0);
         let open = || {
-            opened.set(opened.get() + 1);
+            opens.set(opens.get() + 1);
             Ok(text.as_bytes())
         };
         let mut batches = TextBatches::default();
         let schema = read_in_order(&open, &JsonOptions::default(), &mut batches, chunk);
-        (told(schema, batches.batches), opened.get())
+        (outcome(schema, batches.batches), opens.get())
     }
 
-    fn as_a_whole(text: &str, chunk: usize) -> Result<(SchemaRef, Vec<String>), String> {
-        let mut batches = Twice::default();
+    /// Reads a text after its types were inferred from all values.
+    fn read_after_inference(text: &str, chunk: usize) -> Outcome {
+        let mut batches = NoRestart::default();
         let schema = read_in_order(&|| Ok(text.as_bytes()), &JsonOptions::default(), &mut batches, chunk);
-        told(schema, batches.0.batches)
+        outcome(schema, batches.0.batches)
     }
 
     #[test]
-    fn a_text_is_read_once_as_long_as_its_types_hold() {
+    fn text_is_read_once_while_its_types_hold() {
         let cases: &[(&[&str], &str, usize)] = &[
             (&["1", "-5"], "7", 1),
             (&["1"], "null", 1),
@@ -707,17 +722,17 @@ mod tests {
             (&["true"], "false", 1),
             (&["true"], "\"true\"", 2),
         ];
-        for (first, last, times) in cases {
+        for (first, last, expected_opens) in cases {
             let text = lines(first) + &lines(&[first[0]; 20]) + &lines(&[last]);
             let chunk = lines(first).len() + 4;
-            let (result, opened) = in_chunks(&text, chunk);
-            assert_eq!(opened, *times, "{first:?} {last}");
-            assert_eq!(result, as_a_whole(&text, 1 << 20), "{first:?} {last}");
+            let (result, opens) = read_in_chunks(&text, chunk);
+            assert_eq!(opens, *expected_opens, "{first:?} {last}");
+            assert_eq!(result, read_after_inference(&text, 1 << 20), "{first:?} {last}");
         }
     }
 
-    /// Values of many types, which keep or change the type of a column.
-    fn telling_json() -> impl Strategy<Value = String> {
+    /// Generates values of many types, which keep or change the type of a column.
+    fn mixed_json() -> impl Strategy<Value = String> {
         let ints =
             "(-?0|-?[1-9][0-9]{0,3}|9007199254740993|-9223372036854775808|18446744073709551615|18446744073709551616)";
         let leaf = prop_oneof![
@@ -746,46 +761,47 @@ mod tests {
         /// Rows are parsed by types of all values, even if the last value changes a type.
         #[test]
         fn types_depend_on_all_values(
-            first in prop::collection::vec(telling_json(), 1..4),
+            first in prop::collection::vec(mixed_json(), 1..4),
             copies in 1usize..9,
-            others in prop::collection::vec((0usize..3, telling_json()), 0..3),
+            others in prop::collection::vec((0usize..3, mixed_json()), 0..3),
             broken in prop::option::weighted(0.1, "[{x]|\\{\"n0\": \\}|\\{\"n0\": 1, \"n0\": 2\\}"),
             chunk in 1usize..200,
         ) {
             let names = ["n0", "n1", "n2"].map(String::from);
             let mut members: Vec<(String, String)> = names.iter().cloned().zip(first).collect();
             let mut text = (object_of(&members) + "\n").repeat(copies);
-            for (place, value) in others {
-                let place = place % members.len();
-                members[place].1 = value;
+            for (index, value) in others {
+                let index = index % members.len();
+                members[index].1 = value;
                 text += &(object_of(&members) + "\n");
                 members.rotate_left(1);
             }
             text.extend(broken);
-            let (result, _) = in_chunks(&text, chunk);
-            prop_assert_eq!(&result, &as_a_whole(&text, chunk));
-            prop_assert_eq!(&result, &as_a_whole(&text, 1 << 20));
+            let (result, _) = read_in_chunks(&text, chunk);
+            prop_assert_eq!(&result, &read_after_inference(&text, chunk));
+            prop_assert_eq!(&result, &read_after_inference(&text, 1 << 20));
         }
 
-        /// Any objects can be read, and those whose columns have one type come back as they were.
+        /// All objects can be read. Objects whose columns have one type are unchanged.
         #[test]
-        fn values_come_back(objects in prop::collection::vec(prop::collection::vec(("[abc]", json()), 0..4), 1..6)) {
+        fn objects_round_trip(objects in prop::collection::vec(prop::collection::vec(("[abc]", json()), 0..4), 1..6)) {
             let objects: Vec<Json> = objects.into_iter().map(|members| members.into_iter().collect()).collect();
             let text: String = objects.iter().map(|object| format!("{object}\n")).collect();
             let (schema, batches) = match read(&text) {
                 Ok(result) => result,
                 Err(e) => {
-                    // Integers that the floats of their column can't hold.
+                    // A column of floats can't hold all integers.
                     prop_assert!(e.message().contains("no type holds all its numbers") && text.contains('.'), "{}", e);
                     return Ok(());
                 }
             };
-            let strange = schema.fields().iter().any(|field| format!("{:?}", field.data_type()).contains("Utf8"));
-            let came = rows(schema, batches);
-            prop_assert_eq!(came.len(), objects.len());
-            if !strange && !text.contains('.') {
-                for (came, went) in came.into_iter().zip(objects) {
-                    prop_assert_eq!(without_nulls(came), without_nulls(went));
+            let has_texts = schema.fields().iter().any(|field| format!("{:?}", field.data_type()).contains("Utf8"));
+            let parsed = rows(schema, batches);
+            prop_assert_eq!(parsed.len(), objects.len());
+            // Values of several types became texts or floats.
+            if !has_texts && !text.contains('.') {
+                for (actual, expected) in parsed.into_iter().zip(objects) {
+                    prop_assert_eq!(without_nulls(actual), without_nulls(expected));
                 }
             }
         }
@@ -793,7 +809,7 @@ mod tests {
         #[test]
         fn no_text_panics(pieces in prop::collection::vec("[{}\\[\\]\":,\\\\ax1\n. eE+-]|null|true|\"a\":|\\{\"a\":1\\}\n", 0..20)) {
             let text = pieces.concat();
-            let nested = with(vec![Field::new("a", DataType::new_list(Decimal128(10, 2), true), true)]);
+            let nested = with_schema(vec![Field::new("a", DataType::new_list(Decimal128(10, 2), true), true)]);
             for options in [JsonOptions::default(), nested] {
                 if let Err(e) = read_json_from(text.as_bytes(), &options) {
                     prop_assert!(e.message().starts_with(READING), "{}", e);
