@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_escaped() {
-        let shown = escape_hidden(HOSTILE);
-        assert_eq!(shown, r"a\u{1b}[2J\u{7}b\u{9b}31m\u{202e}c\u{200b}d\ne\u{7f}\u{2066}\u{feff}\u{e0041}");
-        assert!(!shown.contains(is_hidden));
+        let escaped = escape_hidden(HOSTILE);
+        assert_eq!(escaped, r"a\u{1b}[2J\u{7}b\u{9b}31m\u{202e}c\u{200b}d\ne\u{7f}\u{2066}\u{feff}\u{e0041}");
+        assert!(!escaped.contains(is_hidden));
         assert_eq!(escape_hidden_lines("one\ntwo\r\u{85}"), "one\ntwo\\r\\u{85}");
     }
 
@@ -84,8 +84,8 @@ mod tests {
     #[test]
     fn escaped_json_parses_to_the_same_value() {
         let json = serde_json::json!({ HOSTILE: [HOSTILE] });
-        let shown = escape_hidden_json(&json.to_string()).into_owned();
-        assert!(!shown.contains(is_hidden), "{shown}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
+        let escaped = escape_hidden_json(&json.to_string()).into_owned();
+        assert!(!escaped.contains(is_hidden), "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), json);
     }
 }

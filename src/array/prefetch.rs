@@ -122,12 +122,12 @@ mod tests {
 
     /// Returns the start and end of the bytes of `rows` in each buffer, in order.
     fn ranges_of(array: &ArrayData, rows: Range<usize>) -> Vec<(usize, usize)> {
-        let mut found = Vec::new();
+        let mut ranges = Vec::new();
         each_range(UncheckedArray::from_ref(array), rows, &mut |buffer, bytes| {
             assert!(bytes.start <= bytes.end && bytes.end <= buffer.len(), "{bytes:?} of {}", buffer.len());
-            found.push((bytes.start, bytes.end));
+            ranges.push((bytes.start, bytes.end));
         });
-        found
+        ranges
     }
 
     #[test]

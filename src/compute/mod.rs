@@ -172,11 +172,11 @@ mod tests {
     fn sums_do_not_depend_on_threads_or_batches() {
         let value = |i: i32| (i % 7 != 3).then(|| f64::from(i).sin() * 1e9);
         let array: ArrayRef = Arc::new((0..400_000).map(value).collect::<Float64Array>());
-        let whole = bits(column([array.clone()]).sum().unwrap());
+        let expected = bits(column([array.clone()]).sum().unwrap());
         let naive: f64 = (0..400_000).filter_map(value).sum();
-        assert!((f64::from_bits(whole) - naive).abs() < 1.0);
+        assert!((f64::from_bits(expected) - naive).abs() < 1.0);
         let cuts: Vec<usize> = (0..700).map(|i| i * i * 7919).collect();
-        assert_eq!(bits(cut(&array, &cuts).sum().unwrap()), whole);
+        assert_eq!(bits(cut(&array, &cuts).sum().unwrap()), expected);
         let few: Vec<u64> = (0..3)
             .map(|start| bits(column([array.clone()]).slice(start, BLOCK as u64).unwrap().sum().unwrap()))
             .collect();

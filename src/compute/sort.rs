@@ -348,18 +348,18 @@ mod tests {
                 orders.fold(Ordering::Equal, Ordering::then)
             });
             let dataset = dataset(&rows, cut);
-            let found = dataset.sort(&by).unwrap();
-            prop_assert_eq!(found.len().unwrap(), rows.len() as u64);
+            let sorted = dataset.sort(&by).unwrap();
+            prop_assert_eq!(sorted.len().unwrap(), rows.len() as u64);
             for (row, &own) in expected.iter().enumerate() {
                 let text = |dataset: &Dataset, row: usize| {
                     dataset.row(row as u64).unwrap().iter().map(|(_, value)| value.unwrap().to_string()).collect::<Vec<_>>()
                 };
-                prop_assert_eq!(text(&found, row), text(&dataset, own));
+                prop_assert_eq!(text(&sorted, row), text(&dataset, own));
             }
             // Gathers a whole column.
-            let whole = found.column("int").unwrap();
-            let ints: Vec<String> = whole.values().map(|value| value.unwrap().to_string()).collect();
-            prop_assert_eq!(whole.count().unwrap(), rows.iter().filter(|row| row.0.is_some()).count() as u64);
+            let int_column = sorted.column("int").unwrap();
+            let ints: Vec<String> = int_column.values().map(|value| value.unwrap().to_string()).collect();
+            prop_assert_eq!(int_column.count().unwrap(), rows.iter().filter(|row| row.0.is_some()).count() as u64);
             prop_assert_eq!(ints.len(), rows.len());
         }
     }

@@ -224,11 +224,11 @@ mod tests {
             let mut sorted: Vec<f64> = (0..ROWS).filter_map(kind).filter(|value| !value.is_nan()).collect();
             sorted.sort_unstable_by(f64::total_cmp);
             let shares = [0.0, 0.1, 0.5, 0.999, 1.0];
-            let found = dataset.column("v").unwrap().quantiles(&shares).unwrap().unwrap();
-            for (share, found) in shares.iter().zip(found) {
-                let place = share * (sorted.len() - 1) as f64;
-                let [low, high] = [place.floor(), place.ceil()].map(|place| sorted[place as usize]);
-                assert_eq!(found, low + (high - low) * place.fract(), "{share} of {number}");
+            let quantiles = dataset.column("v").unwrap().quantiles(&shares).unwrap().unwrap();
+            for (share, quantile) in shares.iter().zip(quantiles) {
+                let position = share * (sorted.len() - 1) as f64;
+                let [low, high] = [position.floor(), position.ceil()].map(|position| sorted[position as usize]);
+                assert_eq!(quantile, low + (high - low) * position.fract(), "{share} of {number}");
             }
         }
     }
@@ -242,8 +242,8 @@ mod tests {
             let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("v", values)]).unwrap()]).unwrap();
             let median = dataset.column("v").unwrap().quantile(0.5).unwrap().unwrap();
             let group = dataset.aggregate::<&str>(&[]).column("v", AggregateFunction::Median).finish().unwrap();
-            let found = group.row(0).unwrap().get(0).unwrap();
-            assert!(matches!(found, Value::Float64(of_group) if of_group == median), "{pair:?}: {median}, {found}");
+            let actual = group.row(0).unwrap().get(0).unwrap();
+            assert!(matches!(actual, Value::Float64(of_group) if of_group == median), "{pair:?}: {median}, {actual}");
             assert_eq!(median, pair[0].midpoint(pair[1]), "{pair:?}");
         }
     }
@@ -259,10 +259,10 @@ mod tests {
             let mut sorted: Vec<f64> = values.iter().flatten().map(|&v| f64::from(v)).collect();
             sorted.sort_by(f64::total_cmp);
             let expected = (!sorted.is_empty()).then(|| {
-                let place = share * (sorted.len() - 1) as f64;
-                let low = sorted[place.floor() as usize];
-                let high = sorted[place.ceil() as usize];
-                low + (high - low) * place.fract()
+                let position = share * (sorted.len() - 1) as f64;
+                let low = sorted[position.floor() as usize];
+                let high = sorted[position.ceil() as usize];
+                low + (high - low) * position.fract()
             });
             prop_assert_eq!(column.quantile(share).unwrap(), expected);
             let mut counts: Vec<(Option<i32>, i64)> = Vec::new();
@@ -273,10 +273,10 @@ mod tests {
                 }
             }
             counts.sort_by_key(|known| -known.1);
-            let found = column.value_counts().unwrap();
+            let actual = column.value_counts().unwrap();
             prop_assert_eq!(column.n_unique().unwrap(), counts.len() as u64);
             for (row, (value, count)) in counts.iter().enumerate() {
-                let row = found.row(row as u64).unwrap();
+                let row = actual.row(row as u64).unwrap();
                 prop_assert_eq!(row.get(0).unwrap().to_string(), value.map_or("null".into(), |v| v.to_string()));
                 prop_assert_eq!(row.get(1).unwrap().to_string(), count.to_string());
             }
@@ -291,17 +291,17 @@ mod tests {
             let mut sorted: Vec<i64> = times.iter().flatten().copied().collect();
             sorted.sort_unstable();
             let quarter = |numerator: usize| {
-                let place = numerator * (sorted.len() - 1);
-                let [low, high] = [sorted[place / 4], sorted[place.div_ceil(4)]].map(i128::from);
+                let position = numerator * (sorted.len() - 1);
+                let [low, high] = [sorted[position / 4], sorted[position.div_ceil(4)]].map(i128::from);
                 // The largest distances have more digits than a float; they are never passed.
-                let exact = low + (high - low) * (place % 4) as i128 / 4;
+                let exact = low + (high - low) * (position % 4) as i128 / 4;
                 (exact as i64, (high - low) >> 50)
             };
-            let found = cut(&array, &[3, 70]).time_quantiles(&[0.25, 0.5, 0.75]).unwrap();
-            prop_assert_eq!(found.is_some(), !sorted.is_empty());
-            for (number, found) in found.into_iter().flatten().enumerate() {
+            let quartiles = cut(&array, &[3, 70]).time_quantiles(&[0.25, 0.5, 0.75]).unwrap();
+            prop_assert_eq!(quartiles.is_some(), !sorted.is_empty());
+            for (number, quartile) in quartiles.into_iter().flatten().enumerate() {
                 let (expected, slack) = quarter(number + 1);
-                prop_assert!(found.abs_diff(expected) as i128 <= slack, "{} {}", found, expected);
+                prop_assert!(quartile.abs_diff(expected) as i128 <= slack, "{} {}", quartile, expected);
             }
         }
     }
@@ -365,17 +365,17 @@ mod tests {
         fn var_of_integers_equals_var_of_their_pairs(
             numbers in prop::collection::vec(prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX)], 0..40),
         ) {
-            let found = cut(&(Arc::new(Int64Array::from(numbers.clone())) as ArrayRef), &[5]).var().unwrap();
+            let variance = cut(&(Arc::new(Int64Array::from(numbers.clone())) as ArrayRef), &[5]).var().unwrap();
             let expected = variance_of_pairs(&numbers);
-            prop_assert!(is_near(found, expected), "{:?} {:?}", found, expected);
+            prop_assert!(is_near(variance, expected), "{:?} {:?}", variance, expected);
         }
     }
 
     #[test]
     fn var_of_the_largest_integers_does_not_overflow() {
         let numbers = [u64::MAX; 200].into_iter().chain([0; 200]);
-        let found = cut(&(Arc::new(UInt64Array::from_iter_values(numbers)) as ArrayRef), &[5]).var().unwrap();
-        assert!(is_near(found, Some(2f64.powi(128) * 100.0 / 399.0)), "{found:?}");
+        let variance = cut(&(Arc::new(UInt64Array::from_iter_values(numbers)) as ArrayRef), &[5]).var().unwrap();
+        assert!(is_near(variance, Some(2f64.powi(128) * 100.0 / 399.0)), "{variance:?}");
     }
 
     #[test]
@@ -386,12 +386,12 @@ mod tests {
         let expected = [0, 1, 2].map(|key| {
             let own: Vec<i64> = distances.iter().flatten().copied().skip(key).step_by(3).collect();
             let [n, sum, squares] =
-                own.iter().fold([0, 0, 0], |[n, sum, squares], x| [n + 1, sum + x, squares + x * x]);
+                group.iter().fold([0, 0, 0], |[n, sum, squares], x| [n + 1, sum + x, squares + x * x]);
             let [n, sum, squares] = [n, sum, squares].map(i128::from);
             ((n * squares - sum * sum) as f64 / (n * (n - 1)) as f64).sqrt()
         });
         for (array, unit) in shifted(1_700_000_000_000_000_000 / 2, &distances) {
-            let found = [[].as_slice(), &[70_000, 131_072], &[1]].map(|cuts| {
+            let results = [[].as_slice(), &[70_000, 131_072], &[1]].map(|cuts| {
                 let batch = |start: usize, stop: usize| {
                     let columns =
                         [("key", &keys), ("x", &array)].map(|(name, all)| (name, all.slice(start, stop - start)));
@@ -403,10 +403,10 @@ mod tests {
                 let groups = dataset.aggregate(&["key"]).column("x", AggregateFunction::Std).finish().unwrap();
                 [0, 1, 2].map(|row| to_float(&groups.row(row).unwrap().get(1).unwrap()).unwrap())
             });
-            for (found, expected) in found[0].iter().zip(expected) {
-                assert!(is_near(Some(*found), Some(expected / unit)), "{} {found} {expected}", array.data_type());
+            for (result, expected) in results[0].iter().zip(expected) {
+                assert!(is_near(Some(*result), Some(expected / unit)), "{} {result} {expected}", array.data_type());
             }
-            assert!(found.iter().all(|other| other.map(f64::to_bits) == found[0].map(f64::to_bits)));
+            assert!(results.iter().all(|other| other.map(f64::to_bits) == results[0].map(f64::to_bits)));
         }
     }
 

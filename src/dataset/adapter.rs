@@ -198,8 +198,8 @@ mod tests {
 
     const ROWS: usize = 50;
 
-    /// Gives each row a time, in order; a number that can be widened; a text; and a category.
-    fn arrays() -> Dataset {
+    /// Returns rows with ascending times, numbers that can be widened, texts and categories.
+    fn in_memory() -> Dataset {
         let schema = parse_schema("at: int32, n: int32, name: utf8, kind: dictionary<int32, utf8>").unwrap();
         let schema: SchemaRef = Arc::new(schema);
         let batch = |rows: Range<usize>| {
@@ -223,42 +223,43 @@ mod tests {
 
     fn bytes(format: Format) -> Vec<u8> {
         let mut bytes = Vec::new();
-        write_to(&arrays(), &mut bytes, &options(format)).unwrap();
+        write_to(&in_memory(), &mut bytes, &options(format)).unwrap();
         bytes
     }
 
-    fn file(folder: &Path, name: &str, format: Format) -> Dataset {
+    fn write_file(folder: &Path, name: &str, format: Format) -> Dataset {
         let path = folder.join(name);
-        write(&arrays(), &path, &options(format)).unwrap();
+        write(&in_memory(), &path, &options(format)).unwrap();
         open(&path).unwrap()
     }
 
-    fn cut_short() -> Dataset {
+    /// Opens a stream without its last bytes.
+    fn truncated() -> Dataset {
         let mut bytes = bytes(Format::Stream);
         bytes.truncate(bytes.len() - 100);
         OpenOptions::new().partial(true).bytes(Bytes::from(bytes)).unwrap()
     }
 
-    /// Makes a text wrong, so that there are errors to pass on.
+    /// Opens a file with an invalid text, so that there are errors to pass on.
     fn damaged() -> Dataset {
         let mut bytes = bytes(Format::File);
         let text = b"name of row 20";
-        let at = bytes.windows(text.len()).position(|found| found == text).unwrap();
-        bytes[at] = 0xff;
+        let position = bytes.windows(text.len()).position(|window| window == text).unwrap();
+        bytes[position] = 0xff;
         OpenOptions::new().bytes(Bytes::from(bytes)).unwrap()
     }
 
     fn pushed() -> Dataset {
         let mut bytes = Vec::new();
         let from = PushedRows { first_row: 7, table: "a table".into() };
-        write_pushed(&arrays(), &mut bytes, 16, &from).unwrap();
+        write_pushed(&in_memory(), &mut bytes, 16, &from).unwrap();
         OpenOptions::new().named_bytes(Bytes::from(bytes), "s3://bucket/object").unwrap()
     }
 
     fn shards(folder: &Path) -> Dataset {
         let shard = |format| {
             let path = folder.join(format!("shard {format:?}"));
-            write(&arrays(), &path, &options(format)).unwrap();
+            write(&in_memory(), &path, &options(format)).unwrap();
             let shard = Shard::open(&path, None, ReadOptions::default(), &SchemaCache::default()).unwrap().unwrap();
             Dataset::from_source(Arc::new(shard))
         };
@@ -283,7 +284,7 @@ mod tests {
 
     /// Opens a table and merges its files afterwards, so that they have successors.
     fn merged(path: &Path) -> Dataset {
-        table(path, &arrays(), LatePolicy::Refuse);
+        table(path, &in_memory(), LatePolicy::Refuse);
         compact(path, |_, _| ()).unwrap();
         let opened = open(path).unwrap();
         let options = WriterOptions { segment_rows: Some(1 << 20), ..WriterOptions::default() };
@@ -293,22 +294,23 @@ mod tests {
         opened
     }
 
-    fn kinds(folder: &Path) -> Vec<(&'static str, Dataset)> {
-        let late = table(&folder.join("late"), &arrays().shuffle(1).unwrap(), LatePolicy::Accept);
-        let sorted = table(&folder.join("sorted"), &arrays(), LatePolicy::Refuse);
+    /// Returns the rows in every kind of source.
+    fn create_sources(folder: &Path) -> Vec<(&'static str, Dataset)> {
+        let late = table(&folder.join("late"), &in_memory().shuffle(1).unwrap(), LatePolicy::Accept);
+        let sorted = table(&folder.join("sorted"), &in_memory(), LatePolicy::Refuse);
         vec![
-            ("arrays", arrays()),
-            ("file", file(folder, "file", Format::File)),
-            ("stream", file(folder, "stream", Format::Stream)),
+            ("arrays", in_memory()),
+            ("file", write_file(folder, "file", Format::File)),
+            ("stream", write_file(folder, "stream", Format::Stream)),
             ("bytes", OpenOptions::new().bytes(Bytes::from(bytes(Format::File))).unwrap()),
             ("damaged", damaged()),
-            ("cut short", cut_short()),
+            ("cut short", truncated()),
             ("pushed", pushed()),
             ("shards", shards(folder)),
             ("rows found in a table", sorted.filter(&col("n").gt(-20)).unwrap()),
-            ("rows found in arrays", arrays().filter(&col("n").gt(0)).unwrap()),
+            ("rows found in arrays", in_memory().filter(&col("n").gt(0)).unwrap()),
             ("rows in another order", sorted.sort(&[("n", false)]).unwrap()),
-            ("shuffled arrays", arrays().shuffle(2).unwrap()),
+            ("shuffled arrays", in_memory().shuffle(2).unwrap()),
             ("sorted table", sorted),
             ("late table", late),
             ("merged table", merged(&folder.join("merged"))),
@@ -320,17 +322,17 @@ mod tests {
         rows.with_constants(&[ConstantColumn::new(field, &Value::Int(7)).unwrap()].into())
     }
 
-    fn fitted(rows: &Dataset, schema: &str) -> Dataset {
+    fn fit_to(rows: &Dataset, schema: &str) -> Dataset {
         rows.fitted(&Arc::new(parse_schema(schema).unwrap())).unwrap()
     }
 
-    /// Wraps the rows in each adapter, and in two.
-    fn adapted(rows: &Dataset) -> Vec<(&'static str, Dataset)> {
+    /// Wraps the rows in each adapter, and in combinations of two.
+    fn wrap_in_adapters(rows: &Dataset) -> Vec<(&'static str, Dataset)> {
         let kind = "kind: dictionary<int32, utf8>";
-        let new = fitted(rows, &format!("at: int32, n: int32, new: utf8, name: utf8, {kind}"));
-        let moved = fitted(rows, &format!("name: utf8, {kind}, n: int32, at: int32"));
-        let wider = fitted(rows, &format!("at: int32, n: int64, name: utf8, {kind}"));
-        let all = fitted(rows, &format!("new: utf8, {kind}, n: int64, name: utf8, at: int64"));
+        let new = fit_to(rows, &format!("at: int32, n: int32, new: utf8, name: utf8, {kind}"));
+        let moved = fit_to(rows, &format!("name: utf8, {kind}, n: int32, at: int32"));
+        let wider = fit_to(rows, &format!("at: int32, n: int64, name: utf8, {kind}"));
+        let all = fit_to(rows, &format!("new: utf8, {kind}, n: int64, name: utf8, at: int64"));
         vec![
             ("constants", with_day(rows)),
             ("new and constants", with_day(&new)),
@@ -344,7 +346,7 @@ mod tests {
         ]
     }
 
-    /// Converts a result to one that can be compared, with errors as texts.
+    /// Converts errors to texts, so that results can be compared.
     fn comparable<T>(answer: Result<T>) -> std::result::Result<T, String> {
         answer.map_err(|e| e.to_string())
     }
@@ -373,81 +375,87 @@ mod tests {
         name.0
     }
 
-    /// Returns the number that a column of `shown` has in `bare`, if all adapters between them pass it on.
-    fn number_in(bare: &dyn Source, shown: &dyn Source, column: usize) -> Option<usize> {
-        if addr_eq(bare, shown) {
+    /// Returns the number that a column of `wrapped` has in `original`, if all adapters between them pass it on.
+    fn adapted_number(original: &dyn Source, wrapped: &dyn Source, column: usize) -> Option<usize> {
+        if addr_eq(original, wrapped) {
             return Some(column);
         }
-        let number = shown.adapted_column(column)?;
-        number_in(bare, shown.adapted().expect("an adapter shows a source"), number)
+        let number = wrapped.adapted_column(column)?;
+        adapted_number(original, wrapped.adapted().expect("an adapter shows a source"), number)
     }
 
-    /// Pairs the columns of `shown` with the columns of the same names in `bare`.
-    fn pairs(bare: &Schema, shown: &Schema) -> Vec<(usize, usize)> {
-        let pair = |(column, field): (usize, &Arc<Field>)| Some((column, bare.index_of(field.name()).ok()?));
-        shown.fields().iter().enumerate().filter_map(pair).collect()
+    /// Pairs the columns of `wrapped` with the columns of the same names in `original`.
+    fn same_name_columns(original: &Schema, wrapped: &Schema) -> Vec<(usize, usize)> {
+        let pair = |(column, field): (usize, &Arc<Field>)| Some((column, original.index_of(field.name()).ok()?));
+        wrapped.fields().iter().enumerate().filter_map(pair).collect()
     }
 
     /// Pairs the columns that are passed on unchanged, which have the same type in both.
-    fn passed_on(bare: &Schema, shown: &Schema) -> Vec<(usize, usize)> {
-        let mut pairs = pairs(bare, shown);
-        pairs.retain(|&(column, number)| shown.field(column).data_type() == bare.field(number).data_type());
+    fn unchanged_columns(original: &Schema, wrapped: &Schema) -> Vec<(usize, usize)> {
+        let mut pairs = same_name_columns(original, wrapped);
+        pairs.retain(|&(column, number)| wrapped.field(column).data_type() == original.field(number).data_type());
         pairs
     }
 
-    fn same_batches(bare: &dyn Source, shown: &dyn Source) {
+    fn assert_same_batches(original: &dyn Source, wrapped: &dyn Source) {
         for until in [1, u64::MAX] {
-            assert_eq!(comparable(shown.count_until(until)), comparable(bare.count_until(until)));
+            assert_eq!(comparable(wrapped.count_until(until)), comparable(original.count_until(until)));
         }
-        let rows = bare.count_until(u64::MAX).unwrap();
-        let batches = bare.num_batches().unwrap();
-        assert_eq!(comparable(shown.num_batches()), Ok(batches));
+        let rows = original.count_until(u64::MAX).unwrap();
+        let batches = original.num_batches().unwrap();
+        assert_eq!(comparable(wrapped.num_batches()), Ok(batches));
         for batch in 0..batches + 2 {
-            assert_eq!(comparable(shown.span(batch)), comparable(bare.span(batch)));
+            assert_eq!(comparable(wrapped.span(batch)), comparable(original.span(batch)));
         }
         for row in 0..rows + 2 {
-            assert_eq!(comparable(shown.locate(row)), comparable(bare.locate(row)));
-            assert_eq!(comparable(shown.locate_from_end(row + 1)), comparable(bare.locate_from_end(row + 1)));
+            assert_eq!(comparable(wrapped.locate(row)), comparable(original.locate(row)));
+            assert_eq!(comparable(wrapped.locate_from_end(row + 1)), comparable(original.locate_from_end(row + 1)));
         }
-        assert_eq!(comparable(shown.check_unchanged(0..batches, ChangeCheck::Now)), Ok(()));
-        assert_eq!(shown.footprint().mapped, bare.footprint().mapped);
+        assert_eq!(comparable(wrapped.check_unchanged(0..batches, ChangeCheck::Now)), Ok(()));
+        assert_eq!(wrapped.footprint().mapped, original.footprint().mapped);
     }
 
-    fn same_columns(bare: &dyn Source, shown: &dyn Source) {
-        let expected = passed_on(bare.schema(), shown.schema());
-        let known = (0..shown.schema().fields().len())
-            .filter_map(|column| Some((column, number_in(bare, shown, column)?)))
+    fn assert_same_columns(original: &dyn Source, wrapped: &dyn Source) {
+        let expected = unchanged_columns(original.schema(), wrapped.schema());
+        let known = (0..wrapped.schema().fields().len())
+            .filter_map(|column| Some((column, adapted_number(original, wrapped, column)?)))
             .collect::<Vec<_>>();
         assert_eq!(known, expected);
         for (column, number) in expected {
-            assert_eq!(comparable(shown.dictionary(column)), comparable(bare.dictionary(number)));
-            assert_eq!(comparable(shown.prepare(&[column])), comparable(bare.prepare(&[number])));
-            // Zones are looked for in columns and batches that may have them.
-            assert_eq!(shown.has_zones(column), bare.has_zones(number));
-            for batch in 0..bare.num_batches().unwrap() {
-                same_column(bare, shown, batch, (column, number));
+            assert_eq!(comparable(wrapped.dictionary(column)), comparable(original.dictionary(number)));
+            assert_eq!(comparable(wrapped.prepare(&[column])), comparable(original.prepare(&[number])));
+            // Readers look for zones only in columns and batches that may have them.
+            assert_eq!(wrapped.has_zones(column), original.has_zones(number));
+            for batch in 0..original.num_batches().unwrap() {
+                assert_same_column(original, wrapped, batch, (column, number));
             }
         }
     }
 
     /// Compares a column that is passed on, which is the same array and not a copy.
-    fn same_column(bare: &dyn Source, shown: &dyn Source, batch: usize, (column, number): (usize, usize)) {
+    fn assert_same_column(original: &dyn Source, wrapped: &dyn Source, batch: usize, (column, number): (usize, usize)) {
         assert_eq!(
-            comparable(shown.column(batch, column).map(pointer_to)),
-            comparable(bare.column(batch, number).map(pointer_to))
+            comparable(wrapped.column(batch, column).map(pointer_to)),
+            comparable(original.column(batch, number).map(pointer_to))
         );
         assert_eq!(
-            comparable(shown.checked_column(batch, column).map(pointer_to)),
-            comparable(bare.checked_column(batch, number).map(pointer_to))
+            comparable(wrapped.checked_column(batch, column).map(pointer_to)),
+            comparable(original.checked_column(batch, number).map(pointer_to))
         );
-        assert_eq!(comparable(shown.validate_column(batch, column)), comparable(bare.validate_column(batch, number)));
+        assert_eq!(
+            comparable(wrapped.validate_column(batch, column)),
+            comparable(original.validate_column(batch, number))
+        );
         let zones = |zones: Option<Zones>| zones.map(|Zones { rows, skipped, list }| (rows, skipped, list));
-        assert_eq!(comparable(shown.zones(batch, column).map(zones)), comparable(bare.zones(batch, number).map(zones)));
-        let Some(width) = bare.schema().field(number).data_type().primitive_width() else { return };
-        let rows = bare.span(batch).unwrap().unwrap();
+        assert_eq!(
+            comparable(wrapped.zones(batch, column).map(zones)),
+            comparable(original.zones(batch, number).map(zones))
+        );
+        let Some(width) = original.schema().field(number).data_type().primitive_width() else { return };
+        let rows = original.span(batch).unwrap().unwrap();
         for row in 0..(rows.end - rows.start) as usize {
-            let found = shown.value_bytes(batch, row, column, width).map(pointer_to);
-            assert_eq!(found, bare.value_bytes(batch, row, number, width).map(pointer_to));
+            let bytes = wrapped.value_bytes(batch, row, column, width).map(pointer_to);
+            assert_eq!(bytes, original.value_bytes(batch, row, number, width).map(pointer_to));
         }
     }
 
@@ -474,15 +482,15 @@ mod tests {
         columns.iter().map(|&(column, _)| fields[column].name().clone()).zip(addresses).collect()
     }
 
-    fn same_fixed_width_values(bare: &dyn Source, shown: &dyn Source) {
-        let passed_on = passed_on(bare.schema(), shown.schema());
+    fn assert_same_fixed_width_values(original: &dyn Source, wrapped: &dyn Source) {
+        let passed_on = unchanged_columns(original.schema(), wrapped.schema());
         let is_passed_on =
-            |name: &str| passed_on.iter().any(|&(column, _)| shown.schema().field(column).name() == name);
-        for batch in 0..bare.num_batches().unwrap() {
-            let bare = fixed_width_addresses(bare, batch);
-            for (name, shown) in fixed_width_addresses(shown, batch) {
-                let stored = bare.iter().find(|(stored, _)| *stored == name).and_then(|(_, address)| *address);
-                assert_eq!(shown, stored.filter(|_| is_passed_on(&name)), "column {name}");
+            |name: &str| passed_on.iter().any(|&(column, _)| wrapped.schema().field(column).name() == name);
+        for batch in 0..original.num_batches().unwrap() {
+            let original = fixed_width_addresses(original, batch);
+            for (name, wrapped) in fixed_width_addresses(wrapped, batch) {
+                let stored = original.iter().find(|(stored, _)| *stored == name).and_then(|(_, address)| *address);
+                assert_eq!(wrapped, stored.filter(|_| is_passed_on(&name)), "column {name}");
             }
         }
     }
@@ -494,54 +502,56 @@ mod tests {
     }
 
     /// Compares the values of all columns as text, which is the same for widened numbers.
-    fn same_values(bare: &dyn Source, shown: &dyn Source) {
-        for (column, number) in pairs(bare.schema(), shown.schema()) {
-            for batch in 0..bare.num_batches().unwrap() {
-                assert_eq!(texts(shown, batch, column), texts(bare, batch, number));
+    fn assert_same_values(original: &dyn Source, wrapped: &dyn Source) {
+        for (column, number) in same_name_columns(original.schema(), wrapped.schema()) {
+            for batch in 0..original.num_batches().unwrap() {
+                assert_eq!(texts(wrapped, batch, column), texts(original, batch, number));
                 assert_eq!(
-                    comparable(shown.validate_column(batch, column)),
-                    comparable(bare.validate_column(batch, number))
+                    comparable(wrapped.validate_column(batch, column)),
+                    comparable(original.validate_column(batch, number))
                 );
             }
         }
     }
 
-    fn same_facts(bare: &dyn Source, shown: &dyn Source) {
-        // All are named, so that a new one is compared, too.
+    fn assert_same_facts(original: &dyn Source, wrapped: &dyn Source) {
+        // Destructured, so that the compiler reports a new fact that isn't compared.
         let Facts { path, absolute_path, address, files, first_row, pushed_rows, sorted_by, late_by, holds_others } =
-            bare.facts();
-        let found = shown.facts();
+            original.facts();
+        let facts = wrapped.facts();
         let name = |source: &dyn Source, column: Option<usize>| Some(source.schema().field(column?).name().clone());
-        assert_eq!(found.path, path);
-        assert_eq!(found.absolute_path, absolute_path);
-        assert_eq!(found.address, address);
-        assert_eq!(found.first_row, first_row);
-        assert_eq!(found.pushed_rows.map(pointer_to), pushed_rows.map(pointer_to));
-        assert_eq!(name(shown, found.sorted_by), name(bare, sorted_by));
-        assert_eq!(name(shown, found.late_by), name(bare, late_by));
-        assert_eq!(found.holds_others, holds_others);
-        assert_eq!(found.files.is_some(), files.is_some());
-        found.files.zip(files).into_iter().for_each(|(found, files)| same_files(files, found));
-    }
-
-    fn same_files(bare: &dyn Files, shown: &dyn Files) {
-        assert_eq!(shown.list(), bare.list());
-        assert_eq!(shown.version(), bare.version());
-        assert_eq!(shown.are_merged(), bare.are_merged());
-        for file in bare.list() {
-            assert_eq!(comparable(shown.successor(&file)), comparable(bare.successor(&file)));
+        assert_eq!(facts.path, path);
+        assert_eq!(facts.absolute_path, absolute_path);
+        assert_eq!(facts.address, address);
+        assert_eq!(facts.first_row, first_row);
+        assert_eq!(facts.pushed_rows.map(pointer_to), pushed_rows.map(pointer_to));
+        assert_eq!(name(wrapped, facts.sorted_by), name(original, sorted_by));
+        assert_eq!(name(wrapped, facts.late_by), name(original, late_by));
+        assert_eq!(facts.holds_others, holds_others);
+        assert_eq!(facts.files.is_some(), files.is_some());
+        if let Some((shown_files, files)) = facts.files.zip(files) {
+            assert_same_files(files, shown_files);
         }
     }
 
-    fn same_source(bare: &dyn Source, shown: &dyn Source) {
-        same_batches(bare, shown);
-        same_columns(bare, shown);
-        same_fixed_width_values(bare, shown);
-        same_values(bare, shown);
-        same_facts(bare, shown);
-        assert_eq!(shown.find::<IpcSource>().map(pointer_to), bare.find::<IpcSource>().map(pointer_to));
-        assert_eq!(shown.find::<Shard>().map(pointer_to), bare.find::<Shard>().map(pointer_to));
-        assert!(shown.view().is_none(), "rows behind a view lack the derived columns");
+    fn assert_same_files(original: &dyn Files, wrapped: &dyn Files) {
+        assert_eq!(wrapped.list(), original.list());
+        assert_eq!(wrapped.version(), original.version());
+        assert_eq!(wrapped.are_merged(), original.are_merged());
+        for file in original.list() {
+            assert_eq!(comparable(wrapped.successor(&file)), comparable(original.successor(&file)));
+        }
+    }
+
+    fn assert_same_source(original: &dyn Source, wrapped: &dyn Source) {
+        assert_same_batches(original, wrapped);
+        assert_same_columns(original, wrapped);
+        assert_same_fixed_width_values(original, wrapped);
+        assert_same_values(original, wrapped);
+        assert_same_facts(original, wrapped);
+        assert_eq!(wrapped.find::<IpcSource>().map(pointer_to), original.find::<IpcSource>().map(pointer_to));
+        assert_eq!(wrapped.find::<Shard>().map(pointer_to), original.find::<Shard>().map(pointer_to));
+        assert!(wrapped.view().is_none(), "rows behind a view lack the derived columns");
     }
 
     /// Returns the rows as text, in the order of the columns `names`.
@@ -553,31 +563,31 @@ mod tests {
         (0..dataset.len().unwrap()).map(row).collect()
     }
 
-    fn same_dataset(bare: &Dataset, shown: &Dataset) {
+    fn assert_same_dataset(original: &Dataset, wrapped: &Dataset) {
         const NAMES: [&str; 4] = ["at", "n", "name", "kind"];
         let name = |field: Option<Arc<Field>>| field.map(|field| field.name().clone());
-        assert_eq!(rows(shown, &NAMES), rows(bare, &NAMES));
-        assert_eq!(name(shown.sorted_by()), name(bare.sorted_by()));
-        assert_eq!(name(shown.late_by()), name(bare.late_by()));
-        assert_eq!(shown.first_row(), bare.first_row());
-        assert_eq!(shown.path(), bare.path());
-        assert_eq!(shown.versions(), bare.versions());
-        assert_eq!(shown.pushed_rows(), bare.pushed_rows());
-        assert_eq!(shown.retains_other_rows(), bare.retains_other_rows());
-        assert_eq!(comparable(shown.skipped_tails()), comparable(bare.skipped_tails()));
-        assert_eq!(format!("{:?}", comparable(shown.messages())), format!("{:?}", comparable(bare.messages())));
+        assert_eq!(rows(wrapped, &NAMES), rows(original, &NAMES));
+        assert_eq!(name(wrapped.sorted_by()), name(original.sorted_by()));
+        assert_eq!(name(wrapped.late_by()), name(original.late_by()));
+        assert_eq!(wrapped.first_row(), original.first_row());
+        assert_eq!(wrapped.path(), original.path());
+        assert_eq!(wrapped.versions(), original.versions());
+        assert_eq!(wrapped.pushed_rows(), original.pushed_rows());
+        assert_eq!(wrapped.retains_other_rows(), original.retains_other_rows());
+        assert_eq!(comparable(wrapped.skipped_tails()), comparable(original.skipped_tails()));
+        assert_eq!(format!("{:?}", comparable(wrapped.messages())), format!("{:?}", comparable(original.messages())));
         let between = |dataset: &Dataset| {
-            let found = dataset.between(&Value::Int(20), &Value::Int(90));
-            comparable(found.map(|found| rows(&found, &NAMES)))
+            let matching = dataset.between(&Value::Int(20), &Value::Int(90));
+            comparable(matching.map(|matching| rows(&matching, &NAMES)))
         };
-        assert_eq!(between(shown), between(bare));
+        assert_eq!(between(wrapped), between(original));
     }
 
-    /// Checks the columns that are in no source.
-    fn has_derived_columns(shown: &Dataset) {
+    /// Checks the columns that adapters add.
+    fn check_derived_columns(wrapped: &Dataset) {
         for (name, value) in [("new", "null"), ("day", "7")] {
-            if shown.index_of(name).is_ok() {
-                assert!(rows(shown, &[name]).iter().all(|row| row == &[Ok(value.to_string())]), "{name} is {value}");
+            if wrapped.index_of(name).is_ok() {
+                assert!(rows(wrapped, &[name]).iter().all(|row| row == &[Ok(value.to_string())]), "{name} is {value}");
             }
         }
     }
@@ -585,15 +595,15 @@ mod tests {
     #[test]
     fn adapters_pass_on_all_facts_of_sources() {
         let folder = tempfile::tempdir().unwrap();
-        for (kind, bare) in kinds(folder.path()) {
-            for (adapter, shown) in adapted(&bare) {
+        for (kind, original) in create_sources(folder.path()) {
+            for (adapter, wrapped) in wrap_in_adapters(&original) {
                 println!("{kind}, {adapter}");
-                assert_eq!(shown.pieces().len(), bare.pieces().len());
-                for (bare, shown) in bare.pieces().iter().zip(shown.pieces()) {
-                    same_source(bare.source.as_ref(), shown.source.as_ref());
+                assert_eq!(wrapped.pieces().len(), original.pieces().len());
+                for (original, wrapped) in original.pieces().iter().zip(wrapped.pieces()) {
+                    assert_same_source(original.source.as_ref(), wrapped.source.as_ref());
                 }
-                same_dataset(&bare, &shown);
-                has_derived_columns(&shown);
+                assert_same_dataset(&original, &wrapped);
+                check_derived_columns(&wrapped);
             }
         }
     }
@@ -602,7 +612,7 @@ mod tests {
     #[test]
     fn adapters_are_tested_with_all_kinds_of_sources_and_facts() {
         let folder = tempfile::tempdir().unwrap();
-        let kinds = kinds(folder.path());
+        let kinds = create_sources(folder.path());
         let sources: Vec<&dyn Source> =
             kinds.iter().flat_map(|(_, rows)| rows.pieces()).map(|piece| piece.source.as_ref()).collect();
         let names: BTreeSet<String> = sources.iter().map(|source| struct_name(*source)).collect();
@@ -631,15 +641,15 @@ mod tests {
     #[test]
     fn adapters_detect_changed_files() {
         let folder = tempfile::tempdir().unwrap();
-        let bare = file(folder.path(), "changing", Format::File);
-        let adapted = adapted(&bare);
+        let original = write_file(folder.path(), "changing", Format::File);
+        let adapters = wrap_in_adapters(&original);
         let path = folder.path().join("changing");
         std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(100).unwrap();
         let check = |rows: &Dataset| comparable(rows.pieces()[0].source.check_unchanged(0..1, ChangeCheck::Now));
-        let expected = check(&bare);
+        let expected = check(&original);
         assert!(expected.is_err());
-        for (adapter, shown) in adapted {
-            assert_eq!(check(&shown), expected, "{adapter}");
+        for (adapter, wrapped) in adapters {
+            assert_eq!(check(&wrapped), expected, "{adapter}");
         }
     }
 }

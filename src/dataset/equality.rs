@@ -153,14 +153,14 @@ mod tests {
         let narrow: ArrayRef = Arc::new(Int32Array::from_iter_values(0..5));
         let wide: ArrayRef = Arc::new(Int64Array::from_iter_values(0..5));
         let here = dataset(vec![("n", narrow.clone()), ("list", lists(items())), ("struct", structs(items()))]);
-        let there = |list: ArrayRef, of_struct: ArrayRef| {
+        let nested = |list: ArrayRef, of_struct: ArrayRef| {
             let new: ArrayRef = Arc::new(NullArray::new(5));
             dataset(vec![("n", wide.clone()), ("list", list), ("struct", of_struct), ("new", new)])
         };
         let others = || items().map(|item| if item == 2.0 { 2.5 } else { item });
-        assert!(rows_equal(&here, &there(lists(items()), structs(items()))).unwrap());
-        assert!(!rows_equal(&here, &there(lists(others()), structs(items()))).unwrap());
-        assert!(!rows_equal(&here, &there(lists(items()), structs(others()))).unwrap());
+        assert!(rows_equal(&here, &nested(lists(items()), structs(items()))).unwrap());
+        assert!(!rows_equal(&here, &nested(lists(others()), structs(items()))).unwrap());
+        assert!(!rows_equal(&here, &nested(lists(items()), structs(others()))).unwrap());
         // The same columns, in other batches.
         let halves = Dataset::concat(&[here.slice(0, 2).unwrap(), here.slice(2, 3).unwrap()]).unwrap();
         assert!(rows_equal(&here, &halves).unwrap());

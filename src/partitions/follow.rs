@@ -440,8 +440,8 @@ mod tests {
     fn poll_finds_committed_rows_without_a_wake_up() {
         let root = tempfile::tempdir().unwrap();
         let schema = std::sync::Arc::new(parse_schema("n: int64").unwrap());
-        let place = root.path().join("day=1");
-        let mut writer = Writer::open(&place, Some(schema), &WriterOptions::default()).unwrap();
+        let partition = root.path().join("day=1");
+        let mut writer = Writer::open(&partition, Some(schema), &WriterOptions::default()).unwrap();
         writer.commit().unwrap();
         let mut follower = follow_partitions(&open(root.path()).unwrap(), &FollowFrom::Now).unwrap();
         // Nothing wakes this sleep. Older systems don't support it, and the follower polls each time.

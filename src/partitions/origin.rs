@@ -595,11 +595,11 @@ mod tests {
     #[test]
     fn an_empty_directory_is_scanned_again_only_when_its_entries_change() {
         let root = tempfile::tempdir().unwrap();
-        let place = |name: &str| root.path().join(name);
+        let directory = |name: &str| root.path().join(name);
         for name in ["host=a", "host=b", "host=c"] {
-            std::fs::create_dir(place(name)).unwrap();
+            std::fs::create_dir(directory(name)).unwrap();
         }
-        std::fs::write(place("host=a/rows"), "").unwrap();
+        std::fs::write(directory("host=a/rows"), "").unwrap();
         let dataset = open_partitions(root.path(), &Schema::empty(), Arc::new(Files)).unwrap().unwrap();
         let mut partitions = partitions_of(&dataset).unwrap().clone();
         let settled = |mut partitions: Partitions| {
@@ -615,7 +615,7 @@ mod tests {
         };
         partitions = settled(partitions);
         for (count, name) in [(2, "host=c/rows"), (3, "host=b/rows")] {
-            std::fs::write(place(name), "").unwrap();
+            std::fs::write(directory(name), "").unwrap();
             assert!(!partitions.is_settled());
             partitions = settled(partitions);
             assert_eq!(partitions.leaves().len(), count);
@@ -649,16 +649,16 @@ mod tests {
         }
 
         let root = tempfile::tempdir().unwrap();
-        let place = |name: &str| root.path().join(name);
+        let directory = |name: &str| root.path().join(name);
         let make = |name: &str, numbers: &[i64]| {
             let schema = Arc::new(Schema::new(vec![Field::new("n", arrow_schema::DataType::Int64, false)]));
-            let mut writer = Writer::open(place(name), Some(schema), &WriterOptions::default()).unwrap();
+            let mut writer = Writer::open(directory(name), Some(schema), &WriterOptions::default()).unwrap();
             numbers.iter().for_each(|&n| writer.append_row(&[Value::Int(n)]).unwrap());
             writer.close().unwrap();
-            compact(place(name), |_, _| ()).unwrap();
+            compact(directory(name), |_, _| ()).unwrap();
         };
         make("day=1", &[2, 1]);
-        let opener = Replacing(place("day=2"), Mutex::new(Some((place(".newer"), place("day=1")))));
+        let opener = Replacing(directory("day=2"), Mutex::new(Some((directory(".newer"), directory("day=1")))));
         let dataset = open_partitions(root.path(), &Schema::empty(), Arc::new(opener)).unwrap().unwrap();
         make(".newer", &[1, 2]);
         make("day=2", &[3]);

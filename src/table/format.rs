@@ -792,17 +792,19 @@ mod tests {
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
         for (at, size, name) in fields_of_page("Record") {
-            let got = &bytes[at..at + size];
+            let actual = &bytes[at..at + size];
             match &name[..] {
-                "sequence" => assert_eq!(got, 5u64.to_le_bytes()),
-                "state" => assert_eq!(got, 15u32.to_le_bytes()),
-                "crc" => assert_eq!(got, crc32c::crc32c(&[&bytes[..12], &[0; 4], &bytes[16..]].concat()).to_le_bytes()),
-                "boot" => assert_eq!(got, boot),
-                "previous" => assert_eq!(got, 32u64.to_le_bytes()),
-                "delta" => assert_eq!(got, 40u32.to_le_bytes()),
-                "base" => assert_eq!(got, 48u64.to_le_bytes()),
-                "mount" => assert_eq!(got, 56u64.to_le_bytes()),
-                "positions" => assert_eq!(got, 1u32.to_le_bytes()),
+                "sequence" => assert_eq!(actual, 5u64.to_le_bytes()),
+                "state" => assert_eq!(actual, 15u32.to_le_bytes()),
+                "crc" => {
+                    assert_eq!(actual, crc32c::crc32c(&[&bytes[..12], &[0; 4], &bytes[16..]].concat()).to_le_bytes())
+                }
+                "boot" => assert_eq!(actual, boot),
+                "previous" => assert_eq!(actual, 32u64.to_le_bytes()),
+                "delta" => assert_eq!(actual, 40u32.to_le_bytes()),
+                "base" => assert_eq!(actual, 48u64.to_le_bytes()),
+                "mount" => assert_eq!(actual, 56u64.to_le_bytes()),
+                "positions" => assert_eq!(actual, 1u32.to_le_bytes()),
                 other => panic!("{other} is not tested"),
             }
         }

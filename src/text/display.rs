@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn cells_have_readable_floats() {
-        let shown = |value: f64| format!("{:#}", Value::Float64(value));
+        let format_short = |value: f64| format!("{:#}", Value::Float64(value));
         for (value, text) in [
             (6.548_509_988_835_309, "6.54851"),
             (0.1 + 0.2, "0.3"),
@@ -403,7 +403,7 @@ mod tests {
             (f64::NAN, "NaN"),
             (-0.0, "-0.0"),
         ] {
-            assert_eq!(shown(value), text);
+            assert_eq!(format_short(value), text);
             assert_eq!(Value::Float64(value).to_string(), format!("{value:?}"));
         }
         assert_eq!(format!("{:#}", Value::Float32(0.1)), "0.1");

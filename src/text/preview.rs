@@ -399,10 +399,10 @@ row 1199    1199
     #[test]
     fn cells_are_cut_and_cannot_break_the_table() {
         let text = StringArray::from(vec!["a\nb\u{1b}[2J", "\u{202e}\u{200b}", &"x".repeat(31), &"y".repeat(30)]);
-        let shown = dataset(vec![("t", Arc::new(text))]);
-        let cells: Vec<_> = shown.to_string().lines().skip(4).take(4).map(String::from).collect();
+        let preview = dataset(vec![("t", Arc::new(text))]);
+        let cells: Vec<_> = preview.to_string().lines().skip(4).take(4).map(String::from).collect();
         assert_eq!(cells, ["a\\nb\\u{1b}[2J", r"\u{202e}\u{200b}", &("x".repeat(29) + "…"), &"y".repeat(30)]);
-        assert!(!shown.to_html().contains(|c| c != '\n' && is_hidden(c)));
+        assert!(!preview.to_html().contains(|c| c != '\n' && is_hidden(c)));
     }
 
     #[test]
@@ -427,14 +427,14 @@ row 1199    1199
         let damaged = bytes.windows(5).position(|five| five == b"row 0").unwrap();
         bytes[damaged] = 0xff;
         let open = |bytes: &[u8]| OpenOptions::new().bytes(Bytes::from(bytes.to_vec())).unwrap();
-        let shown = open(&bytes).to_string();
-        assert!(shown.contains("<error: batch 0, column 'name': a string is not UTF-8"), "{shown}");
-        assert!(shown.contains("\nrow 1 "), "{shown}");
+        let preview = open(&bytes).to_string();
+        assert!(preview.contains("<error: batch 0, column 'name': a string is not UTF-8"), "{preview}");
+        assert!(preview.contains("\nrow 1 "), "{preview}");
         let cut = open(&bytes[..bytes.len() - 40]);
-        let shown = cut.to_string();
-        assert!(shown.starts_with("Dataset: ? rows × 2 columns\n"), "{shown}");
-        assert!(shown.lines().last().unwrap().starts_with("<error: "), "{shown}");
-        assert!(shown.contains("\nrow 1 "), "{shown}");
+        let preview = cut.to_string();
+        assert!(preview.starts_with("Dataset: ? rows × 2 columns\n"), "{preview}");
+        assert!(preview.lines().last().unwrap().starts_with("<error: "), "{preview}");
+        assert!(preview.contains("\nrow 1 "), "{preview}");
         assert!(cut.to_html().contains("&lt;error: "));
     }
 
@@ -446,9 +446,9 @@ row 1199    1199
         let columns: Vec<(_, ArrayRef)> =
             vec![("l", Arc::new(list)), ("d", Arc::new(dictionary)), ("t", Arc::new(times))];
         let batch = dataset(columns).to_record_batches().next().unwrap().unwrap();
-        let whole = stream(&[batch]);
+        let bytes_of_stream = stream(&[batch]);
         for (at, damage) in (0..whole.len()).flat_map(|at| [0x01, 0x80, 0xff].map(|damage| (at, damage))) {
-            let mut bytes = whole.clone();
+            let mut bytes = bytes_of_stream.clone();
             bytes[at] ^= damage;
             let Ok(dataset) = OpenOptions::new().bytes(Bytes::from(bytes)) else { continue };
             assert!(dataset.to_string().starts_with("Dataset: ") && dataset.to_html().ends_with("</div>\n"));

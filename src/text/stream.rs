@@ -386,12 +386,13 @@ mod tests {
         let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
         for text in ["a\n1\n\n2\n", "a\n1\n\n2", "\na\r\n1\r\n\r\n2\r\n", "a\r1\r\r2\r", "a\n", "a"] {
             let options = CsvOptions { schema: Some(schema.clone()), batch_rows: 100, ..CsvOptions::default() };
-            let whole = read_csv_from(text.as_bytes(), &options).unwrap().1.iter().flat_map(rows).collect::<Vec<_>>();
-            assert_eq!(whole, if text.len() < 4 { &[][..] } else { &["1", "null", "2"] }, "{text:?}");
+            let expected =
+                read_csv_from(text.as_bytes(), &options).unwrap().1.iter().flat_map(rows).collect::<Vec<_>>();
+            assert_eq!(expected, if text.len() < 4 { &[][..] } else { &["1", "null", "2"] }, "{text:?}");
             for cuts in [vec![], vec![1; 20], vec![4, 3], vec![2; 9]] {
                 let pieces = Pieces { text: text.into(), cuts };
                 let (rows, error) = read_all(stream_csv(pieces, &options, NEVER).unwrap());
-                assert!(error.is_none() && rows == whole, "{text:?}: {rows:?} {error:?}");
+                assert!(error.is_none() && rows == expected, "{text:?}: {rows:?} {error:?}");
             }
         }
     }
@@ -448,10 +449,10 @@ mod tests {
         ) {
             let quote = if head.ends_with('"') { "\"" } else { "" };
             let text = format!("{head}a{quote},b\n{}", records.concat());
-            let whole = read_csv_from(text.as_bytes(), &csv(100)).map(|(_, batches)| batches);
+            let expected = read_csv_from(text.as_bytes(), &csv(100)).map(|(_, batches)| batches);
             let pieces = Pieces { text: text.into(), cuts };
             let (rows_got, error) = read_all(stream_csv(pieces, &csv(batch_rows), NEVER).unwrap());
-            match whole {
+            match expected {
                 Ok(batches) => {
                     prop_assert!(error.is_none(), "{:?}", error);
                     prop_assert_eq!(rows_got, batches.iter().flat_map(rows).collect::<Vec<_>>());

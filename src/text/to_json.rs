@@ -142,8 +142,8 @@ mod tests {
         assert_eq!(decimal(-12, -3), "-12000");
         assert_eq!(decimal(0, -3), "0");
         assert_eq!(decimal(0, 2), "0.00");
-        let least = Value::Decimal { digits: i256::MIN, scale: 127 }.to_string();
-        assert_eq!(least.len(), 2 + 1 + 127);
+        let smallest = Value::Decimal { digits: i256::MIN, scale: 127 }.to_string();
+        assert_eq!(smallest.len(), 2 + 1 + 127);
     }
 
     #[test]
@@ -188,8 +188,8 @@ mod tests {
         let nanos = IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(14, -3, 1_000_000_001)]);
         assert_eq!(text_and_json(nanos), texts("1y 2mo -3d 1.000000001s", "\"P1Y2M-3DT1.000000001S\""));
         assert_eq!(text_and_json(IntervalYearMonthArray::from(vec![-14])), texts("-1y -2mo", "\"P-1Y-2M\""));
-        let least = IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(i32::MIN, i32::MIN, i64::MIN)]);
-        assert!(text_and_json(least).0.starts_with("-178956970y -8mo -2147483648d -2562047h"));
+        let smallest = IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(i32::MIN, i32::MIN, i64::MIN)]);
+        assert!(text_and_json(smallest).0.starts_with("-178956970y -8mo -2147483648d -2562047h"));
     }
 
     #[test]

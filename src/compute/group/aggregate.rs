@@ -931,11 +931,11 @@ mod tests {
     fn results_do_not_depend_on_threads_or_batches() {
         let row = |i: u32| (Some((i.wrapping_mul(2_654_435_761) >> 13) as u8), Some(1), Some(f64::from(i).sin() * 1e9));
         let rows: Vec<TestRow> = (0..300_000).map(row).collect();
-        let whole = cells(&query(&dataset(&rows, &[]), &["wide"]).finish().unwrap());
+        let expected = cells(&query(&dataset(&rows, &[]), &["wide"]).finish().unwrap());
         let cuts: Vec<usize> = (0..50).map(|i| i * i * 7919).collect();
-        assert_eq!(cells(&query(&dataset(&rows, &cuts), &["wide"]).finish().unwrap()), whole);
+        assert_eq!(cells(&query(&dataset(&rows, &cuts), &["wide"]).finish().unwrap()), expected);
         let groups = naive(&rows);
-        whole.iter().zip(&groups).for_each(|(result, group)| {
+        expected.iter().zip(&groups).for_each(|(result, group)| {
             let mean = group.iter().filter_map(|row| row.2).sum::<f64>() / group.len() as f64;
             assert!((result[4].parse::<f64>().unwrap() - mean).abs() < 1e-3);
         });
@@ -945,15 +945,15 @@ mod tests {
     fn aggregations_report_progress_and_can_be_stopped() {
         let rows: Vec<TestRow> = vec![(Some(1), Some(1), None); 9_000_000];
         let dataset = dataset(&rows, &[]).select(&["small", "n"]).unwrap();
-        let seen = std::sync::Mutex::new(Vec::new());
+        let reported = std::sync::Mutex::new(Vec::new());
         let watch = |progress: AggregationProgress| {
-            seen.lock().unwrap().push((progress.rows, progress.of, progress.groups));
+            reported.lock().unwrap().push((progress.rows, progress.of, progress.groups));
             Ok(())
         };
         let counted = dataset.aggregate(&["small"]).count_rows("rows").on_progress(1 << 20, &watch).finish().unwrap();
         assert_eq!(cells(&counted), [["-2", "9000000"]]);
         let waves: Vec<_> = (0..9).map(|wave| (wave << 20, 9_000_000, usize::from(wave > 0))).collect();
-        assert_eq!(*seen.lock().unwrap(), waves);
+        assert_eq!(*reported.lock().unwrap(), waves);
         let stop = |progress: AggregationProgress| match progress.rows {
             0 => Ok(()),
             rows => Err(Error::invalid_argument(format!("stopped at {rows}"))),

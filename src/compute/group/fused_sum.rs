@@ -367,11 +367,12 @@ mod tests {
             ("text", Arc::new(rows().map(|(key, _)| Some(WORDS[usize::from(key)])).collect::<StringArray>())),
             ("x", Arc::new(rows().map(|(_, x)| x).collect::<Float64Array>())),
         ];
-        let whole = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
-        let count = whole.num_rows();
+        let all_rows =
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+        let count = all_rows.num_rows();
         let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (count + 1)).chain([0, count]).collect();
         ends.sort_unstable();
-        let batches = ends.windows(2).map(|ends| whole.slice(ends[0], ends[1] - ends[0]));
+        let batches = ends.windows(2).map(|ends| all_rows.slice(ends[0], ends[1] - ends[0]));
         Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
     }
 

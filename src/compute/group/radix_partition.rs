@@ -803,11 +803,11 @@ mod tests {
     fn naive() -> Vec<Expected> {
         let (mut places, mut groups) = (HashMap::new(), Vec::new());
         for (key, integer, float) in (0..ROWS).map(row).filter(|row| row.2 >= 1000.0) {
-            let place = *places.entry(key).or_insert(groups.len());
-            if place == groups.len() {
+            let index = *places.entry(key).or_insert(groups.len());
+            if index == groups.len() {
                 groups.push((key, 0, 0, 0, None::<String>, 0.0, None));
             }
-            let group = &mut groups[place];
+            let group = &mut groups[index];
             group.1 += 1;
             group.2 += i128::from(integer.unwrap_or(0));
             group.3 += i128::from(integer.is_some());
@@ -844,14 +844,14 @@ mod tests {
                 let column = |name: &str| result.column(name).unwrap();
                 let columns = ["keys", "rows", "sum", "count", "least", "mean", "last"].map(column);
                 for (number, expected) in expected.iter().enumerate() {
-                    let own = |column: usize| columns[column].get(number as u64).unwrap();
-                    let text = |column: usize| own(column).to_string();
+                    let value_in = |column: usize| columns[column].get(number as u64).unwrap();
+                    let text = |column: usize| value_in(column).to_string();
                     let or_null = |text: Option<String>| text.unwrap_or("null".into());
                     assert_eq!(text(0), or_null(expected.0.map(|key| key.to_string())), "{by:?}: group {number}");
                     assert_eq!([1, 2, 3].map(text), [expected.1, expected.2, expected.3].map(|n| n.to_string()));
                     assert_eq!(text(4), or_null(expected.4.clone()));
                     assert_eq!(text(6), or_null(expected.6.map(|n| n.to_string())));
-                    let mean = own(5);
+                    let mean = value_in(5);
                     let Value::Float64(mean) = mean else { panic!("{mean}") };
                     assert!((mean * expected.1 as f64 / expected.5 - 1.0).abs() < 1e-12);
                 }
@@ -876,11 +876,11 @@ mod tests {
         };
         let (mut places, mut groups) = (HashMap::new(), Vec::new());
         for row in 0..ROWS {
-            let place = *places.entry(key(row)).or_insert(groups.len());
-            if place == groups.len() {
+            let index = *places.entry(key(row)).or_insert(groups.len());
+            if index == groups.len() {
                 groups.push((key(row), 0, 0.0, 0));
             }
-            let (_, count, sum, last) = &mut groups[place];
+            let (_, count, sum, last) = &mut groups[index];
             (*count, *sum, *last) = (*count + 1, *sum + row as f64 / 3.0, row);
         }
         let dataset = Dataset::try_from(vec![batch(0..100_000), batch(100_000..ROWS)]).unwrap();
@@ -895,9 +895,13 @@ mod tests {
             assert_eq!(result.len().unwrap(), groups.len() as u64);
             let columns = ["rows", "sum", "last", "least"].map(|name| result.column(name).unwrap());
             for (number, (key, count, sum, last)) in groups.iter().enumerate() {
-                let own = |column: usize| columns[column].get(number as u64).unwrap().to_string();
-                assert_eq!([own(0), own(2), own(3)], [count.to_string(), last.to_string(), key.to_string()], "{by}");
-                assert!((own(1).parse::<f64>().unwrap() / sum - 1.0).abs() < 1e-12 || *sum == 0.0);
+                let text_in = |column: usize| columns[column].get(number as u64).unwrap().to_string();
+                assert_eq!(
+                    [text_in(0), text_in(2), text_in(3)],
+                    [count.to_string(), last.to_string(), key.to_string()],
+                    "{by}"
+                );
+                assert!((text_in(1).parse::<f64>().unwrap() / sum - 1.0).abs() < 1e-12 || *sum == 0.0);
             }
         }
     }
@@ -999,8 +1003,8 @@ mod tests {
                 ];
                 RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
             };
-            let whole = Dataset::try_from((0..210_000).step_by(len).map(batch).collect::<Vec<_>>()).unwrap();
-            let dataset = whole.slice(123, 200_000).unwrap();
+            let original = Dataset::try_from((0..210_000).step_by(len).map(batch).collect::<Vec<_>>()).unwrap();
+            let dataset = original.slice(123, 200_000).unwrap();
             let cells = |by: &[&str]| -> Vec<String> {
                 let query =
                     dataset.aggregate(by).filter(col("n").ne(17)).column_as("count", "n", AggregateFunction::Count);
@@ -1012,8 +1016,8 @@ mod tests {
                 let result = query.column_as("key", "n", AggregateFunction::Max).finish().unwrap();
                 result.validate(|_, _| ()).unwrap();
                 let cell = |(name, value): (&str, Result<Value<'_>>)| format!("{name} {} ", value.unwrap());
-                let own = |row: crate::Row<'_>| row.iter().skip(by.len()).map(cell).collect();
-                result.rows().map(|row| own(row.unwrap())).collect()
+                let values_of = |row: crate::Row<'_>| row.iter().skip(by.len()).map(cell).collect();
+                result.rows().map(|row| values_of(row.unwrap())).collect()
             };
             let expected = cells(&["n"]);
             assert!(expected.len() > 59_900);
@@ -1021,8 +1025,8 @@ mod tests {
                 assert_eq!(cells(by), expected, "{by:?} in batches of {len}");
             }
             let keys = dataset.aggregate(&["large"]).count_rows("rows").finish().unwrap().column("large").unwrap();
-            let wanted = dataset.aggregate(&["n"]).count_rows("rows").finish().unwrap().column("n").unwrap();
-            for (key, n) in keys.values().zip(wanted.values()) {
+            let expected_keys = dataset.aggregate(&["n"]).count_rows("rows").finish().unwrap().column("n").unwrap();
+            for (key, n) in keys.values().zip(expected_keys.values()) {
                 let n = match n.unwrap() {
                     Value::Int(n) => text(n as usize),
                     other => other.to_string(),

@@ -259,14 +259,14 @@ mod tests {
             let column = dataset.column("size").unwrap();
             prop_assert_eq!(column.min().unwrap().to_string(), name_of(all.iter().flatten().min().copied()));
             prop_assert_eq!(column.max().unwrap().to_string(), name_of(all.iter().flatten().max().copied()));
-            let asked = dataset.aggregate(&["even"]).column_as("least", "size", AggregateFunction::Min);
-            let groups = asked.column_as("most", "size", AggregateFunction::Max).finish().unwrap();
+            let aggregation = dataset.aggregate(&["even"]).column_as("least", "size", AggregateFunction::Min);
+            let groups = aggregation.column_as("most", "size", AggregateFunction::Max).finish().unwrap();
             for row in groups.rows() {
                 let row = row.unwrap();
                 let even = matches!(row.get(0).unwrap(), Value::Bool(true));
-                let own = || all.iter().enumerate().filter(|(number, _)| (number % 2 == 0) == even).filter_map(|(_, rank)| *rank);
-                prop_assert_eq!(row.get(1).unwrap().to_string(), name_of(own().min()));
-                prop_assert_eq!(row.get(2).unwrap().to_string(), name_of(own().max()));
+                let ranks = || all.iter().enumerate().filter(|(number, _)| (number % 2 == 0) == even).filter_map(|(_, rank)| *rank);
+                prop_assert_eq!(row.get(1).unwrap().to_string(), name_of(ranks().min()));
+                prop_assert_eq!(row.get(2).unwrap().to_string(), name_of(ranks().max()));
             }
         }
     }

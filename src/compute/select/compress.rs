@@ -113,10 +113,11 @@ mod tests {
             ("key", Arc::new(DictionaryArray::<UInt16Type>::new(UInt16Array::from_iter_values(number()), words))),
             ("null", Arc::new(number().map(|n| (n > 0).then_some(i64::from(n))).collect::<Int64Array>())),
         ];
-        let whole = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+        let all_rows =
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
         let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (rows.len() + 1)).chain([0, rows.len()]).collect();
         ends.sort_unstable();
-        let batches = ends.windows(2).map(|ends| whole.slice(ends[0], ends[1] - ends[0]));
+        let batches = ends.windows(2).map(|ends| all_rows.slice(ends[0], ends[1] - ends[0]));
         let dataset = Dataset::try_from(batches.collect::<Vec<_>>()).unwrap();
         let mut bytes = Vec::new();
         write_to(&dataset, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
@@ -137,14 +138,14 @@ mod tests {
             let rows: Vec<_> = runs.iter().flat_map(|&(n, keep, count)| (0..count).map(move |i| (n.wrapping_add(i as u16 % 3), keep != (i % 40 == 7)))).collect();
             let dataset = stream(&rows, &cuts).slice(start, rows.len() as u64).unwrap();
             let all: Vec<_> = dataset.rows().map(|found| row(found.unwrap())).collect();
-            let kept = dataset.filter(&col("keep").eq(1)).unwrap();
-            kept.validate(|_, _| ()).unwrap();
+            let filtered = dataset.filter(&col("keep").eq(1)).unwrap();
+            filtered.validate(|_, _| ()).unwrap();
             let wanted: Vec<_> = all.iter().filter(|row| row[0] == "1").cloned().collect();
-            prop_assert_eq!(kept.rows().map(|found| row(found.unwrap())).collect::<Vec<_>>(), wanted);
+            prop_assert_eq!(filtered.rows().map(|found| row(found.unwrap())).collect::<Vec<_>>(), expected);
             let places: Vec<i64> = (0..all.len() as i64).map(|i| i * 7919 % all.len() as i64).collect();
             let taken = dataset.take(&places).unwrap();
             let wanted: Vec<_> = places.iter().map(|&place| all[place as usize].clone()).collect();
-            prop_assert_eq!(taken.rows().map(|found| row(found.unwrap())).collect::<Vec<_>>(), wanted);
+            prop_assert_eq!(taken.rows().map(|found| row(found.unwrap())).collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -182,14 +182,14 @@ mod tests {
                 ]
             };
             for (order, next) in orders(0).iter().zip(&orders(1)) {
-                let found = all(order, 256);
-                assert_eq!(found, all(order, 3));
-                let mut sorted = found.clone();
+                let order_rows = all(order, 256);
+                assert_eq!(order_rows, all(order, 3));
+                let mut sorted = order_rows.clone();
                 sorted.sort_unstable();
                 assert!(sorted.into_iter().eq(0..rows), "{order:?}");
                 if rows > 100 && !matches!(order.mode, ShuffleMode::InOrder) {
-                    assert_ne!(found, all(next, 256), "each epoch has its own order");
-                    assert_ne!(found, (0..rows).collect::<Vec<_>>());
+                    assert_ne!(order_rows, all(next, 256), "each epoch has its own order");
+                    assert_ne!(order_rows, (0..rows).collect::<Vec<_>>());
                 }
             }
         }

@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn extended_chains_share_their_parts() {
         let part = |number: i64| col("n").ne(number);
-        let shown = |numbers: &[i64]| {
+        let format_chain = |numbers: &[i64]| {
             numbers.iter().map(|&number| format!("({})", part(number))).collect::<Vec<_>>().join(" & ")
         };
         let chain = |predicate: &Predicate| match &*predicate.0 {
@@ -381,16 +381,16 @@ mod tests {
         let last = chain(&steps[48]);
         for (number, step) in steps.iter().enumerate() {
             assert!(Arc::ptr_eq(&chain(step).shared, &last.shared));
-            assert_eq!(step.to_string(), shown(&(0..number as i64 + 2).collect::<Vec<_>>()));
+            assert_eq!(step.to_string(), format_chain(&(0..number as i64 + 2).collect::<Vec<_>>()));
         }
         // Two chains extend the same one, which is also combined with itself.
         let (one, other) = (steps[0].clone() & part(7), steps[0].clone() & part(8));
-        assert_eq!([one.to_string(), other.to_string()], [shown(&[0, 1, 7]), shown(&[0, 1, 8])]);
+        assert_eq!([one.to_string(), other.to_string()], [format_chain(&[0, 1, 7]), format_chain(&[0, 1, 8])]);
         let twice = one.clone() & one.clone();
-        assert_eq!(twice.to_string(), shown(&[0, 1, 7, 0, 1, 7]));
+        assert_eq!(twice.to_string(), format_chain(&[0, 1, 7, 0, 1, 7]));
         // A chain nested below another predicate stays one part.
         let nested = twice.clone() & !twice.clone() & (twice.clone() | part(9));
-        assert_eq!(nested.to_string(), format!("{twice} & (~({twice})) & (({twice}) | {})", shown(&[9])));
+        assert_eq!(nested.to_string(), format!("{twice} & (~({twice})) & (({twice}) | {})", format_chain(&[9])));
         assert!(format!("{nested:?}").starts_with("Predicate(And(["));
         let shared = [&twice, &nested].map(|predicate| Arc::downgrade(&chain(predicate).shared));
         drop((steps, last, one, other, twice, nested));

@@ -217,8 +217,9 @@ mod tests {
             ("x", Arc::new(numbers(1).map(|n| Some(n as f64 / 3.0)).collect::<Float64Array>())),
             ("text", Arc::new(numbers(100).map(|n| Some(format!("name {n}"))).collect::<StringArray>())),
         ];
-        let whole = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
-        let batches = (0..flags.len()).step_by(batch).map(|at| whole.slice(at, batch.min(flags.len() - at)));
+        let all_rows =
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+        let batches = (0..flags.len()).step_by(batch).map(|at| all_rows.slice(at, batch.min(flags.len() - at)));
         Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
     }
 
@@ -255,7 +256,7 @@ mod tests {
             }).unwrap();
             prop_assert_eq!(set.len(), naive.len() as u64);
             let found: Vec<u64> = (0..set.len()).step_by(97).map(|number| set.get(number).unwrap()).collect();
-            prop_assert_eq!(found, naive.iter().copied().step_by(97).collect::<Vec<_>>());
+            prop_assert_eq!(sampled, naive.iter().copied().step_by(97).collect::<Vec<_>>());
             prop_assert_eq!(set.get(set.len()), None);
             for (number, &row) in naive.iter().enumerate().step_by(89) {
                 prop_assert_eq!(set.rank(row), number as u64);
@@ -271,7 +272,7 @@ mod tests {
             };
             let some = set.subset(&RowSet::build(&frame, places).unwrap());
             let wanted: Vec<u64> = naive.iter().zip(&others).filter(|(_, is_in)| **is_in).map(|(row, _)| *row).collect();
-            prop_assert_eq!((0..some.len()).map(|number| some.get(number).unwrap()).collect::<Vec<_>>(), wanted);
+            prop_assert_eq!((0..some.len()).map(|number| some.get(number).unwrap()).collect::<Vec<_>>(), expected);
         }
 
         #[test]
@@ -280,22 +281,22 @@ mod tests {
         ) {
             let dataset = dataset(&flags, batch);
             let (flag, number) = (|| col("flag").eq(true), || col("n").lt(limit));
-            let found = dataset.filter(&flag()).unwrap();
-            let twice = found.filter(&number()).unwrap();
+            let filtered = dataset.filter(&flag()).unwrap();
+            let twice = filtered.filter(&number()).unwrap();
             let copied = Dataset::try_from(twice.to_record_batches().map(Result::unwrap).collect::<Vec<_>>());
             prop_assert_eq!(cells(&twice), cells(&dataset.filter(&(flag() & number())).unwrap()));
             prop_assert_eq!(copied.map_or(0, |copied| copied.len().unwrap()), twice.len().unwrap());
             for by in [&["text"][..], &["n"], &["text", "flag"], &[]] {
                 let ask = |dataset: &Dataset, condition: Option<crate::Predicate>| {
-                    let asked = dataset.aggregate(by).count_rows("rows").column_as("mean", "x", AggregateFunction::Mean);
-                    let asked = asked.column_as("least", "text", AggregateFunction::Min).column_as("first", "row", AggregateFunction::First);
-                    let asked = asked.column_as("distinct", "n", AggregateFunction::NUnique).column_as("var", "x", AggregateFunction::Var);
-                    let asked = asked.expression_as("double", col("row") * 2, AggregateFunction::Sum);
-                    let asked = condition.into_iter().fold(asked, crate::Aggregation::filter);
-                    cells(&asked.finish().unwrap())
+                    let aggregation = dataset.aggregate(by).count_rows("rows").column_as("mean", "x", AggregateFunction::Mean);
+                    let aggregation = aggregation.column_as("least", "text", AggregateFunction::Min).column_as("first", "row", AggregateFunction::First);
+                    let aggregation = aggregation.column_as("distinct", "n", AggregateFunction::NUnique).column_as("var", "x", AggregateFunction::Var);
+                    let aggregation = aggregation.expression_as("double", col("row") * 2, AggregateFunction::Sum);
+                    let aggregation = condition.into_iter().fold(aggregation, crate::Aggregation::filter);
+                    cells(&aggregation.finish().unwrap())
                 };
-                prop_assert_eq!(ask(&found, None), ask(&dataset, Some(flag())));
-                prop_assert_eq!(ask(&found, Some(number())), ask(&dataset, Some(flag() & number())));
+                prop_assert_eq!(ask(&filtered, None), ask(&dataset, Some(flag())));
+                prop_assert_eq!(ask(&filtered, Some(number())), ask(&dataset, Some(flag() & number())));
                 prop_assert_eq!(ask(&twice, None), ask(&dataset, Some(flag() & number())));
             }
         }
@@ -303,32 +304,32 @@ mod tests {
         #[test]
         fn found_rows_are_equal_in_all_ways_of_reading(flags in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
             let dataset = dataset(&flags, batch);
-            let found = || dataset.filter(&col("flag").eq(true)).unwrap();
+            let filter_rows = || dataset.filter(&col("flag").eq(true)).unwrap();
             let naive: Vec<i64> = (0..flags.len() as i64).filter(|&row| flags[row as usize]).collect();
-            let rows = found();
+            let rows = filter_rows();
             prop_assert_eq!(rows.len().unwrap(), naive.len() as u64);
             prop_assert_eq!(rows.is_empty().unwrap(), naive.is_empty());
             rows.validate(|_, _| ()).unwrap();
             let number = |row: crate::Row<'_>| row.get(1).unwrap().to_string().parse::<i64>().unwrap();
             prop_assert_eq!(rows.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), naive.clone());
             // Single rows are read before columns are copied.
-            let single = found();
+            let single = filter_rows();
             for place in (0..naive.len()).step_by(1009) {
                 prop_assert_eq!(number(single.row(place as u64).unwrap()), naive[place]);
                 prop_assert_eq!(number(single.row_from_end(place as u64 + 1).unwrap()), naive[naive.len() - 1 - place]);
             }
             prop_assert!(single.row(naive.len() as u64).is_err());
             let (start, len) = (naive.len() as u64 / 3, naive.len() as u64 / 2);
-            let part = found().slice(start, len).unwrap();
-            let wanted = &naive[start as usize..(start + len) as usize];
-            prop_assert_eq!(part.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), wanted);
+            let part = filter_rows().slice(start, len).unwrap();
+            let expected = &naive[start as usize..(start + len) as usize];
+            prop_assert_eq!(part.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), expected);
             let groups = part.aggregate(&["row"]).finish().unwrap();
             prop_assert_eq!(groups.len().unwrap(), len);
             let places: Vec<i64> = (0..naive.len() as i64).step_by(501).collect();
-            let taken = found().take(&places).unwrap();
+            let taken = filter_rows().take(&places).unwrap();
             let wanted: Vec<i64> = places.iter().map(|&place| naive[place as usize]).collect();
-            prop_assert_eq!(taken.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), wanted);
-            let batches = found().to_record_batches().map(|batch| batch.unwrap().num_rows()).sum::<usize>();
+            prop_assert_eq!(taken.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), expected);
+            let batches = filter_rows().to_record_batches().map(|batch| batch.unwrap().num_rows()).sum::<usize>();
             prop_assert_eq!(batches, naive.len());
         }
     }
@@ -338,11 +339,12 @@ mod tests {
         let n: ArrayRef = Arc::new(Int64Array::from_iter_values([0, 5, 1, 6, i64::MAX, 2]));
         let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", n)]).unwrap()]).unwrap();
         let doubled = |dataset: &Dataset| {
-            let asked = dataset.aggregate::<&str>(&[]).expression_as("double", col("n") * 2, AggregateFunction::Sum);
-            asked.finish().map(|_| ()).unwrap_err().to_string()
+            let aggregation =
+                dataset.aggregate::<&str>(&[]).expression_as("double", col("n") * 2, AggregateFunction::Sum);
+            aggregation.finish().map(|_| ()).unwrap_err().to_string()
         };
-        let found = dataset.filter(&col("n").gt(4)).unwrap();
+        let filtered = dataset.filter(&col("n").gt(4)).unwrap();
         assert!(doubled(&dataset).contains("in row 4;"), "{}", doubled(&dataset));
-        assert!(doubled(&found).contains("in row 2;"), "{}", doubled(&found));
+        assert!(doubled(&filtered).contains("in row 2;"), "{}", doubled(&filtered));
     }
 }

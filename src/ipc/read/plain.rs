@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn offsets_fit_into_words() {
         for (offset, has_nulls) in [(0, false), (0, true), (1, false), (usize::MAX >> 2, true)] {
-            let place = ValueOffset { offset, has_nulls };
-            assert!(place.to_word() > ValueOffset::NONE);
-            assert_eq!(ValueOffset::from_word(place.to_word()), Some(place));
+            let value_offset = ValueOffset { offset, has_nulls };
+            assert!(value_offset.to_word() > ValueOffset::NONE);
+            assert_eq!(ValueOffset::from_word(value_offset.to_word()), Some(value_offset));
         }
         assert_eq!(ValueOffset::from_word(ValueOffset::NONE), None);
     }

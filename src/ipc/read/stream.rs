@@ -655,8 +655,11 @@ mod tests {
             let messages = OpenOptions::new().bytes(Bytes::from(bytes.clone())).unwrap().messages().unwrap();
             let is_delta = |message: &&crate::Message| message.dictionary.is_some_and(|(_, is_delta)| is_delta);
             assert_eq!(messages.iter().filter(is_delta).count(), deltas);
-            let got = read_stream(&bytes[..]).unwrap().collect::<Result<Vec<_>>>().unwrap();
-            assert_eq!(got.iter().map(symbols).collect::<Vec<_>>(), batches().iter().map(symbols).collect::<Vec<_>>());
+            let batches_read = read_stream(&bytes[..]).unwrap().collect::<Result<Vec<_>>>().unwrap();
+            assert_eq!(
+                batches_read.iter().map(symbols).collect::<Vec<_>>(),
+                batches().iter().map(symbols).collect::<Vec<_>>()
+            );
         }
     }
 
@@ -711,9 +714,9 @@ mod tests {
     #[test]
     fn zeros_are_not_the_end_of_a_stream() {
         let bytes = growing();
-        let whole = &bytes[..bytes.len() - 8];
+        let unfinished = &bytes[..bytes.len() - 8];
         for (zeros, good) in [(0, true), (4, true), (8, true), (9, false), (4096, false)] {
-            let read = read_stream(whole.chain(&vec![0; zeros][..])).unwrap().collect::<Result<Vec<_>>>();
+            let read = read_stream(unfinished.chain(&vec![0; zeros][..])).unwrap().collect::<Result<Vec<_>>>();
             assert_eq!(read.is_ok(), good, "{zeros}: {read:?}");
         }
     }

@@ -584,16 +584,16 @@ mod tests {
         let header = Header { slot: 288, slots: 128, shared: 1, ..Header::default() };
         let mut frontier = Frontier::new(256, &header);
         let bytes = header.slot * u64::from(header.slots);
-        let mut seen = std::collections::HashSet::new();
+        let mut positions = std::collections::HashSet::new();
         let mut previous = None;
-        while seen.insert(frontier.next) {
+        while positions.insert(frontier.next) {
             assert!(frontier.next + frontier.group <= bytes && frontier.next.is_multiple_of(LINE));
             let is_adjacent = previous.is_none_or(|previous| frontier.next == previous + frontier.group);
             assert!(is_adjacent || frontier.next < frontier.group);
             previous = Some(frontier.next);
             frontier.advance();
         }
-        assert_eq!(seen.len() as u64, frontier.lap / LINE);
+        assert_eq!(positions.len() as u64, frontier.lap / LINE);
     }
 
     /// After a loss of the page cache, an older footer may be published, whose messages lie after the newest ones.

@@ -539,8 +539,8 @@ mod tests {
         );
         assert_error("a\n1e39\n", &with_type(Float32), data, &["float32", "1e39"]);
         let long = "é".repeat(1000);
-        let shown = "é".repeat(60) + "…\"";
-        assert_error(format!("a\n{long}\n"), &with_type(Int8), data, &[&shown]);
+        let shortened = "é".repeat(60) + "…\"";
+        assert_error(format!("a\n{long}\n"), &with_type(Int8), data, &[&shortened]);
         let list = List(Arc::new(Field::new("item", Int8, true)));
         assert_error(text, &with_type(list), ErrorKind::Unsupported, &["list<int8>", "`a`"]);
         let odd = Dictionary(Box::new(Utf8), Box::new(Utf8));
@@ -553,8 +553,8 @@ mod tests {
         let metadata = HashMap::from([("k".to_string(), "v".to_string())]);
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
         let options = CsvOptions { schema: Some(schema.clone()), ..options() };
-        let (got, batches) = read("a,b,c\n1,?,3\n", &options).unwrap();
-        assert_eq!((&got, batches[0].schema()), (&schema, schema.clone()));
+        let (actual_schema, batches) = read("a,b,c\n1,?,3\n", &options).unwrap();
+        assert_eq!((&actual_schema, batches[0].schema()), (&schema, schema.clone()));
         assert_eq!(batches[0].column(0).as_primitive::<Int16Type>().values(), &[3]);
         assert_error("a,b\n1,2\n", &options, ErrorKind::ColumnNotFound, &["`c`", "`a`, `b`"]);
         let none = CsvOptions { schema: Some(Arc::new(Schema::empty())), ..options };
@@ -565,8 +565,8 @@ mod tests {
     fn overrides_set_the_types_of_single_columns() {
         let zip = || Fields::from(vec![Field::new("zip", Utf8, true)]);
         let text = "id,zip,x\n1,01234,0.5\n2,20095,1\n";
-        let given = CsvOptions { schema_overrides: zip(), ..options() };
-        let (schema, batches) = read(text, &given).unwrap();
+        let options = CsvOptions { schema_overrides: zip(), ..options() };
+        let (schema, batches) = read(text, &options).unwrap();
         let kinds: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
         assert_eq!(kinds, [Int64, Utf8, Float64]);
         assert_eq!(batches[0].column(1).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["01234", "20095"]);
@@ -576,7 +576,7 @@ mod tests {
         assert_eq!((schema.fields().len(), schema.field(0).data_type()), (2, &Utf8));
         let both = CsvOptions { dictionary: vec!["zip".to_string()], ..given.clone() };
         assert!(matches!(read(text, &both).unwrap().0.field(1).data_type(), Dictionary(..)));
-        assert_error("id\n1\n", &given, ErrorKind::ColumnNotFound, &["`zip`", "schema_overrides", "`id`"]);
+        assert_error("id\n1\n", &options, ErrorKind::ColumnNotFound, &["`zip`", "schema_overrides", "`id`"]);
         let int = CsvOptions { schema_overrides: Fields::from(vec![Field::new("x", Int8, true)]), ..options() };
         assert_error(text, &int, ErrorKind::InvalidData, &["line 2", "`x`", "int8"]);
     }
@@ -683,13 +683,13 @@ mod tests {
     #[test]
     fn options_support_other_dialects() {
         let nulls = |values: &[&str]| Some(values.iter().map(|value| value.to_string()).collect());
-        let given = CsvOptions { null_values: nulls(&["-", "x"]), ..options() };
-        let (schema, batches) = read("a,b\n-,x\n1,NA\n\"\",\"x\"\n", &given).unwrap();
+        let options = CsvOptions { null_values: nulls(&["-", "x"]), ..options() };
+        let (schema, batches) = read("a,b\n-,x\n1,NA\n\"\",\"x\"\n", &options).unwrap();
         assert_eq!((schema.field(0).data_type(), batches[0].column(0).null_count()), (&Int64, 2));
         let texts: Vec<_> = batches[0].column(1).as_string::<i32>().iter().collect();
         assert_eq!(texts, [None, Some("NA"), Some("x")]);
-        let given = CsvOptions { decimal_comma: true, delimiter: b';', ..options() };
-        let (schema, batches) = read("a;b;c;d\n1,5;1.5;a,b.c;2000-01-01\n-2,25e3;2;d;2000-01-02\n", &given).unwrap();
+        let options = CsvOptions { decimal_comma: true, delimiter: b';', ..options() };
+        let (schema, batches) = read("a;b;c;d\n1,5;1.5;a,b.c;2000-01-01\n-2,25e3;2;d;2000-01-02\n", &options).unwrap();
         let kinds: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
         assert_eq!(kinds, [Float64, Utf8, Utf8, Date32]);
         assert_eq!(batches[0].column(0).as_primitive::<Float64Type>().values(), &[1.5, -2250.0]);

@@ -161,8 +161,8 @@ mod tests {
             is_pretty in any::<bool>(),
             piece in 1usize..9,
         ) {
-            let whole = Json::from(elements.clone());
-            let text = if is_pretty { serde_json::to_string_pretty(&whole).unwrap() } else { whole.to_string() };
+            let array = Json::from(elements.clone());
+            let text = if is_pretty { serde_json::to_string_pretty(&array).unwrap() } else { array.to_string() };
             let result = lines(&format!(" \n{text}\n "), piece).unwrap();
             let result: Vec<Json> =
                 result.lines().filter(|line| !line.trim().is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -442,7 +442,7 @@ mod tests {
             );
             let column = array.unwrap();
             let got: Vec<_> = column.rows().map(|row| row.unwrap().get(0).unwrap().to_json().unwrap()).collect();
-            assert_eq!(got, [json!(text), Json::Null, json!("\u{1f600}")]);
+            assert_eq!(actual, [json!(text), Json::Null, json!("\u{1f600}")]);
         }
         assert_eq!(read_typed(&["\"00fF\"", "\"\""], Binary).unwrap().as_binary::<i32>().value(0), &[0, 255]);
         assert_eq!(read_typed(&["\"0a\""], LargeBinary).unwrap().as_binary::<i64>().value(0), &[10]);
