@@ -384,7 +384,7 @@ mod tests {
         let distances: Vec<Option<i64>> = (0..rows).map(|row| Some(row * row % 1001)).collect();
         let keys = Arc::new(Int8Array::from_iter_values((0..rows).map(|row| (row % 3) as i8))) as ArrayRef;
         let expected = [0, 1, 2].map(|key| {
-            let own: Vec<i64> = distances.iter().flatten().copied().skip(key).step_by(3).collect();
+            let group: Vec<i64> = distances.iter().flatten().copied().skip(key).step_by(3).collect();
             let [n, sum, squares] =
                 group.iter().fold([0, 0, 0], |[n, sum, squares], x| [n + 1, sum + x, squares + x * x]);
             let [n, sum, squares] = [n, sum, squares].map(i128::from);

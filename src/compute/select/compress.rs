@@ -140,11 +140,11 @@ mod tests {
             let all: Vec<_> = dataset.rows().map(|found| row(found.unwrap())).collect();
             let filtered = dataset.filter(&col("keep").eq(1)).unwrap();
             filtered.validate(|_, _| ()).unwrap();
-            let wanted: Vec<_> = all.iter().filter(|row| row[0] == "1").cloned().collect();
+            let expected: Vec<_> = all.iter().filter(|row| row[0] == "1").cloned().collect();
             prop_assert_eq!(filtered.rows().map(|found| row(found.unwrap())).collect::<Vec<_>>(), expected);
             let places: Vec<i64> = (0..all.len() as i64).map(|i| i * 7919 % all.len() as i64).collect();
             let taken = dataset.take(&places).unwrap();
-            let wanted: Vec<_> = places.iter().map(|&place| all[place as usize].clone()).collect();
+            let expected: Vec<_> = places.iter().map(|&place| all[place as usize].clone()).collect();
             prop_assert_eq!(taken.rows().map(|found| row(found.unwrap())).collect::<Vec<_>>(), expected);
         }
     }

@@ -255,7 +255,7 @@ mod tests {
                 Ok(Mask::collect(rows.len(), |row| flags[start + row]))
             }).unwrap();
             prop_assert_eq!(set.len(), naive.len() as u64);
-            let found: Vec<u64> = (0..set.len()).step_by(97).map(|number| set.get(number).unwrap()).collect();
+            let sampled: Vec<u64> = (0..set.len()).step_by(97).map(|number| set.get(number).unwrap()).collect();
             prop_assert_eq!(sampled, naive.iter().copied().step_by(97).collect::<Vec<_>>());
             prop_assert_eq!(set.get(set.len()), None);
             for (number, &row) in naive.iter().enumerate().step_by(89) {
@@ -271,7 +271,7 @@ mod tests {
                 Ok(Mask::collect(rows.len(), |row| start + row < naive.len() && others.get(start + row) == Some(&true)))
             };
             let some = set.subset(&RowSet::build(&frame, places).unwrap());
-            let wanted: Vec<u64> = naive.iter().zip(&others).filter(|(_, is_in)| **is_in).map(|(row, _)| *row).collect();
+            let expected: Vec<u64> = naive.iter().zip(&others).filter(|(_, is_in)| **is_in).map(|(row, _)| *row).collect();
             prop_assert_eq!((0..some.len()).map(|number| some.get(number).unwrap()).collect::<Vec<_>>(), expected);
         }
 
@@ -327,7 +327,7 @@ mod tests {
             prop_assert_eq!(groups.len().unwrap(), len);
             let places: Vec<i64> = (0..naive.len() as i64).step_by(501).collect();
             let taken = filter_rows().take(&places).unwrap();
-            let wanted: Vec<i64> = places.iter().map(|&place| naive[place as usize]).collect();
+            let expected: Vec<i64> = places.iter().map(|&row| naive[row as usize]).collect();
             prop_assert_eq!(taken.rows().map(|row| number(row.unwrap())).collect::<Vec<_>>(), expected);
             let batches = filter_rows().to_record_batches().map(|batch| batch.unwrap().num_rows()).sum::<usize>();
             prop_assert_eq!(batches, naive.len());

@@ -565,18 +565,18 @@ mod tests {
     fn overrides_set_the_types_of_single_columns() {
         let zip = || Fields::from(vec![Field::new("zip", Utf8, true)]);
         let text = "id,zip,x\n1,01234,0.5\n2,20095,1\n";
-        let options = CsvOptions { schema_overrides: zip(), ..options() };
-        let (schema, batches) = read(text, &options).unwrap();
+        let overrides = CsvOptions { schema_overrides: zip(), ..options() };
+        let (schema, batches) = read(text, &overrides).unwrap();
         let kinds: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
         assert_eq!(kinds, [Int64, Utf8, Float64]);
         assert_eq!(batches[0].column(1).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["01234", "20095"]);
-        // Over a schema that chooses columns, and beside a dictionary.
+        // Together with a schema that selects columns, and with a dictionary.
         let schema = Schema::new(vec![Field::new("zip", Int32, true), Field::new("x", Float32, true)]);
-        let (schema, _) = read(text, &CsvOptions { schema: Some(Arc::new(schema)), ..given.clone() }).unwrap();
+        let (schema, _) = read(text, &CsvOptions { schema: Some(Arc::new(schema)), ..overrides.clone() }).unwrap();
         assert_eq!((schema.fields().len(), schema.field(0).data_type()), (2, &Utf8));
-        let both = CsvOptions { dictionary: vec!["zip".to_string()], ..given.clone() };
-        assert!(matches!(read(text, &both).unwrap().0.field(1).data_type(), Dictionary(..)));
-        assert_error("id\n1\n", &options, ErrorKind::ColumnNotFound, &["`zip`", "schema_overrides", "`id`"]);
+        let dictionary_options = CsvOptions { dictionary: vec!["zip".to_string()], ..overrides.clone() };
+        assert!(matches!(read(text, &dictionary_options).unwrap().0.field(1).data_type(), Dictionary(..)));
+        assert_error("id\n1\n", &overrides, ErrorKind::ColumnNotFound, &["`zip`", "schema_overrides", "`id`"]);
         let int = CsvOptions { schema_overrides: Fields::from(vec![Field::new("x", Int8, true)]), ..options() };
         assert_error(text, &int, ErrorKind::InvalidData, &["line 2", "`x`", "int8"]);
     }
@@ -635,7 +635,7 @@ mod tests {
         assert_invalid("a,b\n1,2\n3,\"4\n5,6\n", &["line 3", "closing quote"]);
         assert_invalid("a\n\"\"\"", &["line 2", "closing quote"]);
         assert_invalid("\"", &["line 1", "closing quote"]);
-        // Quotes that were forgotten, or not doubled, joined fields and lines.
+        // Missing or undoubled quotes would join fields and lines.
         assert_invalid("id,name\n1,\"John\n2,\"Bob\"\n3,x\n", &["line 2", "behind a closing quote"]);
         assert_invalid("a,b\n1,\"x\" \n", &["line 2", "behind a closing quote"]);
         assert_invalid("a,b\n1,2\n\"a \"b\" c\",1\n", &["line 3", "behind a closing quote"]);
@@ -658,7 +658,7 @@ mod tests {
         assert_eq!(texts(1), [None, Some("x"), Some("")]);
         // A number cannot be empty.
         assert_eq!((schema.field(2).data_type(), batches[0].column(2).null_count()), (&Int64, 2));
-        // Quotes say that a word is text.
+        // Quotes make a word a text.
         let (kind, array) = (read("a\n1\n\"NA\"\n", &options()).unwrap().0, read("a\n1\nNA\n", &options()).unwrap().0);
         assert_eq!((kind.field(0).data_type(), array.field(0).data_type()), (&Utf8, &Int64));
         assert_error("a\n1\n\"NA\"\n", &with_type(Int64), ErrorKind::InvalidData, &["line 3", "\"NA\""]);
@@ -683,13 +683,14 @@ mod tests {
     #[test]
     fn options_support_other_dialects() {
         let nulls = |values: &[&str]| Some(values.iter().map(|value| value.to_string()).collect());
-        let options = CsvOptions { null_values: nulls(&["-", "x"]), ..options() };
-        let (schema, batches) = read("a,b\n-,x\n1,NA\n\"\",\"x\"\n", &options).unwrap();
+        let null_options = CsvOptions { null_values: nulls(&["-", "x"]), ..options() };
+        let (schema, batches) = read("a,b\n-,x\n1,NA\n\"\",\"x\"\n", &null_options).unwrap();
         assert_eq!((schema.field(0).data_type(), batches[0].column(0).null_count()), (&Int64, 2));
         let texts: Vec<_> = batches[0].column(1).as_string::<i32>().iter().collect();
         assert_eq!(texts, [None, Some("NA"), Some("x")]);
-        let options = CsvOptions { decimal_comma: true, delimiter: b';', ..options() };
-        let (schema, batches) = read("a;b;c;d\n1,5;1.5;a,b.c;2000-01-01\n-2,25e3;2;d;2000-01-02\n", &options).unwrap();
+        let comma_options = CsvOptions { decimal_comma: true, delimiter: b';', ..options() };
+        let (schema, batches) =
+            read("a;b;c;d\n1,5;1.5;a,b.c;2000-01-01\n-2,25e3;2;d;2000-01-02\n", &comma_options).unwrap();
         let kinds: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
         assert_eq!(kinds, [Float64, Utf8, Utf8, Date32]);
         assert_eq!(batches[0].column(0).as_primitive::<Float64Type>().values(), &[1.5, -2250.0]);
@@ -713,7 +714,7 @@ mod tests {
         );
     }
 
-    /// A text of several chunks is what its rows are, wherever it is cut.
+    /// The rows of a text do not depend on where it is cut into chunks.
     #[test]
     fn large_texts_are_parsed_chunk_by_chunk() {
         let rows = 300_000usize;

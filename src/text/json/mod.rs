@@ -441,7 +441,7 @@ mod tests {
                 vec![RecordBatch::try_from_iter([("a", array)]).unwrap()],
             );
             let column = array.unwrap();
-            let got: Vec<_> = column.rows().map(|row| row.unwrap().get(0).unwrap().to_json().unwrap()).collect();
+            let actual: Vec<_> = column.rows().map(|row| row.unwrap().get(0).unwrap().to_json().unwrap()).collect();
             assert_eq!(actual, [json!(text), Json::Null, json!("\u{1f600}")]);
         }
         assert_eq!(read_typed(&["\"00fF\"", "\"\""], Binary).unwrap().as_binary::<i32>().value(0), &[0, 255]);
