@@ -446,9 +446,9 @@ row 1199    1199
         let columns: Vec<(_, ArrayRef)> =
             vec![("l", Arc::new(list)), ("d", Arc::new(dictionary)), ("t", Arc::new(times))];
         let batch = dataset(columns).to_record_batches().next().unwrap().unwrap();
-        let bytes_of_stream = stream(&[batch]);
-        for (at, damage) in (0..whole.len()).flat_map(|at| [0x01, 0x80, 0xff].map(|damage| (at, damage))) {
-            let mut bytes = bytes_of_stream.clone();
+        let original_bytes = stream(&[batch]);
+        for (at, damage) in (0..original_bytes.len()).flat_map(|at| [0x01, 0x80, 0xff].map(|damage| (at, damage))) {
+            let mut bytes = original_bytes.clone();
             bytes[at] ^= damage;
             let Ok(dataset) = OpenOptions::new().bytes(Bytes::from(bytes)) else { continue };
             assert!(dataset.to_string().starts_with("Dataset: ") && dataset.to_html().ends_with("</div>\n"));
