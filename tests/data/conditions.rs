@@ -211,6 +211,7 @@ fn column_texts(dataset: &Dataset, name: &str) -> Vec<String> {
     dataset.column(name).unwrap().values().map(|value| value.unwrap().to_string()).collect()
 }
 
+/// Returns the result of a comparison whose operands have the given order.
 fn is_true(operator: Operator, order: Ordering) -> bool {
     match operator {
         Operator::Eq => order.is_eq(),
@@ -237,6 +238,7 @@ fn encode(values: ArrayRef, keys: &[Option<usize>], has_wide_keys: bool) -> Arra
     }
 }
 
+/// Generates numbers of all magnitudes, and the milliseconds of a day.
 fn any_raw() -> impl Strategy<Value = i64> {
     prop_oneof![-3i64..4, -200i64..200, -200_000i64..200_000, any::<i64>().prop_map(|n| n >> 20), Just(86_400_000)]
 }
