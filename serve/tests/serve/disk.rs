@@ -41,15 +41,16 @@ fn simulate_next_mount() {
 }
 
 /// Starts a server on a recorded disk, with an empty table `t`.
-fn serve_recorded_table() -> (Served, Arc<Recorder>) {
+fn serve_recorded_table() -> (TestServer, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let folder = folder_in_memory();
     std::fs::create_dir(folder.path().join("data")).unwrap();
-    let served = Served::over(folder, Options { medium: FileSystem::with_observer(recorder.clone()), ..options() });
+    let served =
+        TestServer::start_in(folder, Options { medium: FileSystem::with_observer(recorder.clone()), ..options() });
     (served, recorder)
 }
 
-fn create_table(served: &Served) {
+fn create_table(served: &TestServer) {
     let created = served.send("PUT", "/v1/tables/t?segment_rows=24", &[], SCHEMA);
     assert_eq!(created.status, 201, "{}", created.text());
 }
@@ -131,7 +132,7 @@ impl Batch {
     }
 
     /// Returns the acknowledgement, or the status and message of the call.
-    fn send_by_flight(&self, served: &Served, ack: Ack) -> Result<serde_json::Value, String> {
+    fn send_by_flight(&self, served: &TestServer, ack: Ack) -> Result<serde_json::Value, String> {
         let Batch { producer, epoch, sequence } = self;
         let command = format!("t?producer=p{producer}&epoch={epoch}&sequence={sequence}&ack={}", ack.as_str());
         let batch = encode_rows(&self.rows());
@@ -216,7 +217,7 @@ fn assert_outcome_is_unknown(reply: &Reply, tables: &[&str]) {
 }
 
 /// Sends a batch over both protocols, and asserts that each reports that it is not durable.
-fn assert_not_durable(batch: &Batch, served: &Served, client: &mut Client) {
+fn assert_not_durable(batch: &Batch, served: &TestServer, client: &mut Client) {
     let refused = batch.send_by_http(client, Ack::Durable);
     assert_eq!(refused.status, 500, "{}", refused.text());
     assert_eq!(refused.code(), "not_durable", "{}", refused.text());
@@ -336,7 +337,7 @@ struct DurableBatch {
 
 /// A run of a server and its producers, with all acknowledgements.
 struct Run {
-    served: Served,
+    served: TestServer,
     recorder: Arc<Recorder>,
     log: Mutex<Vec<Entry>>,
 }
@@ -530,7 +531,7 @@ impl Checker {
 
     /// Starts another server, to which all producers resend everything.
     fn resend_all(&self, home: tempfile::TempDir) -> Result<(), String> {
-        let served = Served::over(home, options());
+        let served = TestServer::start_in(home, options());
         let mut client = served.client();
         for producer in 0..PRODUCERS {
             for row in &self.all_rows {
@@ -636,7 +637,7 @@ fn resent_batch_is_appended_if_its_rows_were_lost() {
         let is_complete = rows_before == expected.len();
         complete_images += usize::from(is_complete);
 
-        let successor = Served::over(home, options());
+        let successor = TestServer::start_in(home, options());
         let first = batches[1].send_by_flight(&successor, Ack::Durable).unwrap();
         assert_eq!(first["duplicate"], is_complete, "{luck:?}, {rows_before} rows, and then {first}");
         assert_eq!(first["durable"], 3, "{first}");

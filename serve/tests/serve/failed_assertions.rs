@@ -12,10 +12,10 @@ use crate::support::flight::{Descriptor, call, framed, put};
 use crate::support::*;
 
 /// Starts a server with a table `t` with segments of 8 rows.
-fn serve_table() -> (Served, Arc<FailingAssertion>) {
+fn serve_table() -> (TestServer, Arc<FailingAssertion>) {
     let assertion = Arc::new(FailingAssertion::default());
     let medium = FileSystem::with_observer(assertion.clone());
-    let served = Served::with(|_| Options { medium, ..options() });
+    let served = TestServer::start_with(|_| Options { medium, ..options() });
     let created = served.send("PUT", "/v1/tables/t?segment_rows=8", &[], b"n: int not null");
     assert_eq!(created.status, 201, "{}", created.text());
     (served, assertion)
@@ -53,7 +53,7 @@ fn failed_assertion_is_answered_with_500_and_keeps_the_connection() {
         acknowledged.insert(next_number.to_string());
     }
     assert!(failures > 5, "{failures} of the writes failed");
-    let rows: Vec<String> = values(&served.rows("/v1/tables/t/rows")).into_iter().flatten().collect();
+    let rows: Vec<String> = format_values(&served.get_rows("/v1/tables/t/rows")).into_iter().flatten().collect();
     let distinct: BTreeSet<String> = rows.iter().cloned().collect();
     assert_eq!(rows.len(), distinct.len(), "a row came twice");
     assert!(distinct.is_superset(&acknowledged));

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use crate::support::flight::{CallResult, Data, Descriptor, METHODS, SERVICE, Ticket, call, frame, framed};
-use crate::support::{Served, flight, impatient, options, values};
+use crate::support::{TestServer, flight, format_values, options, short_timeouts};
 
 // Statuses of gRPC.
 const OK: u16 = 0;
@@ -33,12 +33,12 @@ fn batch(start: i64, rows: i64) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([("n", numbers, true), ("word", words, true)]).unwrap()
 }
 
-fn serve_with_limits(limits: Limits) -> Served {
-    Served::with(|_| Options { limits, ..options() })
+fn serve_with_limits(limits: Limits) -> TestServer {
+    TestServer::start_with(|_| Options { limits, ..options() })
 }
 
 /// Starts a server with an empty table `t` for rows of [`batch`].
-fn serve_words(limits: Limits) -> Served {
+fn serve_words(limits: Limits) -> TestServer {
     let served = serve_with_limits(limits);
     served.writer("t", "n: int, word: text").close().unwrap();
     served
@@ -59,7 +59,7 @@ fn put(batches: &[RecordBatch]) -> Vec<Data> {
 /// Neither an announced size nor a slow transfer may reserve memory.
 #[test]
 fn calls_without_rights_or_rows_hold_no_memory() {
-    let read_only = Served::with(|_| Options { read_only: true, ..options() });
+    let read_only = TestServer::start_with(|_| Options { read_only: true, ..options() });
     for method in ["DoPut", "DoExchange"] {
         let call_result = call(&read_only, method, frame(&vec![0; 100 << 10]));
         assert!(call_result.message.contains("at most 65536 bytes"), "{call_result:?}");
@@ -108,8 +108,8 @@ fn schema_of_a_call_counts_as_memory() {
     }
 }
 
-fn read_table(served: &Served) -> Vec<Vec<String>> {
-    values(&open(served.path("t")).unwrap())
+fn read_table(served: &TestServer) -> Vec<Vec<String>> {
+    format_values(&open(served.path("t")).unwrap())
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn batches_before_an_invalid_one_stay() {
     let call_result = call(&served, "DoPut", framed(&messages));
     assert_answers(&call_result, INVALID_ARGUMENT, 1);
     let expected = Dataset::try_from(vec![batch(0, 15)]).unwrap();
-    assert_eq!(read_table(&served), values(&expected));
+    assert_eq!(read_table(&served), format_values(&expected));
 }
 
 /// Parses the answers of a call.
@@ -138,12 +138,12 @@ fn parse_answers(call_result: &CallResult) -> Vec<serde_json::Value> {
 }
 
 /// Makes a call of a producer whose batches all arrive at once.
-fn put_numbered(served: &Served, sequence: usize, batches: &[RecordBatch]) -> CallResult {
+fn put_numbered(served: &TestServer, sequence: usize, batches: &[RecordBatch]) -> CallResult {
     let command = Descriptor::command(&format!("t?producer=p&sequence={sequence}"));
     call(served, "DoPut", framed(&flight::put(command, batches)))
 }
 
-fn exchange_numbered(served: &Served, sequence: usize, batches: &[RecordBatch]) -> CallResult {
+fn exchange_numbered(served: &TestServer, sequence: usize, batches: &[RecordBatch]) -> CallResult {
     let command = Descriptor::command(&format!("t?producer=p&sequence={sequence}&follow=false"));
     call(served, "DoExchange", framed(&flight::put(command, batches)))
 }
@@ -151,7 +151,7 @@ fn exchange_numbered(served: &Served, sequence: usize, batches: &[RecordBatch]) 
 /// A replica has no positions of the producers of its rows.
 #[test]
 fn replica_rejects_numbered_batches_until_it_is_promoted() {
-    let mut served = Served::start();
+    let mut served = TestServer::start();
     let mut writer = served.writer("t", "n: int, word: text");
     writer.append_row(&[Value::Int(0), Value::Null]).unwrap();
     writer.commit_with(&[(NUMBERING, 1)]).unwrap();
@@ -175,7 +175,7 @@ fn replica_rejects_numbered_batches_until_it_is_promoted() {
     let mut writer = Writer::open(served.path("t"), None, &WriterOptions::default()).unwrap();
     writer.promote(&[("producer:p", 4)]).unwrap();
     writer.close().unwrap();
-    let served = served.restarted();
+    let served = served.restart();
     let repeated = put_numbered(&served, 4, &[batch(4, 1)]);
     assert_eq!(repeated.status, OK, "{}", repeated.message);
     assert_eq!(parse_answers(&repeated)[0]["duplicate"], true);
@@ -208,7 +208,7 @@ impl Batches {
         Batches { sizes, starts, batches }
     }
 
-    fn put(&self, served: &Served, range: Range<usize>) -> CallResult {
+    fn put(&self, served: &TestServer, range: Range<usize>) -> CallResult {
         put_numbered(served, range.start, &self.batches[range])
     }
 
@@ -245,7 +245,7 @@ fn batches_that_arrive_together_are_acknowledged_one_by_one() {
     assert_eq!(batches.put(&served, 0..250).answers.len(), 250);
     let after_a_gap = put_numbered(&served, 601, &batches.batches[..2]);
     assert_eq!(after_a_gap.status, FAILED_PRECONDITION);
-    assert_eq!(read_table(&served), values(&Dataset::try_from(batches.batches).unwrap()));
+    assert_eq!(read_table(&served), format_values(&Dataset::try_from(batches.batches).unwrap()));
 }
 
 /// Returns batches of one row, from number `start` on.
@@ -253,14 +253,14 @@ fn single_row_batches(start: i64) -> Vec<RecordBatch> {
     (start..start + 400).map(|n| batch(n, 1)).collect()
 }
 
-fn count_rows(served: &Served) -> u64 {
+fn count_rows(served: &TestServer) -> u64 {
     open(served.path("t")).unwrap().len().unwrap()
 }
 
 /// An invalid batch ends its call. The batches before it stay, and none after it is appended, even if it has arrived.
 #[test]
 fn no_batch_after_an_invalid_one_is_appended() {
-    let served = Served::start();
+    let served = TestServer::start();
     let options = WriterOptions { sorted_by: Some("n".into()), ..WriterOptions::default() };
     let schema = Arc::new(arrowwood::parse_schema("n: int, word: text").unwrap());
     Writer::open(served.path("t"), Some(schema), &options).unwrap().close().unwrap();
@@ -288,13 +288,13 @@ fn call_may_send_more_than_the_memory_for_rows() {
     let batches: Vec<_> = (0..500).map(|number| batch(50 * number, 50)).collect();
     let call_result = put_numbered(&served, 0, &batches);
     assert_answers(&call_result, OK, 500);
-    assert_eq!(read_table(&served), values(&Dataset::try_from(batches).unwrap()));
+    assert_eq!(read_table(&served), format_values(&Dataset::try_from(batches).unwrap()));
 }
 
 #[test]
 fn invalid_calls_end_with_a_status() {
-    let served = serve_with_limits(impatient());
-    served.numbers("t", 10);
+    let served = serve_with_limits(short_timeouts());
+    served.write_numbers("t", 10);
     let invalid_bodies = [
         vec![],
         vec![0],
@@ -341,7 +341,7 @@ fn message_larger_than_the_memory_is_refused_before_it_is_received() {
 }
 
 /// Requests the rows of a ticket.
-fn get(served: &Served, ticket: &[u8]) -> CallResult {
+fn get(served: &TestServer, ticket: &[u8]) -> CallResult {
     call(served, "DoGet", frame(&Ticket { ticket: ticket.to_vec() }.encode_to_vec()))
 }
 
@@ -369,7 +369,7 @@ proptest! {
         cut in prop::option::of(any::<prop::sample::Index>()),
         (method, command) in prop::sample::select(vec![("DoPut", "t"), ("DoExchange", "t?follow=false"), ("DoExchange", "t")]),
     ) {
-        let served = Served::start();
+        let served = TestServer::start();
         served.writer("t", "n: int, word: text").close().unwrap();
         let mut messages = put(&[batch(0, 4), batch(4, 4)]);
         messages[0].descriptor = Some(Descriptor::command(command));
@@ -395,8 +395,8 @@ proptest! {
 
     #[test]
     fn tickets_of_any_bytes_are_answered(text in "t?\\PC{0,40}", bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        let served = Served::start();
-        served.numbers("t", 10);
+        let served = TestServer::start();
+        served.write_numbers("t", 10);
         for ticket in [text.into_bytes(), bytes] {
             get(&served, &ticket);
         }
@@ -415,15 +415,15 @@ fn sql_message(name: &str, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn get_info(served: &Served, method: &str, command: &[u8]) -> CallResult {
+fn get_info(served: &TestServer, method: &str, command: &[u8]) -> CallResult {
     let descriptor = Descriptor { kind: 2, command: command.to_vec(), path: vec![] };
     call(served, method, frame(&descriptor.encode_to_vec()))
 }
 
 #[test]
 fn sql_without_an_engine_names_the_package_to_install() {
-    let served = Served::start();
-    served.numbers("t", 10);
+    let served = TestServer::start();
+    served.write_numbers("t", 10);
     let statement: &[u8] = b"\x0a\x08select 1";
     for (name, value) in [
         ("CommandStatementQuery", statement),

@@ -16,26 +16,26 @@ use arrowwood_serve::{Limits, Options, Rights, add_token, revoke_token};
 
 use crate::support::*;
 
-fn follow(served: &Served, query: &str) -> StreamReader<Chunks> {
+fn follow(served: &TestServer, query: &str) -> StreamReader<BodyReader> {
     let mut client = served.client();
-    client.begin("GET", &format!("/v1/tables/t/follow{query}"), &[], b"").unwrap();
-    let (status, _) = client.head().unwrap();
+    client.send_request("GET", &format!("/v1/tables/t/follow{query}"), &[], b"").unwrap();
+    let (status, _) = client.read_head().unwrap();
     assert_eq!(status, 200);
     read_stream(client.body()).unwrap()
 }
 
 /// Opens a stream of events.
-fn listen(served: &Served, table: &str, query: &str) -> Client {
+fn listen(served: &TestServer, table: &str, query: &str) -> Client {
     let mut client = served.client();
-    client.begin("GET", &format!("/v1/tables/{table}/events{query}"), &[], b"").unwrap();
-    let (status, headers) = client.head().unwrap();
+    client.send_request("GET", &format!("/v1/tables/{table}/events{query}"), &[], b"").unwrap();
+    let (status, headers) = client.read_head().unwrap();
     assert_eq!(status, 200);
     assert!(headers.contains(&("content-type".into(), "text/event-stream".into())), "{headers:?}");
     client
 }
 
 fn next_event(events: &mut Client) -> String {
-    String::from_utf8(events.chunk().unwrap().unwrap()).unwrap()
+    String::from_utf8(events.read_chunk().unwrap().unwrap()).unwrap()
 }
 
 fn numbers_in(batch: &RecordBatch) -> Vec<i64> {
@@ -43,7 +43,7 @@ fn numbers_in(batch: &RecordBatch) -> Vec<i64> {
 }
 
 /// Returns the numbers in the next batch of a stream.
-fn next_numbers(stream: &mut StreamReader<Chunks>) -> Vec<i64> {
+fn next_numbers(stream: &mut StreamReader<BodyReader>) -> Vec<i64> {
     numbers_in(&stream.next().unwrap().unwrap())
 }
 
@@ -53,7 +53,7 @@ fn append_number(writer: &mut Writer, n: i64) {
 }
 
 /// Opens a writer of a new table `t` of one column `n`.
-fn create_table_of_numbers(served: &Served, options: &WriterOptions) -> Writer {
+fn create_table_of_numbers(served: &TestServer, options: &WriterOptions) -> Writer {
     let schema = Arc::new(parse_schema("n: int not null").unwrap());
     Writer::open(served.path("t"), Some(schema), options).unwrap()
 }
@@ -66,7 +66,7 @@ struct Follower {
 
 impl Follower {
     /// Starts a thread that receives `rows` rows.
-    fn start(served: &Served, rows: usize) -> Follower {
+    fn start(served: &TestServer, rows: usize) -> Follower {
         let stream = follow(served, "?from=0");
         let received = Arc::new(AtomicUsize::new(0));
         let counter = received.clone();
@@ -88,7 +88,7 @@ impl Follower {
 #[test]
 fn followers_receive_every_row_once_and_in_order() {
     const ROWS: i64 = 5_000;
-    let served = Served::start();
+    let served = TestServer::start();
     let mut writer = served.writer("t", "n: int not null, word: category");
     let followers: Vec<_> = (0..4).map(|_| Follower::start(&served, ROWS as usize)).collect();
     for n in 0..ROWS {
@@ -112,7 +112,7 @@ fn followers_receive_every_row_once_and_in_order() {
 
 #[test]
 fn follower_resumes_where_it_stopped() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut writer = served.writer("t", "n: int not null");
     for n in 0..10 {
         append_number(&mut writer, n);
@@ -130,7 +130,7 @@ fn follower_resumes_where_it_stopped() {
 
 #[test]
 fn followers_of_durable_rows_are_never_ahead_of_the_disk() {
-    let served = Served::start();
+    let served = TestServer::start();
     let options = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
     let mut writer = create_table_of_numbers(&served, &options);
     let mut durable = follow(&served, "?from=0&durable=true");
@@ -176,7 +176,7 @@ fn append_until(writer: &mut Writer, is_over: &AtomicBool) -> bool {
 
 #[test]
 fn followers_of_durable_rows_keep_up_with_a_busy_table() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut writer = served.writer("t", "n: int not null");
     let mut durable = follow(&served, "?from=0&durable=true");
     let is_over = AtomicBool::new(false);
@@ -197,24 +197,24 @@ fn followers_of_durable_rows_keep_up_with_a_busy_table() {
 fn stream_ends_completely_when_the_server_stops() {
     // The grace period is longer than the test.
     let limits = Limits { grace: 2 * PATIENCE, ..Limits::default() };
-    let mut served = Served::with(|_| Options { limits, ..options() });
-    served.numbers("t", 3);
+    let mut served = TestServer::start_with(|_| Options { limits, ..options() });
+    served.write_numbers("t", 3);
     let mut stream = follow(&served, "?from=0");
     assert_eq!(next_numbers(&mut stream), [0, 1, 2]);
     let mut events = listen(&served, "t", "");
-    events.chunk().unwrap();
+    events.read_chunk().unwrap();
     let start_time = Instant::now();
     served.stop();
     assert!(stream.next().is_none(), "the stream has its end");
-    while events.chunk().unwrap().is_some() {}
+    while events.read_chunk().unwrap().is_some() {}
     assert!(start_time.elapsed() < PATIENCE, "the server waited for endless streams");
     assert!(TcpStream::connect(("127.0.0.1", served.port)).is_err());
 }
 
 #[test]
 fn stream_breaks_off_when_its_table_is_removed() {
-    let served = Served::start();
-    served.numbers("t", 3);
+    let served = TestServer::start();
+    served.write_numbers("t", 3);
     let mut stream = follow(&served, "?from=0");
     assert_eq!(next_numbers(&mut stream), [0, 1, 2]);
     let events = listen(&served, "t", "");
@@ -225,27 +225,27 @@ fn stream_breaks_off_when_its_table_is_removed() {
     assert!(text.starts_with("event: rows\nid: 3\ndata: {\"first_row\":0,\"end\":3,\"durable_end\":3}\n\n"), "{text}");
     assert!(text.ends_with("event: end\ndata: {}\n\n"), "{text}");
     // A new table with the same name is another table.
-    served.numbers("t", 2);
-    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 2);
+    served.write_numbers("t", 2);
+    assert_eq!(served.get_rows("/v1/tables/t/rows").len().unwrap(), 2);
     assert_eq!(next_numbers(&mut follow(&served, "?from=0")), [0, 1]);
 }
 
 #[test]
 fn stream_ends_when_its_token_is_revoked() {
-    let served = Served::with(|folder| {
+    let served = TestServer::start_with(|folder| {
         let file = folder.join("tokens.json");
         add_token(&file, "other", Rights::all()).unwrap();
         Options { token_file: Some(file), ..options() }
     });
-    served.numbers("t", 3);
+    served.write_numbers("t", 3);
     let file = served.folder.path().join("tokens.json");
     let token = add_token(&file, "reader", Rights { read: vec!["t".into()], write: vec![] }).unwrap();
     let authorization = format!("Bearer {token}");
     let headers = [("authorization", authorization.as_str())];
     let mut client = served.client();
     wait_until("the token is known", || served.send("GET", "/v1/tables/t", &headers, b"").status == 200);
-    client.begin("GET", "/v1/tables/t/follow?from=0", &headers, b"").unwrap();
-    assert_eq!(client.head().unwrap().0, 200);
+    client.send_request("GET", "/v1/tables/t/follow?from=0", &headers, b"").unwrap();
+    assert_eq!(client.read_head().unwrap().0, 200);
     let mut stream = read_stream(client.body()).unwrap();
     assert_eq!(next_numbers(&mut stream), [0, 1, 2]);
     revoke_token(&file, "reader").unwrap();
@@ -262,7 +262,7 @@ fn event_field<'a>(event: &'a str, name: &str) -> &'a str {
 fn events_report_progress_at_limited_rate() {
     const ROWS: u64 = 2_000;
     const INTERVAL_MS: u128 = 50;
-    let served = Served::start();
+    let served = TestServer::start();
     let mut writer = served.writer("t", "n: int not null");
     let mut client = listen(&served, "t", &format!("?interval={INTERVAL_MS}"));
     let start_time = Instant::now();
@@ -296,7 +296,7 @@ fn events_report_progress_at_limited_rate() {
 
 #[test]
 fn dropped_rows_break_a_stream_off() {
-    let served = Served::start();
+    let served = TestServer::start();
     let options = WriterOptions { segment_rows: Some(100), ..WriterOptions::default() };
     let mut writer = create_table_of_numbers(&served, &options);
     for n in 0..350 {
@@ -314,8 +314,8 @@ fn dropped_rows_break_a_stream_off() {
 
 #[test]
 fn files_can_not_be_followed() {
-    let served = Served::start();
-    served.numbers("t", 3);
+    let served = TestServer::start();
+    served.write_numbers("t", 3);
     fs::copy(served.path("t").join("00000000000000000000.arrow"), served.path("f.arrow")).unwrap();
     assert_eq!(served.get("/v1/tables/f.arrow/follow").status, 400);
 }
@@ -323,7 +323,7 @@ fn files_can_not_be_followed() {
 const HEARTBEAT: &str = ": alive\n\n";
 
 /// Opens a stream of events of the snapshot of `f.arrow`; returns it and the name of the snapshot.
-fn listen_to_file(served: &Served) -> (Client, String) {
+fn listen_to_file(served: &TestServer) -> (Client, String) {
     let snapshot = served.get("/v1/tables/f.arrow").json()["snapshot"].as_str().unwrap().to_owned();
     let mut events = listen(served, "f.arrow", &format!("?alive=100&snapshot={snapshot}"));
     let first = next_event(&mut events);
@@ -344,8 +344,8 @@ fn assert_ends_after_heartbeats(events: &mut Client) {
 /// A file has one event, and heartbeats until it is replaced or removed.
 #[test]
 fn events_of_a_file_are_heartbeats_until_it_is_replaced() {
-    let served = Served::start();
-    served.numbers("t", 3);
+    let served = TestServer::start();
+    served.write_numbers("t", 3);
     let segment = served.path("t").join("00000000000000000000.arrow");
     let file = served.path("f.arrow");
 
@@ -374,7 +374,7 @@ fn events_of_a_file_are_heartbeats_until_it_is_replaced() {
 /// new one.
 #[test]
 fn stream_ends_where_the_schema_changes() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut writer = served.writer("t", "n: int32 not null");
     let mut stream = follow(&served, "?from=0");
     append_number(&mut writer, 0);

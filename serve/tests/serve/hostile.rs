@@ -20,8 +20,8 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 const CSV: (&str, &str) = ("content-type", "text/csv");
 const ARROW_STREAM: (&str, &str) = ("content-type", "application/vnd.apache.arrow.stream");
 
-fn serve_with_short_timeouts() -> Served {
-    Served::with(|_| Options { limits: impatient(), ..options() })
+fn serve_with_short_timeouts() -> TestServer {
+    TestServer::start_with(|_| Options { limits: short_timeouts(), ..options() })
 }
 
 /// Asserts that the server closes the connection; returns what it sent before.
@@ -35,7 +35,7 @@ fn read_until_closed(mut stream: TcpStream) -> Vec<u8> {
 }
 
 /// Sends a header byte by byte, each within the timeout of reads; returns how long the server allowed that.
-fn send_endless_header(served: &Served) -> Duration {
+fn send_endless_header(served: &TestServer) -> Duration {
     let mut stream = served.connect();
     let start_time = Instant::now();
     let head = b"GET /v1/tables HTTP/1.1\r\nhost: localhost\r\nx: ";
@@ -62,11 +62,11 @@ fn repeated_number(column: &str, number: i64, rows: usize) -> RecordBatch {
     RecordBatch::try_from_iter([(column, numbers)]).unwrap()
 }
 
-fn count_rows(served: &Served, table: &str) -> u64 {
+fn count_rows(served: &TestServer, table: &str) -> u64 {
     open(served.path(table)).unwrap().len().unwrap()
 }
 
-fn post_lines(served: &Served, lines: &str) -> Reply {
+fn post_lines(served: &TestServer, lines: &str) -> Reply {
     served.send("POST", "/write", &[], lines.as_bytes())
 }
 
@@ -78,7 +78,7 @@ fn array_of_empty_rows(rows: usize) -> String {
 #[test]
 fn slow_headers_time_out() {
     let served = serve_with_short_timeouts();
-    served.numbers("t", 3);
+    served.write_numbers("t", 3);
     assert!(send_endless_header(&served) < PATIENCE, "a header that never ends");
     // Sends the first bytes of each HTTP version, and then nothing.
     for beginning in [&b"GET /"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"PRI * ", b""] {
@@ -94,30 +94,30 @@ fn slow_headers_time_out() {
     let mut client = served.client();
     let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
     client.stream.get_mut().write_all(head.as_bytes()).unwrap();
-    assert_eq!(client.reply("POST").unwrap().status, 408);
-    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+    assert_eq!(client.read_reply("POST").unwrap().status, 408);
+    assert_eq!(served.get_rows("/v1/tables/t/rows").len().unwrap(), 3);
 }
 
 #[test]
 fn long_request_is_not_idle() {
     let served = serve_with_short_timeouts();
-    served.numbers("t", 3);
+    served.write_numbers("t", 3);
     let mut client = served.client();
-    client.begin("GET", "/v1/tables/t/follow?from=3", &[], b"").unwrap();
-    client.head().unwrap();
-    client.chunk().unwrap();
+    client.send_request("GET", "/v1/tables/t/follow?from=3", &[], b"").unwrap();
+    client.read_head().unwrap();
+    client.read_chunk().unwrap();
     // The row comes after all of the (shorter) timeouts have passed.
-    thread::sleep(2 * impatient().idle);
+    thread::sleep(2 * short_timeouts().idle);
     assert_eq!(served.post_json("t", "{\"n\":3}").status, 200);
-    assert!(client.chunk().unwrap().is_some());
+    assert!(client.read_chunk().unwrap().is_some());
 }
 
 #[test]
 fn clients_that_do_not_read_are_disconnected() {
     const ROWS: i64 = 40_000;
     const TEXT_LEN: usize = 1_000;
-    let limits = Limits { stall: impatient().stall, ..Limits::default() };
-    let served = Served::with(|_| Options { limits, ..options() });
+    let limits = Limits { stall: short_timeouts().stall, ..Limits::default() };
+    let served = TestServer::start_with(|_| Options { limits, ..options() });
     let mut writer = served.writer("t", "n: int not null, text: text");
     let text = "x".repeat(TEXT_LEN);
     for n in 0..ROWS {
@@ -126,8 +126,8 @@ fn clients_that_do_not_read_are_disconnected() {
     writer.close().unwrap();
     for path in ["/v1/tables/t/rows", "/v1/tables/t/follow?from=0", "/v1/tables/t/rows?format=csv"] {
         let mut client = served.client();
-        client.begin("GET", path, &[], b"").unwrap();
-        assert_eq!(client.head().unwrap().0, 200, "{path}");
+        client.send_request("GET", path, &[], b"").unwrap();
+        assert_eq!(client.read_head().unwrap().0, 200, "{path}");
         // The connection that requests the metrics counts as well.
         wait_until("the end of an answer that is not read", || metric(&served, "requests") == 1);
         let received = read_until_closed(client.stream.into_inner()).len();
@@ -158,7 +158,7 @@ fn headers_have_a_size_limit() {
 #[test]
 fn invalid_requests_are_refused() {
     let served = serve_with_short_timeouts();
-    served.numbers("t", 3);
+    served.write_numbers("t", 3);
     for request in [
         &b"\0\0\0\0\r\n\r\n"[..],
         b"GET\r\n\r\n",
@@ -178,14 +178,14 @@ fn invalid_requests_are_refused() {
         let text = String::from_utf8_lossy(&received);
         assert!(!text.contains(" 200 "), "{:?}: {text}", String::from_utf8_lossy(request));
     }
-    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+    assert_eq!(served.get_rows("/v1/tables/t/rows").len().unwrap(), 3);
 }
 
 #[test]
 fn connection_limit_applies_until_connections_close() {
     const MAX_CONNECTIONS: usize = 5;
     let limits = Limits { connections: MAX_CONNECTIONS, ..Limits::default() };
-    let served = Served::with(|_| Options { limits, ..options() });
+    let served = TestServer::start_with(|_| Options { limits, ..options() });
     let mut clients = Vec::new();
     for _ in 0..MAX_CONNECTIONS {
         let mut client = served.client();
@@ -205,7 +205,7 @@ fn connection_limit_applies_until_connections_close() {
 #[test]
 fn decompression_bombs_are_refused() {
     let limits = Limits { body: 1 << 20, unpacked: 1 << 20, rows: (4 << 20, 1 << 20), ..Limits::default() };
-    let served = Served::with(|_| Options { limits, ..options() });
+    let served = TestServer::start_with(|_| Options { limits, ..options() });
     served.writer("t", "n: int, text: text").close().unwrap();
     let float_columns: Vec<String> = (0..2_000).map(|number| format!("c{number}: float")).collect();
     served.writer("wide", &float_columns.join(", ")).close().unwrap();
@@ -249,7 +249,7 @@ fn short_texts_of_very_large_rows_are_refused() {
     let blob = "time: timestamp[ns, UTC] not null, f: float, v: fixed_size_binary[100000]";
     served.writer("blob", blob).close().unwrap();
     served.writer("lists", &format!("a: list<struct<{columns}>>")).close().unwrap();
-    let before = private();
+    let before = private_memory_bytes();
 
     let many_rows = array_of_empty_rows(100_000);
     assert_eq!(served.post_json("wide", &many_rows).code(), "too_large");
@@ -266,7 +266,7 @@ fn short_texts_of_very_large_rows_are_refused() {
     let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
     let stream = encode(repeated_number("c0", 1, 100_000), &options);
     assert_eq!(served.send("POST", "/v1/tables/wide/rows", &[ARROW_STREAM], &stream).code(), "too_large");
-    assert!(private() < before + (256 << 20), "{} bytes more", private() - before);
+    assert!(private_memory_bytes() < before + (256 << 20), "{} bytes more", private_memory_bytes() - before);
 
     // Rows that fit into memory are accepted, as an array and as lines.
     assert_eq!(served.post_json("wide", &array_of_empty_rows(100)).status, 200);
@@ -275,9 +275,9 @@ fn short_texts_of_very_large_rows_are_refused() {
     assert_eq!(count_rows(&served, "blob"), 2);
 }
 
-fn serve_with_little_memory() -> Served {
+fn serve_with_little_memory() -> TestServer {
     let limits = Limits { rows: (16 << 20, 1 << 20), ..Limits::default() };
-    Served::with(|_| Options { limits, ..options() })
+    TestServer::start_with(|_| Options { limits, ..options() })
 }
 
 /// Returns a schema of columns `c0`, `c1` and so on.
@@ -329,11 +329,11 @@ fn lines_of_many_tables_share_one_memory_limit() {
 fn wide_tables_of_few_rows_take_little_memory() {
     alone!();
     let served = serve_with_little_memory();
-    let before = private();
+    let before = private_memory_bytes();
     let fields = line_fields(999);
     let lines: String = (0..100).map(|number| format!("m{number} {fields}\n")).collect();
     assert_eq!(post_lines(&served, &lines).code(), "too_large");
-    assert!(private() < before + (64 << 20), "{} bytes more", private() - before);
+    assert!(private_memory_bytes() < before + (64 << 20), "{} bytes more", private_memory_bytes() - before);
     assert_eq!(post_lines(&served, &format!("m {fields}\n")).status, 204);
     assert_eq!(count_rows(&served, "m"), 1);
 }
@@ -366,7 +366,7 @@ fn read_fuzzing_corpus() -> Vec<Vec<u8>> {
 
 #[test]
 fn inconsistent_streams_are_refused() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.writer("t", "n: int, text: text").close().unwrap();
     let columns: [(&str, ArrayRef, bool); 2] = [
         ("n", Arc::new(Int64Array::from(vec![Some(1), None, Some(3)])), true),
@@ -394,7 +394,7 @@ fn inconsistent_streams_are_refused() {
     // Whatever was accepted must be valid.
     let rows = open(served.path("t")).unwrap();
     rows.validate(|_, _| ()).unwrap();
-    assert_eq!(rows.len().unwrap(), served.rows("/v1/tables/t/rows").len().unwrap());
+    assert_eq!(rows.len().unwrap(), served.get_rows("/v1/tables/t/rows").len().unwrap());
 }
 
 /// Appends and commits rows of a number and a float.
@@ -406,10 +406,10 @@ fn append_floats(writer: &mut Writer, numbers: Range<i64>) {
 }
 
 /// Opens a stream of rows, of which only the head is read.
-fn begin_following(served: &Served, from: i64) -> Client {
+fn begin_following(served: &TestServer, from: i64) -> Client {
     let mut client = served.client();
-    client.begin("GET", &format!("/v1/tables/t/follow?from={from}"), &[], b"").unwrap();
-    client.head().unwrap();
+    client.send_request("GET", &format!("/v1/tables/t/follow?from={from}"), &[], b"").unwrap();
+    client.read_head().unwrap();
     client
 }
 
@@ -419,18 +419,18 @@ fn followers_that_do_not_read_take_little_memory() {
     const FOLLOWERS: u64 = 200;
     const BATCH_ROWS: i64 = 10_000;
     const END: i64 = 300_000;
-    let served = Served::start();
+    let served = TestServer::start();
     let mut writer = served.writer("t", "n: int not null, x: float");
     append_floats(&mut writer, 0..100_000);
     // The first follower also creates what all share.
     let _first_follower = begin_following(&served, 0);
-    let before = private();
+    let before = private_memory_bytes();
     let mut stalled: Vec<_> = (0..FOLLOWERS).map(|_| served.client()).collect();
     for client in &mut stalled {
-        client.begin("GET", "/v1/tables/t/follow?from=0", &[], b"").unwrap();
+        client.send_request("GET", "/v1/tables/t/follow?from=0", &[], b"").unwrap();
     }
     for client in &mut stalled {
-        client.head().unwrap();
+        client.read_head().unwrap();
     }
     for start in (100_000..END).step_by(BATCH_ROWS as usize) {
         append_floats(&mut writer, start..start + BATCH_ROWS);
@@ -438,7 +438,7 @@ fn followers_that_do_not_read_take_little_memory() {
     wait_until("all are served", || metric(&served, "followers") == FOLLOWERS as i64 + 1);
     // Followers hold more memory the more rows have come, so they get enough time to receive what they can.
     thread::sleep(Duration::from_millis(500));
-    let bytes_per_follower = private().saturating_sub(before) / FOLLOWERS;
+    let bytes_per_follower = private_memory_bytes().saturating_sub(before) / FOLLOWERS;
     eprintln!("{bytes_per_follower} bytes for each of {FOLLOWERS} followers");
     // The clients are in this process as well: each has a buffer of 8 KiB.
     assert!(bytes_per_follower < 64 << 10, "{bytes_per_follower} bytes for each follower");

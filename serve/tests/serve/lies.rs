@@ -93,7 +93,7 @@ struct Outcomes {
 
 /// A table of a server that receives inconsistent messages.
 struct CorruptionTest {
-    served: Served,
+    served: TestServer,
     client: Client,
     /// The number of rows that were checked.
     row_count: u64,
@@ -104,7 +104,7 @@ struct CorruptionTest {
 
 impl CorruptionTest {
     fn start() -> CorruptionTest {
-        let served = Served::start();
+        let served = TestServer::start();
         Writer::open(served.path("t"), Some(batch().schema()), &WriterOptions::default()).unwrap().close().unwrap();
         let client = served.client();
         let original = crate::columns::rows(&Dataset::try_from(vec![batch()]).unwrap());

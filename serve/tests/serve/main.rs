@@ -1,4 +1,4 @@
-//! Tests of the server: its responses, what it refuses, and both when clients, disks or files fail.
+//! Tests of the server: its responses and refusals, also when clients, disks or files fail.
 
 #[macro_use]
 #[path = "../../../tests/support/alone.rs"]
@@ -9,13 +9,13 @@ mod columns;
 mod dice;
 #[path = "../../../tests/support/failing_assertion.rs"]
 mod failing_assertion;
-#[expect(dead_code, reason = "few of the messages")]
+#[expect(dead_code, reason = "only some of the messages are used")]
 #[path = "../../../tests/support/handmade.rs"]
 mod handmade;
-#[expect(dead_code, reason = "samples come one by one")]
+#[expect(dead_code, reason = "only `samples` is used")]
 #[path = "../../../tests/support/samples.rs"]
 mod samples;
-#[expect(dead_code, reason = "the marks of a run without a server")]
+#[expect(dead_code, reason = "marks are for tests without a server")]
 #[path = "../../../tests/support/simulated_disk.rs"]
 mod simulated_disk;
 mod support;

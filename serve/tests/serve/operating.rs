@@ -29,7 +29,7 @@ use crate::tables::folder_in_memory;
 #[test]
 fn health_checks_are_answered_when_all_connections_are_taken() {
     let limits = Limits { connections: 5, ..Limits::default() };
-    let served = Served::with(|_| Options { limits, ..options() });
+    let served = TestServer::start_with(|_| Options { limits, ..options() });
     let silent: Vec<_> = (0..60).map(|_| served.connect()).collect();
     for path in ["/healthz", "/readyz", "/healthz"] {
         let reply = served.get(path);
@@ -66,8 +66,8 @@ impl FsObserver for FullDisk {
 fn server_with_a_full_disk_is_alive_and_not_ready() {
     let disk = Arc::new(FullDisk::default());
     let medium = FileSystem::with_observer(disk.clone());
-    let served = Served::with(|_| Options { medium, ..options() });
-    served.numbers("t", 3);
+    let served = TestServer::start_with(|_| Options { medium, ..options() });
+    served.write_numbers("t", 3);
     assert_eq!(served.get("/readyz").status, 200);
     disk.is_full.store(true, Ordering::Relaxed);
     assert_eq!(served.post_json("t", "{\"n\":3}").code(), "no_space");
@@ -76,7 +76,7 @@ fn server_with_a_full_disk_is_alive_and_not_ready() {
     assert_eq!(reply.code(), "not_ready", "{}", reply.text());
     assert!(reply.text().contains("the disk is full"), "{}", reply.text());
     assert_eq!(served.get("/healthz").status, 200);
-    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+    assert_eq!(served.get_rows("/v1/tables/t/rows").len().unwrap(), 3);
     disk.is_full.store(false, Ordering::Relaxed);
     // Readiness is probed by a write, even without rows.
     wait_until("the server is ready", || served.get("/readyz").status == 200);
@@ -95,22 +95,22 @@ impl From<Reply> for WriteResult {
     }
 }
 
-const WRITES: [fn(&Served) -> WriteResult; 5] =
+const WRITES: [fn(&TestServer) -> WriteResult; 5] =
     [create_table, append_to_closed_table, append_to_several_segments, append_over_flight, write_lines];
 
-fn create_table(served: &Served) -> WriteResult {
+fn create_table(served: &TestServer) -> WriteResult {
     served.send("PUT", "/v1/tables/new", &[], b"n: int not null").into()
 }
 
-fn append_to_closed_table(served: &Served) -> WriteResult {
+fn append_to_closed_table(served: &TestServer) -> WriteResult {
     served.post_json("closed", "{\"n\":1}").into()
 }
 
-fn append_to_several_segments(served: &Served) -> WriteResult {
+fn append_to_several_segments(served: &TestServer) -> WriteResult {
     served.post_json("open", &"{\"n\":1}\n".repeat(100)).into()
 }
 
-fn append_over_flight(served: &Served) -> WriteResult {
+fn append_over_flight(served: &TestServer) -> WriteResult {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
     let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
     let call_result = call(served, "DoPut", framed(&put(Descriptor::path("open"), &[batch])));
@@ -121,16 +121,17 @@ fn append_over_flight(served: &Served) -> WriteResult {
 }
 
 /// Appends to an existing table, and creates another one.
-fn write_lines(served: &Served) -> WriteResult {
+fn write_lines(served: &TestServer) -> WriteResult {
     served.send("POST", "/write", &[], b"fresh x=1 1\nmeasured x=2 2").into()
 }
 
 /// Starts a server on a recorded disk, with the tables that [`WRITES`] use.
-fn serve_recorded_tables() -> (Served, Arc<Recorder>) {
+fn serve_recorded_tables() -> (TestServer, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let folder = folder_in_memory();
     fs::create_dir(folder.path().join("data")).unwrap();
-    let served = Served::over(folder, Options { medium: FileSystem::with_observer(recorder.clone()), ..options() });
+    let served =
+        TestServer::start_in(folder, Options { medium: FileSystem::with_observer(recorder.clone()), ..options() });
     for name in ["open", "closed"] {
         let path = format!("/v1/tables/{name}?segment_rows=24");
         assert_eq!(served.send("PUT", &path, &[], b"n: int not null").status, 201);
@@ -175,7 +176,7 @@ fn refused_write_shows_in_readiness() {
 fn stopping_server_refuses_connections_at_once() {
     const ROWS: u64 = 64;
     let limits = Limits { grace: Duration::from_secs(3_600), ..Limits::default() };
-    let served = Served::with(|_| Options { limits, ..options() });
+    let served = TestServer::start_with(|_| Options { limits, ..options() });
     let mut writer = served.writer("t", "text: text not null");
     let text = "x".repeat(1 << 20);
     // The rows do not fit into the buffers of the system.
@@ -184,15 +185,15 @@ fn stopping_server_refuses_connections_at_once() {
     }
     writer.close().unwrap();
     let mut client = served.client();
-    client.begin("GET", "/v1/tables/t/rows", &[], b"").unwrap();
-    client.head().unwrap();
+    client.send_request("GET", "/v1/tables/t/rows", &[], b"").unwrap();
+    client.read_head().unwrap();
     served.stopper().stop();
     wait_until("connections are refused", || {
         TcpStream::connect(("127.0.0.1", served.port)).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
     });
     let mut rows = Vec::new();
     client.body().read_to_end(&mut rows).unwrap();
-    assert_eq!(dataset(&rows).len().unwrap(), ROWS);
+    assert_eq!(decode_stream(&rows).len().unwrap(), ROWS);
 }
 
 /// Writes a certificate that is valid until the end of a year, and its key.
@@ -250,7 +251,7 @@ impl ServerCertVerifier for OneCertificate {
 }
 
 /// Requests a path over TLS; returns `None` if the server has another certificate.
-fn get_over_tls(served: &Served, cert: &CertificateDer<'static>, path: &str) -> Option<Reply> {
+fn get_over_tls(served: &TestServer, cert: &CertificateDer<'static>, path: &str) -> Option<Reply> {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -274,7 +275,7 @@ fn certificate_is_renewed_by_content_and_expiry_is_logged() {
     let key_time = fs::metadata(&key_path).unwrap().modified().unwrap();
     let limits = Limits { renewal: Duration::from_millis(10), ..Limits::default() };
     let tls = Some((cert_path.clone(), key_path.clone()));
-    let served = Served::over(folder, Options { tls, limits, ..options() });
+    let served = TestServer::start_in(folder, Options { tls, limits, ..options() });
     let readiness = get_over_tls(&served, &expired, "/readyz").unwrap();
     assert_eq!(readiness.status, 503, "{}", readiness.text());
     assert!(readiness.text().contains("certificate is expired"), "{}", readiness.text());

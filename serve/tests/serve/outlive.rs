@@ -15,30 +15,30 @@ use crate::support::*;
 use crate::tables::number_batch;
 
 /// Starts a server that closes written tables soon.
-fn serve_closing_tables_soon() -> Served {
+fn serve_closing_tables_soon() -> TestServer {
     let limits = Limits { writer: Duration::from_millis(200), ..Limits::default() };
-    Served::with(|_| Options { limits, ..options() })
+    TestServer::start_with(|_| Options { limits, ..options() })
 }
 
 /// Waits until no process has the table open for writing.
-fn wait_until_released(served: &Served, name: &str) {
+fn wait_until_released(served: &TestServer, name: &str) {
     wait_until("the table is free", || Writer::open(served.path(name), None, &WriterOptions::default()).is_ok());
 }
 
 /// Replaces a table by another one with its name. The old directory is kept, so that the new one can't get its inode
 /// number.
-fn replace_table(served: &Served, name: &str) {
+fn replace_table(served: &TestServer, name: &str) {
     fs::rename(served.path(name), served.folder.path().join("removed")).unwrap();
-    served.numbers(name, 0);
+    served.write_numbers(name, 0);
 }
 
 /// Begins a request, and waits until the server has checked its table and token, and asks for the body.
-fn begin_request(served: &Served, method: &str, path: &str, headers: &[&str]) -> Client {
+fn begin_request(served: &TestServer, method: &str, path: &str, headers: &[&str]) -> Client {
     let mut client = served.client();
     let headers = headers.join("\r\n");
     let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n{headers}\r\n\r\n");
     client.stream.get_mut().write_all(head.as_bytes()).unwrap();
-    assert_eq!(client.head().unwrap().0, 100);
+    assert_eq!(client.read_head().unwrap().0, 100);
     client
 }
 
@@ -57,7 +57,7 @@ struct CallStatus {
 
 impl PutCall {
     /// Begins a call with the first part of its request.
-    async fn begin(served: &Served, first: Vec<u8>) -> PutCall {
+    async fn begin(served: &TestServer, first: Vec<u8>) -> PutCall {
         let stream = tokio::net::TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
         tokio::spawn(connection);
@@ -90,7 +90,7 @@ fn header_text(headers: &HeaderMap, name: &str) -> String {
     headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned()
 }
 
-fn list_tables(served: &Served, authorization: &str) -> Reply {
+fn list_tables(served: &TestServer, authorization: &str) -> Reply {
     served.send("GET", "/v1/tables", &[("authorization", authorization)], b"")
 }
 
@@ -98,7 +98,7 @@ fn list_tables(served: &Served, authorization: &str) -> Reply {
 fn put_does_not_write_to_a_recreated_table() {
     const FAILED_PRECONDITION: &str = "9";
     let served = serve_closing_tables_soon();
-    served.numbers("t", 0);
+    served.write_numbers("t", 0);
     let messages = put(Descriptor::path("t"), &[number_batch([0]), number_batch([1])]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let client = async {
@@ -116,7 +116,7 @@ fn put_does_not_write_to_a_recreated_table() {
         wait_until_released(&served, "t");
         assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
         assert_eq!(served.post_json("t", "{\"n\":7}").status, 200);
-        assert_eq!(values(&served.rows("/v1/tables/t/rows")), [["7"]]);
+        assert_eq!(format_values(&served.get_rows("/v1/tables/t/rows")), [["7"]]);
     };
     runtime.block_on(async { timeout(2 * PATIENCE, client).await.expect("the client ends") });
 }
@@ -124,12 +124,12 @@ fn put_does_not_write_to_a_recreated_table() {
 #[test]
 fn post_does_not_write_to_a_recreated_table() {
     let served = serve_closing_tables_soon();
-    served.numbers("t", 0);
+    served.write_numbers("t", 0);
     let headers = ["content-type: application/json", "content-length: 7"];
     let mut client = begin_request(&served, "POST", "/v1/tables/t/rows", &headers);
     replace_table(&served, "t");
     client.stream.get_mut().write_all(b"{\"n\":1}").unwrap();
-    let reply = client.reply("POST").unwrap();
+    let reply = client.read_reply("POST").unwrap();
     assert_eq!(reply.status, 409, "{}", reply.text());
     assert_eq!(reply.code(), "file_changed", "{}", reply.text());
     assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 0);
@@ -138,8 +138,8 @@ fn post_does_not_write_to_a_recreated_table() {
 /// Neither the writer that notices the truncation nor the next one may reject the rows as invalid.
 #[test]
 fn truncated_table_is_reported_as_an_error_of_the_server() {
-    let served = Served::with(|_| options());
-    served.numbers("t", 0);
+    let served = TestServer::start_with(|_| options());
+    served.write_numbers("t", 0);
     assert_eq!(served.post_json("t", "{\"n\":1}").status, 200);
     for entry in fs::read_dir(served.path("t")).unwrap() {
         let path = entry.unwrap().path();
@@ -155,7 +155,7 @@ fn truncated_table_is_reported_as_an_error_of_the_server() {
 
 #[test]
 fn revoked_token_creates_no_table() {
-    let served = Served::with(|folder| {
+    let served = TestServer::start_with(|folder| {
         add_token(folder.join("tokens.json"), "other", Rights::all()).unwrap();
         Options { token_file: Some(folder.join("tokens.json")), ..options() }
     });
@@ -167,6 +167,6 @@ fn revoked_token_creates_no_table() {
     revoke_token(&file, "maker").unwrap();
     wait_until("the token is revoked", || list_tables(&served, &bearer).status == 401);
     client.stream.get_mut().write_all(b"n: int").unwrap();
-    assert_eq!(client.reply("PUT").unwrap().status, 401);
+    assert_eq!(client.read_reply("PUT").unwrap().status, 401);
     assert!(!served.path("t").exists());
 }

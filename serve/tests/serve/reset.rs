@@ -103,7 +103,7 @@ fn read_frames(mut stream: TcpStream, received: &Received) {
 }
 
 impl RawConnection {
-    fn connect(served: &Served) -> RawConnection {
+    fn connect(served: &TestServer) -> RawConnection {
         let mut stream = served.connect();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
         stream.write_all(&[frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat()).unwrap();
@@ -217,7 +217,7 @@ enum Reset {
 }
 
 /// Opens and resets this many streams, over as many connections as needed.
-fn open_and_reset(served: &Served, path: &str, streams: u32, reset: Reset) {
+fn open_and_reset(served: &TestServer, path: &str, streams: u32, reset: Reset) {
     let mut opened = 0;
     while opened < streams {
         let mut connection = RawConnection::connect(served);
@@ -256,22 +256,22 @@ fn open_and_reset_burst(connection: &mut RawConnection, path: &str, reset: Reset
 fn streams_reset_at_once_cost_nothing() {
     alone!();
     let streams: u32 = std::env::var("ARROWWOOD_SERVE_RESETS").map_or(1_200, |streams| streams.parse().unwrap());
-    let served = Served::start();
-    served.numbers("t", 200_000);
+    let served = TestServer::start();
+    served.write_numbers("t", 200_000);
     let paths = ["/v1/tables/t/rows?where=n%3C0", "/v1/tables/t/rows", "/v1/tables/t/follow?from=0", "/healthz"];
     // Runs once before measuring, to create what all requests share.
     for path in paths {
         open_and_reset(&served, path, BURST, Reset::WhenReceived);
     }
-    let before = private();
+    let before = private_memory_bytes();
     for reset in [Reset::AtOnce, Reset::WhenReceived] {
         for path in paths {
             open_and_reset(&served, path, streams, reset);
-            assert_eq!(served.rows("/v1/tables/t/rows?where=n%3D7").len().unwrap(), 1, "{path}");
+            assert_eq!(served.get_rows("/v1/tables/t/rows?where=n%3D7").len().unwrap(), 1, "{path}");
         }
     }
     wait_until("all are done", || metric(&served, "requests") == 1 && metric(&served, "followers") == 0);
-    let growth = private().saturating_sub(before);
+    let growth = private_memory_bytes().saturating_sub(before);
     eprintln!("{growth} bytes more after {} streams", 8 * streams);
     assert!(growth < 64 << 20, "{growth} bytes more");
 }
@@ -280,20 +280,20 @@ fn streams_reset_at_once_cost_nothing() {
 const MEMORY: usize = 16 << 20;
 
 /// Returns true if rows are refused, because other rows take all of the memory.
-fn is_memory_taken(served: &Served) -> bool {
+fn is_memory_taken(served: &TestServer) -> bool {
     let reply = served.post_json("t", "{\"n\":1}");
     assert!([200, 503].contains(&reply.status), "{}", reply.text());
     reply.status == 503
 }
 
 /// Returns the number of rows; 0 if there is no table yet.
-fn count_rows(served: &Served, path: &str) -> u64 {
-    if served.get(path).status == 200 { served.rows(path).len().unwrap() } else { 0 }
+fn count_rows(served: &TestServer, path: &str) -> u64 {
+    if served.get(path).status == 200 { served.get_rows(path).len().unwrap() } else { 0 }
 }
 
 /// Sends rows to a route, and resets the stream.
 struct ResetUpload<'a> {
-    served: &'a Served,
+    served: &'a TestServer,
     /// The route that the rows are sent to.
     path: &'static str,
     /// The route that returns them.
@@ -330,7 +330,7 @@ fn rows_of_reset_streams_hold_memory_until_they_are_parsed() {
     const MIN_TRIES: u64 = 12;
     alone!();
     let limits = Limits { ingest_memory: MEMORY, ..Limits::default() };
-    let served = Served::with(|_| Options { limits, ..options() });
+    let served = TestServer::start_with(|_| Options { limits, ..options() });
     served.writer("t", "n: int not null").close().unwrap();
     for (path, line, rows_path) in
         [("/v1/tables/t/rows", JSON_LINE, JSON_ROWS), ("/write", INFLUX_LINE, "/v1/tables/cpu/rows")]

@@ -127,7 +127,7 @@ impl Tokens {
     }
 }
 
-fn send_with_token(served: &Served, route: &Route, token: Option<&str>) -> Reply {
+fn send_with_token(served: &TestServer, route: &Route, token: Option<&str>) -> Reply {
     let authorization = token.map(|token| format!("Bearer {token}"));
     let mut headers = vec![JSON];
     if let Some(authorization) = &authorization {
@@ -136,14 +136,14 @@ fn send_with_token(served: &Served, route: &Route, token: Option<&str>) -> Reply
     served.send(route.method, route.path, &headers, route.body.as_bytes())
 }
 
-fn get_with_token(served: &Served, path: &str, token: &str) -> Reply {
+fn get_with_token(served: &TestServer, path: &str, token: &str) -> Reply {
     served.send("GET", path, &[("authorization", &format!("Bearer {token}"))], b"")
 }
 
 #[test]
 fn every_route_requires_its_right() {
-    let served = Served::with(with_tokens);
-    served.numbers("t", 3);
+    let served = TestServer::start_with(with_tokens);
+    served.write_numbers("t", 3);
     let tokens = Tokens::add_to(&served.folder.path().join("tokens.json"));
     wait_until("the tokens are known", || get_with_token(&served, "/v1/tables", &tokens.all).status == 200);
     for route in ROUTES {
@@ -177,7 +177,7 @@ fn every_route_requires_its_right() {
 /// An overwritten file can have the same size and time.
 #[test]
 fn overwritten_token_file_ends_its_tokens() {
-    let served = Served::with(with_tokens);
+    let served = TestServer::start_with(with_tokens);
     let file = served.folder.path().join("tokens.json");
     let token = add_token(&file, "all", Rights::all()).unwrap();
     wait_until("the token is known", || get_with_token(&served, "/v1/tables", &token).status == 200);
@@ -194,13 +194,13 @@ fn overwritten_token_file_ends_its_tokens() {
 const SECRET: &str = "alice@example.org";
 
 /// Creates a table `t` that is sorted by its column `email`, with one row.
-fn create_table_of_emails(served: &Served, schema: &[u8]) {
+fn create_table_of_emails(served: &TestServer, schema: &[u8]) {
     let created = served.send("PUT", "/v1/tables/t?sorted_by=email", &[], schema);
     assert_eq!(created.status, 201, "{}", created.text());
     assert_eq!(served.post_json("t", "{\"email\":\"x@example.org\"}").status, 200);
 }
 
-fn assert_log_contains_no_values(served: &Served) {
+fn assert_log_contains_no_values(served: &TestServer) {
     let audit = served.audit().join("\n");
     assert!(!audit.contains("alice"), "{audit}");
     assert!(!audit.contains("example"), "{audit}");
@@ -209,7 +209,7 @@ fn assert_log_contains_no_values(served: &Served) {
 /// Refusals may quote a value to its sender, but the log must not.
 #[test]
 fn log_contains_no_values_of_rows() {
-    let served = Served::start();
+    let served = TestServer::start();
     create_table_of_emails(&served, b"email: text not null, n: int8, at: timestamp[us]");
     let rows = "/v1/tables/t/rows";
     let requests = [
@@ -290,14 +290,14 @@ fn refused_appends(method: &str) -> Vec<Vec<flight::Data>> {
     ]
 }
 
-fn count_log_lines(served: &Served, is_counted: impl Fn(&str) -> bool) -> usize {
+fn count_log_lines(served: &TestServer, is_counted: impl Fn(&str) -> bool) -> usize {
     served.audit().iter().filter(|line| is_counted(line)).count()
 }
 
 /// A refusal over Flight may come after the head of the response, and then has a log line of its own.
 #[test]
 fn log_contains_no_values_of_rows_sent_over_flight() {
-    let served = Served::start();
+    let served = TestServer::start();
     create_table_of_emails(&served, b"email: text not null, n: int8");
     for method in ["DoPut", "DoExchange"] {
         for (number, messages) in refused_appends(method).iter().enumerate() {
@@ -321,8 +321,8 @@ fn log_contains_no_values_of_rows_sent_over_flight() {
 
 #[test]
 fn read_only_server_writes_nothing() {
-    let served = Served::with(|_| Options { read_only: true, ..options() });
-    served.numbers("t", 3);
+    let served = TestServer::start_with(|_| Options { read_only: true, ..options() });
+    served.write_numbers("t", 3);
     for (method, path, body) in [
         ("POST", "/v1/tables/t/rows", "{\"n\":1}"),
         ("PUT", "/v1/tables/new", "n: int"),
@@ -332,16 +332,16 @@ fn read_only_server_writes_nothing() {
         assert_eq!(served.send(method, path, &[JSON], body.as_bytes()).status, 403, "{method} {path}");
     }
     assert_eq!(served.get("/v1/tables/t").json()["writable"], false);
-    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+    assert_eq!(served.get_rows("/v1/tables/t/rows").len().unwrap(), 3);
 }
 
 #[test]
 fn table_names_can_not_escape_the_directory() {
-    let served = Served::start();
-    served.numbers("t", 3);
+    let served = TestServer::start();
+    served.write_numbers("t", 3);
     let outside = served.folder.path().join("outside");
     fs::rename(served.path("t"), &outside).unwrap();
-    served.numbers("t", 2);
+    served.write_numbers("t", 2);
     symlink(&outside, served.path("link")).unwrap();
     let segment = "00000000000000000000.arrow";
     symlink(outside.join(segment), served.path("link.arrow")).unwrap();
@@ -386,8 +386,8 @@ fn table_names_can_not_escape_the_directory() {
 
 #[test]
 fn foreign_hosts_and_origins_are_refused() {
-    let served = Served::with(|_| Options { hosts: vec!["data.lan".into()], ..options() });
-    served.numbers("t", 3);
+    let served = TestServer::start_with(|_| Options { hosts: vec!["data.lan".into()], ..options() });
+    served.write_numbers("t", 3);
     for (host, status) in
         [("data.lan:80", 200), ("127.0.0.1", 200), ("evil.example", 421), ("data.lan.evil.example", 421)]
     {
@@ -407,7 +407,7 @@ fn foreign_hosts_and_origins_are_refused() {
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(reply.header("content-security-policy"), Some("default-src 'none'"));
     }
-    assert_eq!(served.rows("/v1/tables/t/rows").len().unwrap(), 3);
+    assert_eq!(served.get_rows("/v1/tables/t/rows").len().unwrap(), 3);
     assert_eq!(count_log_lines(&served, |line| line.contains("\"status\":421")), 2);
 }
 
@@ -467,7 +467,7 @@ fn public_addresses_require_tls_and_tokens() {
 
 /// Connects with TLS, and offers one version of HTTP.
 fn connect_with_tls(
-    served: &Served,
+    served: &TestServer,
     cert: &CertifiedKey<KeyPair>,
     http_version: &[u8],
 ) -> Client<StreamOwned<ClientConnection, TcpStream>> {
@@ -487,11 +487,11 @@ fn connect_with_tls(
 fn plain_text_on_the_tls_port_is_not_answered() {
     const SETTINGS_FRAME: u8 = 4;
     let cert = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-    let served = Served::with(|folder| {
+    let served = TestServer::start_with(|folder| {
         let tls = Some(write_certificate(folder, &cert));
-        Options { tls, limits: impatient(), ..options() }
+        Options { tls, limits: short_timeouts(), ..options() }
     });
-    served.numbers("t", 3);
+    served.write_numbers("t", 3);
     let mut plain = served.connect();
     plain.write_all(b"GET /v1/tables HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();

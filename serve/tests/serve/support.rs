@@ -1,8 +1,9 @@
-//! A server in a thread, and a client simple enough to do what real clients should not.
+//! A server in a thread, and an HTTP client that can also send invalid or incomplete requests.
 #![allow(dead_code)]
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -16,64 +17,72 @@ pub mod flight;
 pub use crate::wait::{PATIENCE, wait_for, wait_until};
 
 /// A server with its own data directory.
-pub struct Served {
+pub struct TestServer {
+    /// The parent of the data directory, which a test may use for other files.
     pub folder: tempfile::TempDir,
     pub port: u16,
+    /// The lines of the audit log.
     pub audit: Arc<Mutex<Vec<String>>>,
     stopper: Stopper,
+    /// The thread that runs the server; `None` once it was joined.
     thread: Option<JoinHandle<arrowwood::Result<()>>>,
 }
 
-/// The loopback address with any free port.
+/// Returns the default options with the loopback address and any free port.
 pub fn options() -> Options {
     Options { listen: "127.0.0.1:0".into(), ..Options::default() }
 }
 
-/// Timeouts short enough for tests.
-pub fn impatient() -> Limits {
-    let ms = Duration::from_millis;
+/// Returns limits whose timeouts are short enough for tests.
+pub fn short_timeouts() -> Limits {
     Limits {
-        greeting: ms(300),
-        part: ms(300),
-        idle: ms(700),
-        stall: ms(700),
-        grace: ms(1_000),
-        writer: ms(200),
+        greeting: Duration::from_millis(300),
+        part: Duration::from_millis(300),
+        idle: Duration::from_millis(700),
+        stall: Duration::from_millis(700),
+        grace: Duration::from_secs(1),
+        writer: Duration::from_millis(200),
         ..Limits::default()
     }
 }
 
-impl Served {
-    pub fn start() -> Served {
-        Served::with(|_| options())
+impl TestServer {
+    /// Starts a server with the default options and a new, empty data directory.
+    pub fn start() -> TestServer {
+        TestServer::start_with(|_| options())
     }
 
-    pub fn with(options: impl FnOnce(&Path) -> Options) -> Served {
+    /// Starts a server with a new, empty data directory.
+    ///
+    /// `options` is called with the parent of the data directory, where it can write files that the options name.
+    pub fn start_with(options: impl FnOnce(&Path) -> Options) -> TestServer {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("data")).unwrap();
         let options = options(folder.path());
-        Served::over(folder, options)
+        TestServer::start_in(folder, options)
     }
 
-    /// Starts a server with an existing directory.
-    pub fn over(folder: tempfile::TempDir, mut options: Options) -> Served {
+    /// Starts a server for the existing directory `data` in `folder`.
+    pub fn start_in(folder: tempfile::TempDir, mut options: Options) -> TestServer {
         let audit: Arc<Mutex<Vec<String>>> = Arc::default();
-        let lines = audit.clone();
-        options.audit = AuditLog::new(move |line| lines.lock().unwrap().push(line.to_owned()));
+        let log = audit.clone();
+        options.audit = AuditLog::new(move |line| log.lock().unwrap().push(line.to_owned()));
         let server = Server::bind(folder.path().join("data"), &options).unwrap();
-        let port = server.url().rsplit_once(':').unwrap().1.parse().unwrap();
+        let (_, port) = server.url().rsplit_once(':').unwrap();
+        let port = port.parse().unwrap();
         let stopper = server.stopper();
-        let thread = Some(std::thread::spawn(move || server.run()));
-        Served { folder, port, audit, stopper, thread }
+        let thread = std::thread::spawn(move || server.run());
+        TestServer { folder, port, audit, stopper, thread: Some(thread) }
     }
 
     /// Stops the server, and starts another one with the same directory.
-    pub fn restarted(mut self) -> Served {
+    pub fn restart(mut self) -> TestServer {
         self.stop();
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
-        Served::over(folder, options())
+        TestServer::start_in(folder, options())
     }
 
+    /// Returns the path of a table or file in the data directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("data").join(name)
     }
@@ -85,12 +94,15 @@ impl Served {
     }
 
     /// Creates a table of one column `n` with the numbers from 0 on.
-    pub fn numbers(&self, name: &str, rows: i64) {
+    pub fn write_numbers(&self, name: &str, rows: i64) {
         let mut writer = self.writer(name, "n: int not null");
-        (0..rows).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+        for n in 0..rows {
+            writer.append_row(&[Value::Int(n)]).unwrap();
+        }
         writer.close().unwrap();
     }
 
+    /// Opens a connection whose reads time out.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -98,6 +110,7 @@ impl Served {
         stream
     }
 
+    /// Returns a client with a new connection.
     pub fn client(&self) -> Client {
         Client::new(self.connect())
     }
@@ -106,26 +119,25 @@ impl Served {
         self.send("GET", path, &[], b"")
     }
 
+    /// Sends a request over a connection of its own, and returns the response.
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         self.client().send(method, path, headers, body).unwrap()
     }
 
+    /// Appends rows given as JSON lines.
     pub fn post_json(&self, table: &str, body: &str) -> Reply {
-        self.send(
-            "POST",
-            &format!("/v1/tables/{table}/rows"),
-            &[("content-type", "application/x-ndjson")],
-            body.as_bytes(),
-        )
+        let path = format!("/v1/tables/{table}/rows");
+        self.send("POST", &path, &[("content-type", "application/x-ndjson")], body.as_bytes())
     }
 
-    /// Requests rows as an Arrow stream.
-    pub fn rows(&self, path: &str) -> Dataset {
+    /// Requests rows as an Arrow stream, and decodes them.
+    pub fn get_rows(&self, path: &str) -> Dataset {
         let reply = self.get(path);
         assert_eq!(reply.status, 200, "{}", reply.text());
         reply.dataset()
     }
 
+    /// Stops the server, and panics if it failed.
     pub fn stop(&mut self) {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
@@ -137,12 +149,14 @@ impl Served {
         self.stopper.clone()
     }
 
+    /// Returns the lines of the audit log.
     pub fn audit(&self) -> Vec<String> {
         self.audit.lock().unwrap().clone()
     }
 }
 
-impl Drop for Served {
+impl Drop for TestServer {
+    /// Stops the server, and ignores its errors, as the test may be panicking already.
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
@@ -151,36 +165,49 @@ impl Drop for Served {
     }
 }
 
+/// Appends rows of one number, and commits them.
+pub fn append_numbers(writer: &mut Writer, numbers: Range<i64>) {
+    for n in numbers {
+        writer.append_row(&[Value::Int(n)]).unwrap();
+    }
+    writer.commit().unwrap();
+}
+
 /// Returns the private memory of this process in bytes, without pages of files such as a writer's tables.
-pub fn private() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let of = |name: &str| -> u64 {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim().trim_end_matches("kB").trim().parse().unwrap()
-    };
-    1024 * (of("Anonymous:") + of("Swap:"))
+pub fn private_memory_bytes() -> u64 {
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    1024 * (parse_kibibytes(&rollup, "Anonymous:") + parse_kibibytes(&rollup, "Swap:"))
+}
+
+/// Returns the value of an entry of `smaps_rollup`.
+fn parse_kibibytes(rollup: &str, entry: &str) -> u64 {
+    let value = rollup.lines().find_map(|line| line.strip_prefix(entry)).unwrap();
+    value.trim().trim_end_matches("kB").trim().parse().unwrap()
 }
 
 /// Returns the value of a metric.
-pub fn metric(served: &Served, name: &str) -> i64 {
-    let text = served.get("/metrics").text();
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("arrowwood_{name} ")));
-    line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
+pub fn metric(server: &TestServer, name: &str) -> i64 {
+    let metrics = server.get("/metrics").text();
+    let prefix = format!("arrowwood_{name} ");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&prefix));
+    value.unwrap_or_else(|| panic!("{name} in {metrics}")).parse().unwrap()
 }
 
 /// A response.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
+    /// The names, in lower case, and values of the headers.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     /// True if the body was complete.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 impl Reply {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        let (_, value) = self.headers.iter().find(|(header, _)| header == name)?;
+        Some(value)
     }
 
     pub fn text(&self) -> String {
@@ -191,8 +218,9 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.text()))
     }
 
+    /// Decodes the body as an Arrow stream.
     pub fn dataset(&self) -> Dataset {
-        dataset(&self.body)
+        decode_stream(&self.body)
     }
 
     /// Returns the code of a problem response.
@@ -201,15 +229,21 @@ impl Reply {
     }
 }
 
-pub fn dataset(stream: &[u8]) -> Dataset {
+/// Decodes a complete Arrow stream.
+pub fn decode_stream(stream: &[u8]) -> Dataset {
     let reader = arrowwood::read_stream(stream).unwrap();
     let schema = reader.schema().clone();
-    Dataset::from_batches(schema, reader.collect::<Result<Vec<_>, _>>().unwrap()).unwrap()
+    let batches = reader.collect::<Result<Vec<_>, _>>().unwrap();
+    Dataset::from_batches(schema, batches).unwrap()
 }
 
-/// Formats all values as text.
-pub fn values(rows: &Dataset) -> Vec<Vec<String>> {
-    rows.rows().map(|row| row.unwrap().iter().map(|(_, value)| value.unwrap().to_string()).collect()).collect()
+/// Formats all values as text, row by row.
+pub fn format_values(dataset: &Dataset) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for row in dataset.rows() {
+        rows.push(row.unwrap().iter().map(|(_, value)| value.unwrap().to_string()).collect());
+    }
+    rows
 }
 
 /// A client with one connection.
@@ -222,12 +256,14 @@ impl<S: Read + Write> Client<S> {
         Client { stream: BufReader::new(stream) }
     }
 
+    /// Sends a request, and returns the response.
     pub fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Reply> {
-        self.begin(method, path, headers, body)?;
-        self.reply(method)
+        self.send_request(method, path, headers, body)?;
+        self.read_reply(method)
     }
 
-    pub fn begin(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<()> {
+    /// Sends a request without reading the response.
+    pub fn send_request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<()> {
         let mut head = format!("{method} {path} HTTP/1.1\r\n");
         if !headers.iter().any(|(name, _)| *name == "host") {
             head += "host: localhost\r\n";
@@ -243,11 +279,12 @@ impl<S: Read + Write> Client<S> {
         stream.flush()
     }
 
-    pub fn head(&mut self) -> io::Result<(u16, Vec<(String, String)>)> {
+    /// Reads the status and the headers of a response.
+    pub fn read_head(&mut self) -> io::Result<(u16, Vec<(String, String)>)> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
-        let closed = || io::Error::from(io::ErrorKind::UnexpectedEof);
-        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(closed)?;
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut headers = Vec::new();
         loop {
             line.clear();
@@ -259,9 +296,10 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    pub fn reply(&mut self, method: &str) -> io::Result<Reply> {
-        let (status, headers) = self.head()?;
-        let mut reply = Reply { status, headers, body: Vec::new(), is_whole: true };
+    /// Reads the response to a request with `method`.
+    pub fn read_reply(&mut self, method: &str) -> io::Result<Reply> {
+        let (status, headers) = self.read_head()?;
+        let mut reply = Reply { status, headers, body: Vec::new(), is_complete: true };
         if method == "HEAD" || status == 204 {
             return Ok(reply);
         }
@@ -269,22 +307,26 @@ impl<S: Read + Write> Client<S> {
             reply.body = vec![0; len.parse().unwrap()];
             self.stream.read_exact(&mut reply.body)?;
         } else if reply.header("transfer-encoding").is_some() {
-            while let Some(chunk) = self.chunk().unwrap_or_else(|_| {
-                reply.is_whole = false;
-                None
-            }) {
-                reply.body.extend(chunk);
+            loop {
+                match self.read_chunk() {
+                    Ok(Some(chunk)) => reply.body.extend(chunk),
+                    Ok(None) => break,
+                    Err(_) => {
+                        reply.is_complete = false;
+                        break;
+                    }
+                }
             }
         }
         Ok(reply)
     }
 
-    /// Reads the next chunk of a body; `None` at its end.
-    pub fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+    /// Reads the next chunk of a body; returns `None` at its end.
+    pub fn read_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
-        let broken = || io::Error::from(io::ErrorKind::UnexpectedEof);
-        let len = usize::from_str_radix(line.trim_end(), 16).map_err(|_| broken())?;
+        let len = usize::from_str_radix(line.trim_end(), 16).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+        // A line end follows each chunk, the empty last one too.
         let mut chunk = vec![0; len + 2];
         self.stream.read_exact(&mut chunk)?;
         chunk.truncate(len);
@@ -292,25 +334,31 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Returns a reader of the body.
-    pub fn body(self) -> Chunks<S> {
-        Chunks { client: self, rest: Vec::new(), at: 0, is_ended: false, is_broken: false }
+    pub fn body(self) -> BodyReader<S> {
+        BodyReader { client: self, chunk: Vec::new(), position: 0, is_ended: false, is_broken: false }
     }
 }
 
 /// A reader of a chunked body.
-pub struct Chunks<S = TcpStream> {
+pub struct BodyReader<S = TcpStream> {
     pub client: Client<S>,
-    rest: Vec<u8>,
-    at: usize,
+    chunk: Vec<u8>,
+    /// How much of `chunk` was read.
+    position: usize,
+    /// True once the body was read to its end.
     pub is_ended: bool,
+    /// True if the body broke off.
     pub is_broken: bool,
 }
 
-impl<S: Read + Write> Read for Chunks<S> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.rest.len() && !self.is_ended {
-            match self.client.chunk() {
-                Ok(Some(chunk)) => (self.rest, self.at) = (chunk, 0),
+impl<S: Read + Write> Read for BodyReader<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.position == self.chunk.len() && !self.is_ended {
+            match self.client.read_chunk() {
+                Ok(Some(chunk)) => {
+                    self.chunk = chunk;
+                    self.position = 0;
+                }
                 Ok(None) => self.is_ended = true,
                 Err(e) => {
                     self.is_broken = true;
@@ -318,9 +366,10 @@ impl<S: Read + Write> Read for Chunks<S> {
                 }
             }
         }
-        let len = into.len().min(self.rest.len() - self.at);
-        into[..len].copy_from_slice(&self.rest[self.at..self.at + len]);
-        self.at += len;
+        let unread = &self.chunk[self.position..];
+        let len = buffer.len().min(unread.len());
+        buffer[..len].copy_from_slice(&unread[..len]);
+        self.position += len;
         Ok(len)
     }
 }

@@ -28,7 +28,7 @@ struct Connection {
 
 impl Connection {
     /// Opens a connection. Each response may be `window` bytes ahead of its reader; all of them together have no limit.
-    async fn open(served: &Served, window: u32) -> Connection {
+    async fn open(served: &TestServer, window: u32) -> Connection {
         let stream = TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
         let mut builder = Builder::new();
         builder.initial_window_size(window).initial_connection_window_size(1 << 30);
@@ -69,7 +69,7 @@ const ROWS: i64 = 4_000;
 const TEXT_LEN: usize = 1_000;
 
 /// Creates a table `t` of [`ROWS`] rows, each with a text of [`TEXT_LEN`] bytes.
-fn create_table_of_texts(served: &Served) {
+fn create_table_of_texts(served: &TestServer) {
     let mut writer = served.writer("t", "n: int not null, text: text");
     let text = "x".repeat(TEXT_LEN);
     for n in 0..ROWS {
@@ -78,9 +78,9 @@ fn create_table_of_texts(served: &Served) {
     writer.close().unwrap();
 }
 
-fn serve_with_stall_timeout(stall: Duration) -> Served {
+fn serve_with_stall_timeout(stall: Duration) -> TestServer {
     let limits = Limits { stall, greeting: Duration::from_millis(300), ..Limits::default() };
-    Served::with(|_| Options { limits, ..options() })
+    TestServer::start_with(|_| Options { limits, ..options() })
 }
 
 /// Runs the client's side of a test.
@@ -90,7 +90,7 @@ fn block_on(client: impl Future<Output = ()>) {
 }
 
 /// Leaves a response unread, and keeps the connection busy at a measured pace until the server closes it.
-async fn leave_response_unread(served: &Served, window: u32, path: &str) {
+async fn leave_response_unread(served: &TestServer, window: u32, path: &str) {
     let mut client = Connection::open(served, window).await;
     let unread = client.get(path).await.unwrap();
     let start_time = tokio::time::Instant::now();
@@ -132,7 +132,7 @@ fn client_with_an_unread_response_is_disconnected() {
 fn client_waiting_for_rows_is_kept() {
     let stall = Duration::from_millis(300);
     let served = serve_with_stall_timeout(stall);
-    served.numbers("t", 3);
+    served.write_numbers("t", 3);
     block_on(async {
         let mut client = Connection::open(&served, WINDOW).await;
         let mut rows = client.get("/v1/tables/t/follow?from=0").await.unwrap();

@@ -41,7 +41,7 @@ fn compress_gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn count_rows(served: &Served, table: &str) -> u64 {
+fn count_rows(served: &TestServer, table: &str) -> u64 {
     open(served.path(table)).unwrap().len().unwrap()
 }
 
@@ -53,7 +53,7 @@ fn assert_problem(reply: &Reply, status: u16, code: &str) {
 
 #[test]
 fn rows_in_every_format_are_appended() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.writer("t", "n: int not null, word: category").close().unwrap();
     let stream = encode_arrow(&[1, 2], &[Some("a"), None], Format::Stream);
     let file = encode_arrow(&[3], &[Some("b")], Format::File);
@@ -82,13 +82,13 @@ fn rows_in_every_format_are_appended() {
         first_row = end;
     }
     let expected = [["1", "a"], ["2", "null"], ["3", "b"], ["4", "a"], ["5", "c,d"], ["6", "null"], ["7", "null"]];
-    assert_eq!(values(&open(served.path("t")).unwrap()), expected);
+    assert_eq!(format_values(&open(served.path("t")).unwrap()), expected);
 }
 
 /// Without an offset, the time zone of a time is unknown, in rows as in conditions.
 #[test]
 fn times_without_an_offset_are_refused_where_the_column_has_a_zone() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.writer("t", "ts: timestamp[us, UTC] not null").close().unwrap();
     for (content_type, body) in [
         (JSON, "{\"ts\":\"2026-01-31T12:00:00\"}\n"),
@@ -110,9 +110,9 @@ fn times_without_an_offset_are_refused_where_the_column_has_a_zone() {
 
 #[test]
 fn invalid_requests_append_nothing() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.writer("t", "n: int not null, word: text").close().unwrap();
-    served.numbers("sorted", 0);
+    served.write_numbers("sorted", 0);
     for (headers, body, status, code) in [
         (&[JSON][..], "{\"n\":1}\n{\"n\":null}\n", 400, "bad_request"),
         (&[JSON], "{\"n\":1}\n{\"n\":\"x\"}\n", 400, "bad_request"),
@@ -148,7 +148,7 @@ fn invalid_requests_append_nothing() {
 fn invalid_batch_does_not_affect_others_of_its_commit() {
     const CLIENTS: u64 = 40;
     const LARGEST: u64 = 1_000_000;
-    let served = Served::start();
+    let served = TestServer::start();
     let schema = Arc::new(arrowwood::parse_schema("n: int not null").unwrap());
     let options = WriterOptions { sorted_by: Some("n".into()), ..WriterOptions::default() };
     Writer::open(served.path("t"), Some(schema), &options).unwrap().close().unwrap();
@@ -187,8 +187,8 @@ fn is_duplicate(reply: &Reply) -> bool {
 
 #[test]
 fn repeated_batches_are_ignored_and_gaps_refused() {
-    let served = Served::start();
-    served.numbers("t", 0);
+    let served = TestServer::start();
+    served.write_numbers("t", 0);
     let mut client = served.client();
     assert_eq!(served.get("/v1/tables/t/producers/p").status, 404);
 
@@ -220,13 +220,13 @@ fn repeated_batches_are_ignored_and_gaps_refused() {
 
     let position = served.get("/v1/tables/t/producers/p").json();
     assert_eq!(position.to_string(), r#"{"producer":"p","epoch":9,"sequence":6,"rows":3,"persistent":true}"#);
-    assert_eq!(values(&open(served.path("t")).unwrap()), [["1"], ["2"], ["3"], ["5"]]);
+    assert_eq!(format_values(&open(served.path("t")).unwrap()), [["1"], ["2"], ["3"], ["5"]]);
 }
 
 #[test]
 fn producers_resume_with_another_server() {
-    let served = Served::start();
-    served.numbers("t", 0);
+    let served = TestServer::start();
+    served.write_numbers("t", 0);
     let mut client = served.client();
     assert_eq!(send_numbered(&mut client, "p", 3, 0, "{\"n\":1}").status, 200);
     assert_eq!(send_numbered(&mut client, "p", 3, 1, "{\"n\":2}\n{\"n\":3}").status, 200);
@@ -235,7 +235,7 @@ fn producers_resume_with_another_server() {
     assert!(is_duplicate(&send_numbered(&mut client, "p", 4, 1, "{\"n\":2}")));
     drop(client);
 
-    let served = served.restarted();
+    let served = served.restart();
     let position = served.get("/v1/tables/t/producers/p").json();
     assert_eq!(position.to_string(), r#"{"producer":"p","epoch":4,"sequence":1,"rows":null,"persistent":true}"#);
     let mut client = served.client();
@@ -249,7 +249,7 @@ fn producers_resume_with_another_server() {
     assert_eq!(first_row(&send_numbered(&mut client, "q", 0, 8, "{\"n\":5}")), Some(4));
 
     let rows = open(served.path("t")).unwrap();
-    assert_eq!(values(&rows), [["1"], ["2"], ["3"], ["4"], ["5"]]);
+    assert_eq!(format_values(&rows), [["1"], ["2"], ["3"], ["4"], ["5"]]);
     let expected = [("producer-epoch:p", 4), ("producer:p", 1), ("producer:q", 8)];
     let expected: BTreeMap<String, i64> = expected.map(|(name, value)| (name.to_owned(), value)).into();
     assert_eq!(rows.positions().unwrap(), expected);
@@ -258,8 +258,8 @@ fn producers_resume_with_another_server() {
 #[test]
 fn too_many_producers_are_refused() {
     const MAX_PRODUCERS: u64 = 256;
-    let served = Served::start();
-    served.numbers("t", 0);
+    let served = TestServer::start();
+    served.write_numbers("t", 0);
     let mut client = served.client();
     for number in 0..MAX_PRODUCERS {
         assert_eq!(send_numbered(&mut client, &format!("p{number}"), 0, 0, "{\"n\":1}").status, 200);
@@ -277,9 +277,9 @@ fn too_many_producers_are_refused() {
 
 #[test]
 fn position_outlives_the_writer() {
-    let limits = Limits { writer: impatient().writer, ..Limits::default() };
-    let served = Served::with(|_| Options { limits, ..options() });
-    served.numbers("t", 0);
+    let limits = Limits { writer: short_timeouts().writer, ..Limits::default() };
+    let served = TestServer::start_with(|_| Options { limits, ..options() });
+    served.write_numbers("t", 0);
     let mut client = served.client();
     assert_eq!(send_numbered(&mut client, "p", 0, 0, "{\"n\":1}").status, 200);
     // The server closes the table, and another process writes to it.
@@ -295,11 +295,11 @@ fn position_outlives_the_writer() {
     let mut client = served.client();
     assert!(is_duplicate(&send_numbered(&mut client, "p", 0, 0, "{\"n\":1}")));
     assert_eq!(first_row(&send_numbered(&mut client, "p", 0, 1, "{\"n\":3}")), Some(2));
-    assert_eq!(values(&open(served.path("t")).unwrap()), [["1"], ["2"], ["3"]]);
+    assert_eq!(format_values(&open(served.path("t")).unwrap()), [["1"], ["2"], ["3"]]);
 }
 
 /// Sends numbered batches of one row, and repeats each third; returns the largest end that was acknowledged.
-fn produce(served: &Served, producer: u64, batches: u64) -> u64 {
+fn produce(served: &TestServer, producer: u64, batches: u64) -> u64 {
     let name = format!("p{producer}");
     let mut client = served.client();
     let mut max_end = 0;
@@ -323,7 +323,7 @@ fn produce(served: &Served, producer: u64, batches: u64) -> u64 {
 fn concurrent_producers_share_commits() {
     const PRODUCERS: u64 = 16;
     const BATCHES: u64 = 20;
-    let served = Served::start();
+    let served = TestServer::start();
     served.writer("t", "producer: int not null, sequence: int not null").close().unwrap();
     let durable_end = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -334,7 +334,7 @@ fn concurrent_producers_share_commits() {
         }
     });
 
-    let rows = values(&open(served.path("t")).unwrap());
+    let rows = format_values(&open(served.path("t")).unwrap());
     assert_eq!(rows.len() as u64, PRODUCERS * BATCHES);
     assert_eq!(durable_end.load(Ordering::Relaxed), PRODUCERS * BATCHES);
     let mut by_producer: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -352,8 +352,8 @@ fn concurrent_producers_share_commits() {
 
 #[test]
 fn visible_acknowledgements_come_before_the_sync() {
-    let served = Served::start();
-    served.numbers("t", 0);
+    let served = TestServer::start();
+    served.write_numbers("t", 0);
     let reply = served.send("POST", "/v1/tables/t/rows", &[JSON, ("ack", "visible")], b"{\"n\":1}").json();
     assert_eq!(reply["committed"].as_u64(), Some(1));
     assert_eq!(reply["first_row"].as_u64(), Some(0));
@@ -365,8 +365,8 @@ fn visible_acknowledgements_come_before_the_sync() {
 #[test]
 fn oversized_requests_are_refused_before_they_are_received() {
     let limits = Limits { body: 1_000, ingest_memory: 64 << 10, ..Limits::default() };
-    let served = Served::with(|_| Options { limits, ..options() });
-    served.numbers("t", 0);
+    let served = TestServer::start_with(|_| Options { limits, ..options() });
+    served.write_numbers("t", 0);
     let rows = "{\"n\":1}\n".repeat(200);
     assert_eq!(served.post_json("t", &rows).code(), "too_large");
     // A chunked body has no announced length.
@@ -374,20 +374,20 @@ fn oversized_requests_are_refused_before_they_are_received() {
     let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunks = format!("{:x}\r\n{rows}\r\n0\r\n\r\n", rows.len());
     client.stream.get_mut().write_all(format!("{head}{chunks}").as_bytes()).unwrap();
-    assert_eq!(client.reply("POST").unwrap().status, 413);
+    assert_eq!(client.read_reply("POST").unwrap().status, 413);
     // The announced length suffices for a refusal.
     let mut client = served.client();
     let head = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n";
     client.stream.get_mut().write_all(head.as_bytes()).unwrap();
-    assert_eq!(client.reply("POST").unwrap().status, 413);
+    assert_eq!(client.read_reply("POST").unwrap().status, 413);
     assert_eq!(served.post_json("t", "{\"n\":1}").status, 200);
 }
 
 #[test]
 fn memory_of_requests_is_released() {
-    let limits = Limits { ingest_memory: 128 << 10, part: impatient().part, ..Limits::default() };
-    let served = Served::with(|_| Options { limits, ..options() });
-    served.numbers("t", 0);
+    let limits = Limits { ingest_memory: 128 << 10, part: short_timeouts().part, ..Limits::default() };
+    let served = TestServer::start_with(|_| Options { limits, ..options() });
+    served.write_numbers("t", 0);
     // Announces as much as there is memory, and sends one byte.
     let request = "POST /v1/tables/t/rows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 131072\r\n\r\n{";
     let mut greedy_clients = Vec::new();
@@ -402,7 +402,7 @@ fn memory_of_requests_is_released() {
     wait_until("the memory is given back", || served.post_json("t", "{\"n\":2}").status == 200);
     let mut statuses = Vec::new();
     for mut client in greedy_clients {
-        statuses.push(client.reply("POST").unwrap().status);
+        statuses.push(client.read_reply("POST").unwrap().status);
     }
     assert!(statuses.contains(&408), "{statuses:?}");
     assert!(statuses.iter().all(|status| [408, 503].contains(status)), "{statuses:?}");
@@ -419,7 +419,7 @@ fn assert_accepts_late_rows(reply: &Reply) {
 /// A table created over HTTP can accept late rows, and finds rows by its zones, also after a compaction.
 #[test]
 fn table_can_be_created_for_late_rows() {
-    let mut served = Served::start();
+    let mut served = TestServer::start();
     let create = "/v1/tables/t?sorted_by=ts&late=accept&index=symbol&dictionary=symbol";
     let schema = b"ts: int64 not null, symbol: text";
     let created = served.send("PUT", create, &[], schema);
@@ -429,8 +429,8 @@ fn table_can_be_created_for_late_rows() {
     let late = "{\"ts\":6,\"symbol\":\"A\"}";
     assert_eq!(served.post_json("t", on_time).status, 200);
     assert_eq!(served.post_json("t", late).status, 200);
-    let found = served.rows("/v1/tables/t/rows?where=ts%3E5%20and%20symbol%3D'A'");
-    assert_eq!(values(&found), [["6", "A"]]);
+    let found = served.get_rows("/v1/tables/t/rows?where=ts%3E5%20and%20symbol%3D'A'");
+    assert_eq!(format_values(&found), [["6", "A"]]);
     assert_eq!(served.send("PUT", create, &[], schema).status, 200);
     let refused = served.send("PUT", "/v1/tables/t?sorted_by=ts&late=refuse&dictionary=symbol", &[], schema);
     assert_eq!(refused.code(), "schema_mismatch");
@@ -438,20 +438,20 @@ fn table_can_be_created_for_late_rows() {
     // Dense segments have the same settings.
     served.stop();
     compact(served.path("t"), |_, _| ()).unwrap();
-    let served = served.restarted();
+    let served = served.restart();
     assert_accepts_late_rows(&served.get("/v1/tables/t"));
     assert_eq!(served.send("PUT", create, &[], schema).status, 200);
 }
 
 /// Requests a table `t` with an Arrow schema.
-fn put_schema(served: &Served, schema: &Schema) -> Reply {
+fn put_schema(served: &TestServer, schema: &Schema) -> Reply {
     served.send("PUT", "/v1/tables/t", &[ARROW_STREAM], &encode_nulls(schema, 0))
 }
 
 /// An Arrow schema can express more than text: extension types, ordered categories, and members without nulls.
 #[test]
 fn table_can_be_created_from_an_arrow_schema() {
-    let served = Served::start();
+    let served = TestServer::start();
     let category = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
     let extension = [("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned())];
     let members = vec![Field::new("a", DataType::Int32, false)];
@@ -482,7 +482,7 @@ fn table_can_be_created_from_an_arrow_schema() {
 #[test]
 fn invalid_schemas_create_no_table() {
     const MAX_SCHEMA_BYTES: usize = 128 << 10;
-    let served = Served::start();
+    let served = TestServer::start();
     let schema = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
     let valid = encode_nulls(&schema, 0);
     let run_end_encoded = DataType::RunEndEncoded(
@@ -529,13 +529,13 @@ fn encode_nulls(schema: &Schema, rows: usize) -> Vec<u8> {
 }
 
 /// Requests a table with a schema as text.
-fn put_table(served: &Served, name: &str, query: &str, schema: &str) -> Reply {
+fn put_table(served: &TestServer, name: &str, query: &str, schema: &str) -> Reply {
     served.send("PUT", &format!("/v1/tables/{name}{query}"), &[], schema.as_bytes())
 }
 
 #[test]
 fn table_can_be_created_once() {
-    let served = Served::start();
+    let served = TestServer::start();
     let schema = "ts: timestamp[us] not null, symbol: text, price: float";
     let created = put_table(&served, "t", "?sorted_by=ts&dictionary=symbol&segment_rows=1000", schema);
     assert_eq!(created.status, 201, "{}", created.text());
@@ -575,12 +575,12 @@ fn table_can_be_created_once() {
 }
 
 /// Sends lines of InfluxDB's line protocol.
-fn write_lines(served: &Served, path: &str, lines: &str) -> Reply {
+fn write_lines(served: &TestServer, path: &str, lines: &str) -> Reply {
     served.send("POST", path, &[], lines.as_bytes())
 }
 
 /// Returns the name and type of each column of a table.
-fn describe_columns(served: &Served, table: &str) -> Vec<String> {
+fn describe_columns(served: &TestServer, table: &str) -> Vec<String> {
     let description = served.get(&format!("/v1/tables/{table}")).json();
     let mut columns = Vec::new();
     for column in description["columns"].as_array().unwrap() {
@@ -593,7 +593,7 @@ fn describe_columns(served: &Served, table: &str) -> Vec<String> {
 
 #[test]
 fn line_protocol_creates_tables() {
-    let served = Served::start();
+    let served = TestServer::start();
     let first = "# a comment\n\
                  cpu,host=a\\ b,region=eu usage=1.5,n=2i,ok=t 1700000000000000001\n\
                  mem total=12u,note=\"x, \\\"y\\\" \" 5\r\n\
@@ -646,13 +646,13 @@ fn line_protocol_creates_tables() {
     assert_eq!(write_lines(&served, "/write?precision=h", "cpu usage=1 1").status, 204);
     assert_eq!(write_lines(&served, "/write", "").status, 204);
     assert_eq!(served.get("/ping").status, 204);
-    assert_eq!(served.rows("/v1/tables/cpu/rows").len().unwrap(), 4);
+    assert_eq!(served.get_rows("/v1/tables/cpu/rows").len().unwrap(), 4);
 }
 
 /// Some tables may accept their lines and others not. No client may resend the lines that were appended.
 #[test]
 fn partially_appended_lines_are_reported() {
-    let served = Served::start();
+    let served = TestServer::start();
     assert_eq!(write_lines(&served, "/write", "a x=1 1\nb x=1 1\nc x=1 1").status, 204);
     // A type that differs from the table's is only noticed at the append.
     let reply = write_lines(&served, "/write", "a x=2 2\nb x=2i 2\nc x=2 2\na x=3 3");

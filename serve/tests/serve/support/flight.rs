@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::time::Interval;
 
-use super::{PATIENCE, Served};
+use super::{PATIENCE, TestServer};
 
 pub const SERVICE: &str = "/arrow.flight.protocol.FlightService";
 pub const METHODS: [&str; 8] =
@@ -102,16 +102,16 @@ impl Body for Trickle {
 }
 
 /// Makes a call with an arbitrary request body.
-pub fn call(served: &Served, method: &str, body: Vec<u8>) -> CallResult {
+pub fn call(served: &TestServer, method: &str, body: Vec<u8>) -> CallResult {
     call_with_body(served, method, || Full::new(Bytes::from(body)))
 }
 
 /// Makes a call whose request is sent byte by byte.
-pub fn trickled(served: &Served, method: &str, body: Vec<u8>, tick: Duration) -> CallResult {
+pub fn trickled(served: &TestServer, method: &str, body: Vec<u8>, tick: Duration) -> CallResult {
     call_with_body(served, method, || Trickle::new(body, tick))
 }
 
-fn call_with_body<B>(served: &Served, method: &str, body: impl FnOnce() -> B) -> CallResult
+fn call_with_body<B>(served: &TestServer, method: &str, body: impl FnOnce() -> B) -> CallResult
 where
     B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
 {
@@ -188,7 +188,7 @@ pub fn stream(messages: &[Data]) -> Vec<u8> {
 }
 
 /// Requests rows with `DoGet`; returns them as an Arrow stream.
-pub fn get(served: &Served, ticket: &str) -> Vec<u8> {
+pub fn get(served: &TestServer, ticket: &str) -> Vec<u8> {
     let call_result = call(served, "DoGet", frame(&Ticket { ticket: ticket.into() }.encode_to_vec()));
     assert_eq!(call_result.status, 0, "{ticket}: {}", call_result.message);
     stream(&call_result.answers.iter().map(|answer| Data::decode(&answer[..]).unwrap()).collect::<Vec<_>>())
