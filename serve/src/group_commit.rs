@@ -135,7 +135,7 @@ impl Table {
         let (sender, requests) = channel();
         let previous = state.thread.take();
         let (table, writing) = (self.clone(), writing.clone());
-        let writer_thread = WriterThread { table, writing, requests, previous, _slot: slot };
+        let writer_thread = WriterThread { table, writing, requests, previous, slot };
         let thread = thread::Builder::new()
             .name("arrowwood-write".into())
             .spawn(move || writer_thread.run())
@@ -189,7 +189,7 @@ struct WriterThread {
     requests: Receiver<AppendRequest>,
     /// The previous thread, which may still be closing the table.
     previous: Option<thread::JoinHandle<()>>,
-    _slot: Arc<WriterSlot>,
+    slot: Arc<WriterSlot>,
 }
 
 /// Appended batches to be acknowledged.
@@ -231,6 +231,10 @@ impl WriterThread {
             }
         }
         self.table.committer().close(&self.table, &self.writing);
+        // Under the lock: rows that come meanwhile find this slot, or a free one.
+        let state = self.table.queue.state.lock_ignoring_poison();
+        drop(self.slot);
+        drop(state);
     }
 
     fn is_idle(&self) -> bool {
