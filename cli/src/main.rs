@@ -9,8 +9,7 @@ use std::process::ExitCode;
 static ALLOCATOR: arrowwood::ReserveAllocator = arrowwood::ReserveAllocator;
 
 fn main() -> ExitCode {
-    // The first call allocates the reserve.
-    arrowwood::is_memory_short();
+    arrowwood::ReserveAllocator::fill();
     arrowwood::ignore_file_size_signal();
     ExitCode::from(u8::try_from(arrowwood_cli::run(std::env::args_os())).unwrap_or(1))
 }

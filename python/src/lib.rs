@@ -112,8 +112,7 @@ mod _arrowwood {
     #[expect(clippy::unnecessary_wraps, reason = "the signature that PyO3 asks for")]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         arrowwood_objects::install();
-        // The first call makes the reserve.
-        arrowwood::is_memory_short();
+        arrowwood::ReserveAllocator::fill();
         crate::signals::install();
         Ok(())
     }

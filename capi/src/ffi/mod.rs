@@ -707,9 +707,9 @@ impl<T: AnyBitPattern> SizedSlot<'_, T> {
     }
 }
 
-/// Returns the call, after the first call has made the reserve of memory.
+/// Fills the reserve of memory, and returns the call.
 fn reserving<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    arrowwood::is_memory_short();
+    arrowwood::ReserveAllocator::fill();
     work
 }
 

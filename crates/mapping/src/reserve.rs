@@ -11,6 +11,7 @@ use crate::sys::MemoryRegion;
 const RESERVED: usize = 64 << 20;
 
 static RESERVE: Mutex<Option<MemoryRegion>> = Mutex::new(None);
+static IS_FILLED: AtomicBool = AtomicBool::new(false);
 static IS_SPENT: AtomicBool = AtomicBool::new(false);
 
 /// The system's allocator with a reserve.
@@ -21,29 +22,43 @@ static IS_SPENT: AtomicBool = AtomicBool::new(false);
 /// system, and tries again. Work in steps calls [`is_memory_short`] between the steps, and ends with an error while the
 /// reserve is spent.
 ///
-/// A program uses it by `#[global_allocator] static ALLOCATOR: ReserveAllocator = ReserveAllocator;` and a first call
-/// of [`is_memory_short`], which fills the reserve.
+/// A program uses it by `#[global_allocator] static ALLOCATOR: ReserveAllocator = ReserveAllocator;`, and calls
+/// [`ReserveAllocator::fill`] when it starts, and between its operations.
 #[derive(Debug)]
 pub struct ReserveAllocator;
 
-/// Returns true if the system has refused memory, so that the reserve of a [`ReserveAllocator`] was spent, and it still
-/// refuses memory. Otherwise restores the reserve.
-///
-/// Costs a load of an atomic while memory is not short. Any thread may call it.
-pub fn is_memory_short() -> bool {
-    /// Set by the first call, which fills the reserve.
-    static IS_FILLED: AtomicBool = AtomicBool::new(false);
-    let is_first = !IS_FILLED.load(Ordering::Relaxed) && !IS_FILLED.swap(true, Ordering::Relaxed);
-    if !is_first && !IS_SPENT.load(Ordering::Relaxed) {
-        return false;
+impl ReserveAllocator {
+    /// Fills the reserve, if it isn't filled yet or was spent. Does nothing if the system refuses the memory.
+    ///
+    /// Costs two loads of atomics if the reserve is full. Any thread may call it.
+    pub fn fill() {
+        if !IS_FILLED.load(Ordering::Relaxed) || IS_SPENT.load(Ordering::Relaxed) {
+            try_fill();
+        }
     }
-    // If the lock is taken, another thread is restoring it.
-    let Ok(mut reserve) = RESERVE.try_lock() else { return false };
+}
+
+/// Fills the reserve. Returns false if the system refuses the memory.
+fn try_fill() -> bool {
+    // If the lock is taken, another thread is filling it.
+    let Ok(mut reserve) = RESERVE.try_lock() else { return true };
     if reserve.is_none() {
         *reserve = MemoryRegion::sparse(RESERVED).ok();
     }
-    IS_SPENT.store(reserve.is_none(), Ordering::Relaxed);
-    !is_first && reserve.is_none()
+    if reserve.is_none() {
+        return false;
+    }
+    IS_FILLED.store(true, Ordering::Relaxed);
+    IS_SPENT.store(false, Ordering::Relaxed);
+    true
+}
+
+/// Returns true if the system has refused memory, so that the reserve of a [`ReserveAllocator`] was spent, and it still
+/// refuses memory. Otherwise restores the reserve. Returns false in programs with another allocator.
+///
+/// Costs a load of an atomic while memory is not short. Any thread may call it.
+pub fn is_memory_short() -> bool {
+    IS_SPENT.load(Ordering::Relaxed) && !try_fill()
 }
 
 /// Returns true if the system would grant `bytes` bytes, without the reserve of a [`ReserveAllocator`].
@@ -95,5 +110,25 @@ unsafe impl GlobalAlloc for ReserveAllocator {
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as in `dealloc`; memory whose growth was refused is unchanged.
         allocate_or_spend(size, || unsafe { System.realloc(memory, layout, size) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::MutexExt;
+
+    #[test]
+    fn only_fill_makes_a_reserve() {
+        // A program with another allocator may have a limit of memory that is smaller than the reserve.
+        assert!(!is_memory_short());
+        assert!(RESERVE.lock_ignoring_poison().is_none());
+        assert!(!spend_reserve(1));
+
+        ReserveAllocator::fill();
+        assert!(spend_reserve(1));
+        assert!(RESERVE.lock_ignoring_poison().is_none());
+        assert!(!is_memory_short(), "the system still has memory");
+        assert!(RESERVE.lock_ignoring_poison().is_some());
     }
 }
