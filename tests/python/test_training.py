@@ -72,7 +72,7 @@ def test_workers_share_the_pages_of_a_file(tmp_path, method):
 def test_dataset_has_the_protocol_of_a_data_loader(tmp_path):
     training = load_example("training")
     path = tmp_path / "train.arrow"
-    training.make(path)
+    training.write_data(path)
     ds = aw.open(path)
     x = ds["x"].to_numpy(copy=False)
     indices = [5, 99_999, 5]
@@ -86,7 +86,7 @@ def test_dataset_has_the_protocol_of_a_data_loader(tmp_path):
         vector, target = batches[7]
         assert np.array_equal(vector, x[7])
         assert target == ds[7]["y"]
-    total, _ = training.by_hand(ds[:2000], "fork")
+    total, _ = training.read_with_workers(ds[:2000], "fork")
     assert total == pytest.approx(ds[:2000]["y"].sum())
 
 
@@ -235,12 +235,12 @@ def huggingface(tmp_path, monkeypatch):
 
 
 def test_saved_dataset_is_opened_and_handed_back_in_place(tmp_path, huggingface):
-    ds = huggingface.saved(tmp_path / "saved", 1000)
+    ds = huggingface.open_saved_dataset(tmp_path / "saved", 1000)
     assert (len(ds), ds.num_batches, ds.footprint.copied) == (1000, 3, 0)
     assert ds["text"].to_pylist() == [f"sentence {i}" for i in range(1000)]
 
     allocated = pa.total_allocated_bytes()
-    dataset = huggingface.handed_back(ds)
+    dataset = huggingface.to_hugging_face(ds)
     assert dataset[999] == ds[999]
     assert dataset.num_rows == 1000
     labels = dataset.data.table["label"].chunk(0).to_numpy()
@@ -249,7 +249,7 @@ def test_saved_dataset_is_opened_and_handed_back_in_place(tmp_path, huggingface)
 
 
 def test_cached_dataset_is_opened_in_place(tmp_path, huggingface):
-    ds = huggingface.cached(tmp_path, 50)
+    ds = huggingface.open_cached_dataset(tmp_path, 50)
     assert ds[49] == {"n": 49, "text": "sentence 49"}
     assert ds.footprint.copied == 0
 
