@@ -61,13 +61,13 @@ impl Writer {
             self.give_up(e.message());
             return Err(e);
         }
-        self.background.rolled();
+        self.background.on_rolled();
         for done in self.segments.drain(..last) {
             assert_eq!(done.committed_end(), done.end(), "a sealed segment has no uncommitted rows");
             let _ = done.trim();
-            self.background.sealed(done.shared);
+            self.background.on_sealed(done.shared);
         }
-        self.background.committed(&self.segments[0].shared);
+        self.background.on_commit(&self.segments[0].shared);
         self.schedule_next_segment();
         Ok(())
     }

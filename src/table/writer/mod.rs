@@ -3,7 +3,8 @@
 //! In reading order: `options`, `proof_base` (the commit since which others are proven), `live_file` (makes commits
 //! durable), `segment_layout` (the front and header of a new file), `resume_segment` (recovery of a segment to be
 //! continued), `region_space` (allocation), `commit_writer` (makes commits visible), `live_segment` (all of these: a
-//! segment for its writer), `next_segment` (a segment created ahead), `scheduler` (the background thread of all
+//! segment for its writer), `resting` (sealed segments whose footers may be in use), `durability` (makes commits
+//! across segments durable), `next_segment` (a segment created ahead), `scheduler` (the background thread of all
 //! writers), `background` (its work for one writer), `prepared_commit` (commits left unfinished by a killed writer),
 //! `open`, `schema_change` (permitted changes of a schema), `writer`, `roll` (continuing in the next segment),
 //! `commit_segments` (commits across the end of a segment), `alter` (continuing with another schema), `append_row`,
@@ -17,6 +18,7 @@ mod commit_segments;
 mod commit_writer;
 mod compact;
 mod dense;
+mod durability;
 #[cfg(feature = "compute")]
 mod leftovers;
 mod live_file;
@@ -29,6 +31,7 @@ mod prepared_commit;
 mod proof_base;
 mod region_space;
 mod remove;
+mod resting;
 mod resume_segment;
 mod roll;
 mod scheduler;
@@ -39,10 +42,10 @@ mod sort;
 mod writer;
 
 pub(crate) use alter::{alter, altered_schema};
-pub use background::Durability;
 pub use compact::{CompactOptions, compact, compact_on, compact_with};
 pub(crate) use dense::write_part;
 pub(super) use dense::{finish_merges, with_settings};
+pub use durability::Durability;
 #[cfg(feature = "compute")]
 pub(crate) use leftovers::sync_leftovers;
 pub(super) use live_segment::LiveSegment;

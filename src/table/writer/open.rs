@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::background::make_durable;
+use super::durability::make_durable;
 use super::live_file::{LiveFile, SyncTarget, stamp};
 use super::live_segment::{LiveSegment, OPEN};
 use super::options::{LatePolicy, WriterOptions};

@@ -123,7 +123,7 @@ impl Writer {
         next.commit_initial(!is_named)?;
         if is_named {
             replace_name(&next, self.path())?;
-            self.background.replaced(next.shared.clone());
+            self.background.on_replaced(next.shared.clone());
         }
         // The writer always has a segment, also if sealing the empty one fails.
         let mut empty = std::mem::replace(self.live_mut(), next);

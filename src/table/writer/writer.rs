@@ -10,7 +10,8 @@ use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
-use super::background::{BackgroundWork, Durability, cannot_go_on, removed};
+use super::background::BackgroundWork;
+use super::durability::{Durability, cannot_go_on, removed};
 use super::live_file::{LiveFile, SyncTarget};
 use super::live_segment::{LiveSegment, OPEN};
 use super::open::{
@@ -445,7 +446,7 @@ impl Writer {
             [live] if !has_moved && live.rows() == live.committed.rows() => (),
             [live] => {
                 live.make_visible(OPEN)?;
-                self.background.committed(&live.shared);
+                self.background.on_commit(&live.shared);
                 if live.committed.rows() >= self.request_next_at {
                     self.request_next_segment();
                 }
@@ -463,7 +464,7 @@ impl Writer {
     pub(super) fn show_drop(&mut self) -> Result<()> {
         let live = &mut self.segments[0];
         live.repeat_commit()?;
-        self.background.committed(&live.shared);
+        self.background.on_commit(&live.shared);
         Ok(())
     }
 
