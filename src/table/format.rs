@@ -32,6 +32,9 @@ pub(super) const TAIL: &[u8; 6] = b"ARROW1";
 /// The length of the footer's length field and the bytes after it.
 pub(super) const TAIL_LEN: u64 = 4 + TAIL.len() as u64;
 
+/// The counter that counts rows. The others count nulls, bytes of text, items of lists, and entries of dictionaries.
+pub(super) const ROWS: usize = 0;
+
 // Offsets in the live page.
 
 /// The sequence of the newest visible commit; waiting readers sleep on its low half.

@@ -1,7 +1,7 @@
 //! Computes the layout of a segment. The writer chooses limits, slots and their sizes; every offset follows from these
 //! and from the schema, so a reader checks a header by computing its offsets again.
 
-use super::format::{Header, LINE, MOST_POSITIONS, PAGE, record_len};
+use super::format::{Header, LINE, MOST_POSITIONS, PAGE, ROWS, record_len};
 use crate::dataset::order::is_sortable;
 use crate::error::Result;
 use crate::rows::{ALIGNMENT, MOST_COUNTED, Plan, Region};
@@ -99,7 +99,12 @@ fn check_limits(header: &Header, plan: &Plan) -> Result<(), String> {
     let allowed_rows = *capacity..MOST_COUNTED;
     let expected = format_args!("{capacity} to 2^48 - 1");
     check_that(allowed_rows.contains(segment_rows), "segment_rows", expected, *segment_rows)?;
-    check_that(limits[0] == *capacity, "the limit of rows", format_args!("{capacity}, as `capacity`"), limits[0])?;
+    check_that(
+        limits[ROWS] == *capacity,
+        "the limit of rows",
+        format_args!("{capacity}, as `capacity`"),
+        limits[ROWS],
+    )?;
     let allowed = plan.limits(|_| MOST_COUNTED - 1);
     assert_eq!(allowed.len(), limits.len(), "the lists' lengths were checked before");
     match limits.iter().zip(&allowed).position(|(limit, allowed)| limit > allowed) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::live_segment::LiveSegment;
+use super::live_segment::{LiveSegment, PROVISIONAL};
 use super::open::{FIRST_ROWS, first_guess, refuse_twins};
 use super::options::WriterOptions;
 use super::schema_change::changed;
@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::guard;
 use crate::rows::{DictionaryEntries, Plan, PlanDictionary, is_appendable_type};
+use crate::table::format::ROWS;
 use crate::table::reader::open_table;
 use crate::types::type_name;
 
@@ -151,7 +152,7 @@ impl Writer {
         let counters = &full.now.counters;
         let rows = FIRST_ROWS.min(self.settings.segment_rows);
         let limits = self.plan.limits(|counter| {
-            if counter == 0 {
+            if counter == ROWS {
                 return rows;
             }
             let first = first_guess(&self.plan, counter, rows);
@@ -166,7 +167,7 @@ impl Writer {
             self.replace_empty(shape)?;
             return Ok(false);
         }
-        let mut next = LiveSegment::create(self.medium(), self.path(), &self.plan, shape, true)?;
+        let mut next = LiveSegment::create(self.medium(), self.path(), &self.plan, shape, PROVISIONAL)?;
         let entry_counts: Vec<usize> = self.entries.iter().map(DictionaryEntries::len).collect();
         self.carry_over(&mut next, &entry_counts)?;
         self.push_segment(next);

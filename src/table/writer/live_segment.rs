@@ -23,6 +23,8 @@ use crate::table::zones;
 
 /// The state of a commit after which rows may follow.
 pub(in crate::table) const OPEN: CommitState = CommitState { sealed: false, provisional: false, goes_on: false };
+/// The state of a commit that is valid only once the previous segment is sealed.
+pub(in crate::table) const PROVISIONAL: CommitState = CommitState { sealed: false, provisional: true, goes_on: false };
 /// The state of the last commit of a segment.
 pub(in crate::table) const SEALED: CommitState = CommitState { sealed: true, provisional: false, goes_on: false };
 
@@ -42,17 +44,18 @@ pub(in crate::table) struct LiveSegment {
 }
 
 impl LiveSegment {
-    /// Creates a segment without rows, and syncs it. Only its name is missing: a name on an incomplete file would be
-    /// worse than none.
+    /// Creates a segment without rows, and syncs it. Its first commit, of no rows, has the given state: [`OPEN`] if the
+    /// segment is valid once it gets a name, [`PROVISIONAL`] if it continues a commit of the previous one. Only its name
+    /// is missing: a name on an incomplete file would be worse than none.
     pub fn create(
         medium: &FileSystem,
         folder: &Path,
         plan: &Arc<Plan>,
         shape: SegmentShape,
-        provisional: bool,
+        state: CommitState,
     ) -> Result<LiveSegment> {
         check_boot_id()?;
-        let plan = &plan_with_zones(plan, &shape.settings.zones(shape.limits[0]))?;
+        let plan = &plan_with_zones(plan, &shape.settings.zones(shape.capacity()))?;
         let sizes =
             FooterSizes::shared(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         let SegmentLayout { front, header } = SegmentLayout::new(plan, shape, &sizes)?;
@@ -64,7 +67,7 @@ impl LiveSegment {
         let shared = LiveFile::new(store, header, plan, Mutex::new(footer), Mutex::new(durable));
         let empty = FillState { counters: vec![0; plan.counters], tails: vec![0; plan.regions] };
         let mut live = LiveSegment::new(shared, empty, Vec::new(), 0).map_err(|e| creating_failed(e).at(folder))?;
-        live.make_visible(CommitState { sealed: false, provisional, goes_on: false })?;
+        live.make_visible(state)?;
         live.shared.publish()?;
         live.note_writer().map_err(|e| creating_failed(e).at(folder))?;
         live.shared.store.check_stored()?;
@@ -210,6 +213,12 @@ impl LiveSegment {
         self.first_row() + self.committed.rows()
     }
 
+    /// Returns the maximum number of rows.
+    pub fn capacity(&self) -> u64 {
+        self.shared.header.capacity
+    }
+
+    /// Returns the maximum of each counter.
     pub fn limits(&self) -> &[u64] {
         &self.shared.header.limits
     }
@@ -315,18 +324,18 @@ impl LiveSegment {
     pub fn commit_initial_with(&mut self, names: &[String], positions: Vec<i64>) -> Result<()> {
         self.put_names(names)?;
         self.positions = positions;
-        self.commit_initial(false)
+        self.commit_initial(OPEN)
     }
 
-    /// Commits the positions and entries of a segment without rows. Unless `provisional`, makes them durable too: the
-    /// segment is about to be named, and the previous segment's would no longer be valid.
-    pub fn commit_initial(&mut self, provisional: bool) -> Result<()> {
+    /// Commits the positions and entries of a segment without rows, in the state [`OPEN`] or [`PROVISIONAL`]. An open
+    /// one is about to be named, and the previous segment's would no longer be valid, so they become durable too.
+    pub fn commit_initial(&mut self, state: CommitState) -> Result<()> {
         assert_eq!(self.rows(), 0, "a segment begins without rows");
         if self.now.counters.iter().all(|&count| count == 0) && self.positions.is_empty() {
             return Ok(());
         }
-        self.make_visible(CommitState { sealed: false, provisional, goes_on: false })?;
-        if provisional {
+        self.make_visible(state)?;
+        if state.provisional {
             return Ok(());
         }
         let record = self.shared.visible()?;
@@ -454,7 +463,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::table::format::TableSettings;
+    use crate::table::format::{ROWS, TableSettings};
     use crate::table::protocol::proof::proof_of;
     use crate::table::reader::{chain, open_segment};
 
@@ -610,10 +619,10 @@ mod tests {
         let plan = Arc::new(Plan::for_schema(&schema).unwrap());
         let settings = TableSettings { segment_rows: 4, ..Header::default().settings() };
         let shape = SegmentShape { first_row: 0, limits: plan.limits(|_| 4), settings };
-        let mut segment = LiveSegment::create(&FileSystem::default(), folder.path(), &plan, shape, false).unwrap();
+        let mut segment = LiveSegment::create(&FileSystem::default(), folder.path(), &plan, shape, OPEN).unwrap();
         let shared = segment.shared.clone();
         let published_length = || shared.store.load32(shared.header.tail);
-        segment.now.counters[0] = 1;
+        segment.now.counters[ROWS] = 1;
         shared.publish_ahead(&segment.now.counters, segment.sequence() + 1).unwrap();
         let ahead = published_length();
         shared.publish().unwrap();

@@ -16,7 +16,7 @@ use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{DirectoryLock, FileSystem, Mapping, Mode, SharedFile, remote_file_system};
 use crate::rows::{DictionaryEntries, Plan, PlanDictionary, supports_zones};
-use crate::table::format::{DEFAULT_ROWS, OWN_FILE, Record, STAMPED, TableSettings, ZONE_ROWS};
+use crate::table::format::{DEFAULT_ROWS, OWN_FILE, ROWS, Record, STAMPED, TableSettings, ZONE_ROWS};
 use crate::table::protocol::{FooterSizes, is_published};
 use crate::table::reader::{
     Segment, SegmentChain, chain, dense_settings, first_row, lost_rows, open_newest, recount, without_settings,
@@ -180,8 +180,8 @@ pub(in crate::table) fn first_segment(
     settings: TableSettings,
 ) -> Result<LiveSegment> {
     let rows = FIRST_ROWS.min(settings.segment_rows);
-    let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
-    LiveSegment::create(medium, path, plan, SegmentShape { first_row, limits, settings }, false)
+    let limits = plan.limits(|counter| if counter == ROWS { rows } else { first_guess(plan, counter, rows) });
+    LiveSegment::create(medium, path, plan, SegmentShape { first_row, limits, settings }, OPEN)
 }
 
 /// Returns the settings in the last segment of a table.

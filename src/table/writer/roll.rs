@@ -1,47 +1,56 @@
 //! Continues a table in its next segment: what size it has, when it is created, and what it takes over.
 
-use super::live_segment::{LiveSegment, SEALED};
+use super::live_segment::{LiveSegment, OPEN, PROVISIONAL, SEALED};
 use super::open::{FIRST_ROWS, dictionary_counter, first_guess, replace_name};
 use super::segment_layout::SegmentShape;
 use super::writer::Writer;
 use crate::error::{Error, Result};
 use crate::rows::RowSink;
+use crate::table::format::ROWS;
 
-/// The maximum room for text, list items or entries in a new segment, in bytes or elements, that is expected from the
-/// rows of the last one.
-const MAX_EXPECTED: u64 = 1 << 34;
-/// The room for them in a new segment beyond what is expected.
+/// The factor by which a segment has room for more rows than the previous one, up to the table's maximum. Dictionaries
+/// get room for so many times the entries that are carried over.
+const GROWTH: u64 = 2;
+/// The room for text and list items is that of as many rows of the previous segment, times this.
+const MARGIN: f64 = 1.25;
+/// The room for text and list items beyond that, in bytes or items: rows may differ much in a small segment.
 const SPARE: u64 = 64 << 10;
+/// The maximum room for text or list items that is derived from the rows of the previous segment, in bytes or items. A
+/// segment for one row that needs more gets more.
+const MAX_EXPECTED: u64 = 1 << 34;
 
 impl Writer {
-    /// Continues in a new segment, with room for a row that needs `needed`.
-    pub(super) fn roll(&mut self, needed: &[u64]) -> Result<()> {
-        let shape = self.next_shape(needed)?;
+    /// Continues in a new segment, which gets room for the next row: its limits are at least `min_limits`, the counters
+    /// of a segment that has this row alone.
+    pub(super) fn roll(&mut self, min_limits: &[u64]) -> Result<()> {
+        let shape = self.next_shape(min_limits)?;
         if self.live().rows() == 0 {
             return self.replace_empty(shape);
         }
-        let mut next = match self.background.take_next().filter(|next| self.is_fitting(next, &shape, needed)) {
+
+        let mut next = match self.background.take_next().filter(|next| self.fits(next, &shape, min_limits)) {
             Some(next) => next,
-            None => LiveSegment::create(&self.medium, self.path(), &self.plan, shape, true)?,
+            None => LiveSegment::create(&self.medium, self.path(), &self.plan, shape, PROVISIONAL)?,
         };
         self.carry_over(&mut next, &self.live().entry_counts())?;
         self.push_segment(next);
         Ok(())
     }
 
-    /// Returns true if a segment that was created ahead is the next one, and has room for a row that needs `needed`.
-    fn is_fitting(&self, next: &LiveSegment, shape: &SegmentShape, needed: &[u64]) -> bool {
-        if next.first_row() != shape.first_row || next.limits()[0] != shape.limits[0] {
+    /// Returns true if a segment that was created ahead is the next one, of the given shape, and its limits are at
+    /// least `min_limits`.
+    fn fits(&self, next: &LiveSegment, shape: &SegmentShape, min_limits: &[u64]) -> bool {
+        if next.first_row() != shape.first_row || next.capacity() != shape.capacity() {
             return false;
         }
         let full = &self.live().now.counters;
-        next.limits().iter().zip(needed).enumerate().all(|(counter, (&limit, &needed))| {
+        next.limits().iter().zip(min_limits).enumerate().all(|(counter, (&limit, &min_limit))| {
             // All entries of dictionaries are carried over, which may be many more than when it was requested.
             let carried = match dictionary_counter(&self.plan, counter) {
                 Some(_) => full[counter],
                 None => 0,
             };
-            limit >= needed.max(carried)
+            limit >= min_limit.max(carried)
         })
     }
 
@@ -66,25 +75,24 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns the shape of the segment after the last one, based on its contents; it has room for a row that needs
-    /// `needed`.
-    fn next_shape(&self, needed: &[u64]) -> Result<SegmentShape> {
+    /// Returns the shape of the segment after the last one, based on its contents, with limits of at least
+    /// `min_limits`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no segment has such limits.
+    fn next_shape(&self, min_limits: &[u64]) -> Result<SegmentShape> {
         let full = self.live();
-        let rows = (2 * full.limits()[0]).min(self.settings.segment_rows).max(1);
-        let limits = self.plan.limits(|counter| {
-            if counter == 0 {
-                return rows;
+        let rows = (GROWTH * full.capacity()).min(self.settings.segment_rows).max(1);
+        let limits = self.plan.limits(|counter| match counter {
+            ROWS => rows,
+            _ if dictionary_counter(&self.plan, counter).is_some() => {
+                let carried = full.now.counters[counter].max(min_limits[counter]);
+                (GROWTH * carried).max(first_guess(&self.plan, counter, rows.min(FIRST_ROWS)))
             }
-            let used = full.now.counters[counter];
-            if dictionary_counter(&self.plan, counter).is_some() {
-                let carried = needed[counter].max(used);
-                return (2 * carried).max(first_guess(&self.plan, counter, rows.min(FIRST_ROWS)));
-            }
-            let per_row = used as f64 / full.rows().max(1) as f64;
-            let expected = ((per_row * rows as f64 * 1.25) as u64).min(MAX_EXPECTED) + SPARE;
-            expected.max(needed[counter])
+            _ => expected_count(full, counter, rows).max(min_limits[counter]),
         });
-        if limits.iter().zip(needed).any(|(limit, needed)| limit < needed) {
+
+        if limits.iter().zip(min_limits).any(|(limit, min_limit)| limit < min_limit) {
             return Err(Error::invalid_argument(
                 "a single row is larger than its column's type can hold in one segment",
             ));
@@ -98,34 +106,42 @@ impl Writer {
     pub(super) fn request_next_segment(&mut self) {
         self.request_next_at = u64::MAX;
         let live = self.live();
-        let first_row = live.first_row() + live.limits()[0];
-        let Ok(shape) = self.next_shape(&vec![0; self.plan.counters]) else { return };
+        let first_row = live.first_row() + live.capacity();
+        // The next row is not known yet.
+        let min_limits = vec![0; self.plan.counters];
+        let Ok(shape) = self.next_shape(&min_limits) else { return };
         let shape = SegmentShape { first_row, ..shape };
         let medium = self.medium.clone();
         let folder = self.path().to_path_buf();
         let plan = self.plan.clone();
-        self.background.request_next(Box::new(move || LiveSegment::create(&medium, &folder, &plan, shape, true)));
+        let factory = move || LiveSegment::create(&medium, &folder, &plan, shape, PROVISIONAL);
+        self.background.request_next(Box::new(factory));
     }
 
     /// Sets the row at which to request the next segment. After a small segment it is created when it is needed.
     pub(super) fn schedule_next_segment(&mut self) {
-        let rows = self.segments[0].limits()[0];
-        self.request_next_at = if rows >= FIRST_ROWS { rows / 2 } else { u64::MAX };
+        let rows = self.segments[0].capacity();
+        let half = rows / 2;
+        self.request_next_at = if rows >= FIRST_ROWS { half } else { u64::MAX };
     }
 
     /// Replaces the last segment, which is empty, by a larger one, which begins with the same row and so has its name.
     pub(super) fn replace_empty(&mut self, shape: SegmentShape) -> Result<()> {
         assert_eq!(self.live().rows(), 0, "only an empty segment is replaced");
         assert_eq!(shape.first_row, self.live().first_row(), "both have one name");
+        // Segments after the first have no names yet, and belong to the commit that will seal it.
         let is_named = self.segments.len() == 1;
-        let mut next = LiveSegment::create(&self.medium, self.path(), &self.plan, shape, !is_named)?;
+        let state = if is_named { OPEN } else { PROVISIONAL };
+
+        let mut next = LiveSegment::create(&self.medium, self.path(), &self.plan, shape, state)?;
         self.carry_over(&mut next, &self.live().entry_counts())?;
-        next.commit_initial(!is_named)?;
+        next.commit_initial(state)?;
         if is_named {
             replace_name(&next, self.path())?;
             self.background.on_replaced(next.shared.clone());
         }
-        // The writer always has a segment, also if sealing the empty one fails.
+
+        // The writer always has a segment, even if sealing the empty one fails.
         let mut empty = std::mem::replace(self.live_mut(), next);
         self.schedule_next_segment();
         if is_named {
@@ -135,4 +151,11 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// Returns what a counter is expected to be in a segment of `rows` rows after the segment `full`, with some room to
+/// spare.
+fn expected_count(full: &LiveSegment, counter: usize, rows: u64) -> u64 {
+    let per_row = full.now.counters[counter] as f64 / full.rows().max(1) as f64;
+    ((per_row * rows as f64 * MARGIN) as u64).min(MAX_EXPECTED) + SPARE
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::ipc::{empty_metadata, schema_metadata};
 use crate::rows::{Plan, ZoneMap};
-use crate::table::format::{Header, MINOR, PAGE, TableSettings};
+use crate::table::format::{Header, MINOR, PAGE, ROWS, TableSettings};
 use crate::table::placement;
 use crate::table::protocol::{FooterSizes, ring_size};
 
@@ -19,9 +19,16 @@ const LOG: u64 = 512 << 10;
 #[derive(Clone, Debug)]
 pub(in crate::table) struct SegmentShape {
     pub first_row: u64,
-    /// The maximum of each counter; the first one counts rows.
+    /// The maximum of each counter of a record.
     pub limits: Vec<u64>,
     pub settings: TableSettings,
+}
+
+impl SegmentShape {
+    /// Returns the maximum number of rows.
+    pub fn capacity(&self) -> u64 {
+        self.limits[ROWS]
+    }
 }
 
 /// The bytes of a new segment's file up to the end of its header, and the header.
@@ -71,13 +78,13 @@ impl SegmentLayout {
         let slots = u32::try_from(footers + shared).map_err(|_| Error::internal("footers that can't be counted"))?;
         let chosen = Header {
             first_row: shape.first_row,
-            capacity: shape.limits[0],
+            capacity: shape.capacity(),
             minor: MINOR,
             slot,
             slots,
             footer: sizes.footer,
             shared,
-            zones: shape.settings.zones(shape.limits[0]),
+            zones: shape.settings.zones(shape.capacity()),
             sorted_by: shape.settings.sorted_by,
             is_late: shape.settings.is_late,
             segment_rows: shape.settings.segment_rows,

@@ -648,6 +648,7 @@ impl Drop for Writer {
 mod tests {
     use super::*;
     use crate::array::Value;
+    use crate::table::format::ROWS;
     use crate::types::parse_schema;
 
     /// A corruption of the writer's state, and the call whose assertion detects it.
@@ -660,7 +661,7 @@ mod tests {
     const FAULTS: &[Fault] = &[
         Fault {
             assertion: "committed rows stay",
-            cause: |writer| writer.segments[0].now.counters[0] -= 2,
+            cause: |writer| writer.segments[0].now.counters[ROWS] -= 2,
             call: Writer::commit,
         },
         Fault {
@@ -677,7 +678,7 @@ mod tests {
             assertion: "a segment begins with the row after the previous one",
             cause: |writer| {
                 append(writer, 9).unwrap();
-                writer.segments[0].now.counters[0] -= 1;
+                writer.segments[0].now.counters[ROWS] -= 1;
             },
             call: Writer::commit,
         },
