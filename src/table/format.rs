@@ -10,10 +10,14 @@
 //! ```
 //! Everything is little-endian. **Committed bytes never change; only one record changes, atomically.**
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
-/// The first bytes of the header.
-pub(super) use crate::ipc::SEGMENT as MAGIC;
+use crate::ipc::SEGMENT;
 use crate::rows::{Region, ZoneMap};
+
+/// The first bytes of the header.
+pub(super) const MAGIC: [u8; 8] = SEGMENT;
 
 /// The default maximum number of rows in a segment.
 pub(super) const DEFAULT_ROWS: u64 = 4 << 20;
@@ -55,7 +59,6 @@ pub(super) const RENEWED_PROOF: [u64; 3] = [256, 264, 272];
 /// The modification time that the file was given when it was last closed, in seconds since 1970.
 pub(super) const STAMPED: u64 = 320;
 /// The fingerprint of the writer's file. A copy of the file has another one.
-/// Offset in the live page of the fingerprint of the file: a copy is another one.
 pub(super) const OWN_FILE: u64 = 328;
 
 /// The boot id of a record that stays valid after a crash of the machine, or in another page cache than its writer's.
@@ -77,16 +80,73 @@ pub(super) const POSITIONS: &str = "arrowwood.positions";
 /// Bit in the header's `flags`: late rows are accepted.
 const LATE: u16 = 1;
 
-/// The offset in the header of the number of the segment's first row.
-pub(super) const FIRST_ROW: u64 = 24;
-/// The fixed part of the header.
+/// The length of the fixed part of the header.
 pub(super) const HEADER: usize = 128;
-/// The bytes after the header's lists, from version 1.1 on.
+/// The length of the bytes after the header's lists, from version 1.1 on.
 const MORE: usize = 8;
 /// The maximum length of a header.
 const MOST_HEADER: usize = 1 << 24;
-/// The fixed part of a record.
+/// The length of the fixed part of a record.
 pub(super) const RECORD: usize = 64;
+
+/// The offset in the header of the number of the segment's first row.
+pub(super) const FIRST_ROW: u64 = header_at::FIRST_ROW as u64;
+
+// The lengths of the entries of the header's lists: a region, a limit, and a column with zones.
+const REGION: usize = 16;
+const LIMIT: usize = 8;
+const ZONE_MAP: usize = 8;
+/// The length of a counter or a position in a record.
+const NUMBER: usize = 8;
+
+/// The number of visible records in a segment; as many durable ones follow them.
+const VISIBLE_RECORDS: u64 = 2;
+/// The number of records in a segment.
+pub(super) const RECORDS: u64 = 2 * VISIBLE_RECORDS;
+
+/// The offsets of the fields in the fixed part of a header, after its magic bytes.
+mod header_at {
+    pub const MAJOR: usize = 8;
+    pub const MINOR: usize = 10;
+    pub const LENGTH: usize = 12;
+    pub const CRC: usize = 16;
+    pub const SLOTS: usize = 20;
+    pub const FIRST_ROW: usize = 24;
+    pub const CAPACITY: usize = 32;
+    pub const LIVE: usize = 40;
+    pub const RECORD: usize = 48;
+    pub const RING: usize = 56;
+    pub const SLOT: usize = 64;
+    pub const TAIL: usize = 72;
+    pub const FOOTER: usize = 80;
+    pub const FILE: usize = 88;
+    pub const BUFFERS: usize = 96;
+    pub const COUNTERS: usize = 100;
+    pub const SORTED_BY: usize = 104;
+    pub const ZONES: usize = 108;
+    pub const FLAGS: usize = 110;
+    pub const SEGMENT_ROWS: usize = 112;
+    pub const LOG: usize = 120;
+}
+
+/// The bytes of a header's checksum, which is computed with zeros there.
+const HEADER_CRC: Range<usize> = header_at::CRC..header_at::CRC + size_of::<u32>();
+/// The bytes of a record's checksum, which is computed with zeros there.
+const RECORD_CRC: Range<usize> = record_at::CRC..record_at::CRC + size_of::<u32>();
+
+/// The offsets of the fields in the fixed part of a record.
+mod record_at {
+    pub const SEQUENCE: usize = 0;
+    pub const STATE: usize = 8;
+    pub const CRC: usize = 12;
+    pub const BOOT: usize = 16;
+    pub const PREVIOUS: usize = 32;
+    /// The delta of a durable record, or the word of a visible one's proof.
+    pub const DELTA: usize = 40;
+    pub const POSITIONS: usize = 44;
+    pub const BASE: usize = 48;
+    pub const MOUNT: usize = 56;
+}
 
 /// The offsets of a segment's mutable words.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +161,7 @@ impl LivePage {
     /// Returns the offset of the record of commit `sequence`.
     #[inline]
     pub fn record(&self, sequence: u64) -> u64 {
-        self.live + PAGE + (sequence & 1) * self.record
+        self.live + PAGE + (sequence % VISIBLE_RECORDS) * self.record
     }
 
     /// Returns the offset of the word that selects the newest record.
@@ -117,7 +177,10 @@ impl LivePage {
     }
 }
 
-/// The immutable properties of a segment.
+/// The immutable properties of a segment, written once when its file is created.
+///
+/// The writer chooses the limits, the slots and their sizes; every offset follows from these and the schema (see
+/// `placement`). The file is laid out in the order `live` < `ring` < `regions` < footers < `tail`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
     pub minor: u16,
@@ -129,11 +192,15 @@ pub(super) struct Header {
     pub live: u64,
     /// The bytes from one record to the next.
     pub record: u64,
+    /// The offset of the ring with the messages that footers point to.
     pub ring: u64,
+    /// The bytes of the ring that each footer adds.
     pub slot: u64,
+    /// The number of footers, including those whose space the shared schema takes.
     pub slots: u32,
     /// The offset of the footer's length; footers are before it.
     pub tail: u64,
+    /// The bytes from one footer to the next.
     pub footer: u64,
     /// The column whose values never decrease, or, if late rows are accepted, the column by which rows can be late.
     pub sorted_by: Option<u32>,
@@ -143,7 +210,8 @@ pub(super) struct Header {
     pub segment_rows: u64,
     /// The bytes of the log.
     pub log: u64,
-    /// The buffers in the order of a record batch, then the buffers of the dictionaries in the order of their fields.
+    /// The room of each buffer in the file: the buffers in the order of a record batch, then the buffers of the
+    /// dictionaries in the order of their fields.
     pub regions: Vec<Region>,
     /// The maximum of each counter of a record.
     pub limits: Vec<u64>,
@@ -157,11 +225,15 @@ pub(super) struct Header {
 /// The settings that all segments of a table store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableSettings {
+    /// See [`Header::sorted_by`].
     pub sorted_by: Option<u32>,
+    /// See [`Header::is_late`].
     pub is_late: bool,
+    /// The maximum number of rows in a segment.
     pub segment_rows: u64,
-    /// The columns with zones, and the maximum number of rows in a zone.
+    /// The columns with zones in future segments.
     pub index: Vec<u32>,
+    /// The maximum number of rows in a zone.
     pub zone_rows: u32,
 }
 
@@ -212,14 +284,14 @@ impl Header {
         vec![(start, fixed.to_vec()), (self.tail + 4, TAIL.to_vec())]
     }
 
-    /// Returns the offset of a durable record.
+    /// Returns the offset of durable record `number`. The two take turns, so that only the parity counts.
     pub fn durable(&self, number: u64) -> u64 {
-        self.live + PAGE + (2 + (number & 1)) * self.record
+        self.live + PAGE + (VISIBLE_RECORDS + number % 2) * self.record
     }
 
     /// Returns the offset of the log, after the records.
     pub fn log_start(&self) -> u64 {
-        self.live + PAGE + 4 * self.record
+        self.live + PAGE + RECORDS * self.record
     }
 
     /// Returns the offset of footer `number`. The footer's length selects it: the distance from there to the tail.
@@ -236,7 +308,7 @@ impl Header {
     /// Returns the length of a header of version `minor`.
     pub fn encoded_len(minor: u16, regions: usize, counters: usize, zones: usize) -> usize {
         let more = if minor == 0 { 0 } else { MORE };
-        HEADER + 16 * regions + 8 * (counters + zones) + more
+        HEADER + REGION * regions + LIMIT * counters + ZONE_MAP * zones + more
     }
 
     /// Checks that the length of a header, and the number of its zones, fit into their fields.
@@ -293,7 +365,7 @@ impl Header {
         }
         assert_eq!(bytes.len(), len, "the header's length, which is stored in it");
         let crc = crc32c::crc32c(&bytes);
-        bytes[16..20].copy_from_slice(&crc.to_le_bytes());
+        bytes[HEADER_CRC].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
@@ -303,16 +375,16 @@ impl Header {
     /// `InvalidData` if it is not a header, `Unsupported` for another major version.
     pub fn len_of(fixed: &[u8]) -> Result<usize> {
         let word = LittleEndian(fixed);
-        if fixed.len() < HEADER || fixed[..8] != MAGIC {
+        if fixed.len() < HEADER || fixed[..MAGIC.len()] != MAGIC {
             return Err(Error::invalid("no growable segment: its header is missing"));
         }
-        let major = word.u16(8);
+        let major = word.u16(header_at::MAJOR);
         if major != MAJOR {
             return Err(Error::unsupported(format!(
                 "the segment has format version {major}, this version of arrowwood reads {MAJOR}; use a newer one"
             )));
         }
-        match word.u32(12) as usize {
+        match word.u32(header_at::LENGTH) as usize {
             len @ HEADER..=MOST_HEADER => Ok(len),
             len => Err(Error::invalid(format!("a header of {len} bytes"))),
         }
@@ -326,58 +398,58 @@ impl Header {
         let word = LittleEndian(bytes);
         let len = Header::len_of(bytes)?;
         let mut zeroed = bytes.to_vec();
-        zeroed[16..20].fill(0);
-        let expected = word.u32(16);
+        zeroed[HEADER_CRC].fill(0);
+        let expected = word.u32(header_at::CRC);
         let got = crc32c::crc32c(&zeroed);
         if expected != got {
             return Err(Error::invalid(format!("the header's checksum is {got:08x}, expected {expected:08x}")));
         }
-        let regions = word.u32(96) as usize;
-        let counters = word.u32(100) as usize;
-        let zones = usize::from(word.u16(108));
-        let minor = word.u16(10);
+        let regions = word.u32(header_at::BUFFERS) as usize;
+        let counters = word.u32(header_at::COUNTERS) as usize;
+        let zones = usize::from(word.u16(header_at::ZONES));
+        let minor = word.u16(header_at::MINOR);
         if !is_long_enough(len, minor, [regions, counters, zones]) {
             let message = format!(
                 "a header of {len} bytes can't list {regions} buffers, {counters} counters and {zones} columns with zones"
             );
             return Err(Error::invalid(message));
         }
-        let flags = word.u16(110);
+        let flags = word.u16(header_at::FLAGS);
         if flags & !LATE != 0 {
             return Err(Error::invalid(format!("`flags`: expected {LATE} or 0, got {flags}")));
         }
         let lists = Header::encoded_len(0, regions, counters, zones);
         let shared = if minor == 0 { 0 } else { word.u64(lists) };
-        let limits_start = HEADER + 16 * regions;
-        let zones_start = limits_start + 8 * counters;
+        let limits_start = HEADER + REGION * regions;
+        let zones_start = limits_start + LIMIT * counters;
         let header = Header {
             minor,
-            slots: word.u32(20),
-            first_row: word.u64(24),
-            capacity: word.u64(32),
-            live: word.u64(40),
-            record: word.u64(48),
-            ring: word.u64(56),
-            slot: word.u64(64),
-            tail: word.u64(72),
-            footer: word.u64(80),
-            sorted_by: Some(word.u32(104)).filter(|&column| column != u32::MAX),
+            slots: word.u32(header_at::SLOTS),
+            first_row: word.u64(header_at::FIRST_ROW),
+            capacity: word.u64(header_at::CAPACITY),
+            live: word.u64(header_at::LIVE),
+            record: word.u64(header_at::RECORD),
+            ring: word.u64(header_at::RING),
+            slot: word.u64(header_at::SLOT),
+            tail: word.u64(header_at::TAIL),
+            footer: word.u64(header_at::FOOTER),
+            sorted_by: Some(word.u32(header_at::SORTED_BY)).filter(|&column| column != u32::MAX),
             is_late: flags & LATE != 0,
-            segment_rows: word.u64(112),
-            log: word.u64(120),
+            segment_rows: word.u64(header_at::SEGMENT_ROWS),
+            log: word.u64(header_at::LOG),
             regions: (HEADER..limits_start)
-                .step_by(16)
+                .step_by(REGION)
                 .map(|at| Region { offset: word.u64(at), capacity: word.u64(at + 8) })
                 .collect(),
-            limits: (limits_start..zones_start).step_by(8).map(|at| word.u64(at)).collect(),
-            zones: (zones_start..zones_start + 8 * zones)
-                .step_by(8)
+            limits: (limits_start..zones_start).step_by(LIMIT).map(|at| word.u64(at)).collect(),
+            zones: (zones_start..zones_start + ZONE_MAP * zones)
+                .step_by(ZONE_MAP)
                 .map(|at| ZoneMap { column: word.u32(at), rows: word.u32(at + 4) })
                 .collect(),
             shared,
         };
         let expected = header.tail.checked_add(TAIL_LEN);
-        let got = word.u64(88);
+        let got = word.u64(header_at::FILE);
         if expected != Some(got) {
             let expected = expected.map_or("less than 2^64".into(), |expected| expected.to_string());
             return Err(Error::invalid(format!("`file`: expected {expected}, {TAIL_LEN} more than `tail`, got {got}")));
@@ -401,13 +473,13 @@ pub(super) const MOST_NAME: usize = 255;
 
 /// Returns the length in bytes of a record with the given numbers of counters and positions.
 pub fn record_len(counters: usize, positions: usize) -> usize {
-    RECORD + 8 * (counters + positions)
+    RECORD + NUMBER * (counters + positions)
 }
 
 /// Returns the number of positions in the record whose fixed part begins `bytes`; in a torn record, any number within
 /// bounds.
 pub fn positions_of(bytes: &[u8]) -> usize {
-    (LittleEndian(bytes).u32(44) as usize).min(MOST_POSITIONS)
+    (LittleEndian(bytes).u32(record_at::POSITIONS) as usize).min(MOST_POSITIONS)
 }
 
 /// The record of one commit. The file has two visible and two durable ones, and entries of the log.
@@ -516,7 +588,7 @@ impl Record {
         self.counters.iter().for_each(|counter| bytes.extend(counter.to_le_bytes()));
         self.positions.iter().for_each(|position| bytes.extend(position.to_le_bytes()));
         let crc = crc32c::crc32c(bytes);
-        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        bytes[RECORD_CRC].copy_from_slice(&crc.to_le_bytes());
     }
 
     /// Decodes the record of commit `sequence` at the start of `bytes`; see [`Record::decode`].
@@ -529,23 +601,33 @@ impl Record {
     pub fn decode(bytes: &[u8], counters: usize) -> Option<Record> {
         let word = LittleEndian(bytes);
         let len = record_len(counters, positions_of(bytes));
-        let bytes = bytes.get(..len).filter(|_| word.u64(0) != 0 && word.u32(44) as usize <= MOST_POSITIONS)?;
-        let crc = crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &[0; 4]), &bytes[16..]);
-        if crc != word.u32(12) {
+        // A record that was never written has no number.
+        let is_written = word.u64(record_at::SEQUENCE) != 0;
+        let has_positions = word.u32(record_at::POSITIONS) as usize <= MOST_POSITIONS;
+        let bytes = bytes.get(..len).filter(|_| is_written && has_positions)?;
+
+        let before = crc32c::crc32c(&bytes[..RECORD_CRC.start]);
+        let zeroed = crc32c::crc32c_append(before, &[0; RECORD_CRC.end - RECORD_CRC.start]);
+        if crc32c::crc32c_append(zeroed, &bytes[RECORD_CRC.end..]) != word.u32(record_at::CRC) {
             return None;
         }
-        let state = word.u32(8);
+
+        let state = word.u32(record_at::STATE);
         let is_proven = state & PROVEN != 0;
-        let proof = Proof { word: word.u32(40), base: word.u64(48), mount: word.u64(56) };
-        let (counters, positions) = bytes[RECORD..].split_at(8 * counters);
+        let proof = Proof {
+            word: word.u32(record_at::DELTA),
+            base: word.u64(record_at::BASE),
+            mount: word.u64(record_at::MOUNT),
+        };
+        let (counters, positions) = bytes[RECORD..].split_at(NUMBER * counters);
         Some(Record {
-            sequence: word.u64(0),
+            sequence: word.u64(record_at::SEQUENCE),
             sealed: state & SEALED != 0,
             provisional: state & PROVISIONAL != 0,
             goes_on: state & GOES_ON != 0,
-            boot: bytes.get(16..32)?.try_into().ok()?,
-            previous: word.u64(32),
-            delta: if is_proven { 0 } else { word.u32(40) },
+            boot: bytes.get(record_at::BOOT..record_at::PREVIOUS)?.try_into().ok()?,
+            previous: word.u64(record_at::PREVIOUS),
+            delta: if is_proven { 0 } else { word.u32(record_at::DELTA) },
             proof: is_proven.then_some(proof),
             counters: counters.as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect(),
             positions: positions.as_chunks().0.iter().map(|&raw| i64::from_le_bytes(raw)).collect(),
@@ -588,18 +670,18 @@ impl EncodedRecord {
         }
         debug_assert!(head.sequence < MOST_SEQUENCE, "commit {}", head.sequence);
         let bytes = &mut self.0[..];
-        bytes[..8].copy_from_slice(&head.sequence.to_le_bytes());
-        bytes[8..12].copy_from_slice(&(head.state.bits() | PROVEN).to_le_bytes());
-        bytes[12..16].fill(0);
-        bytes[40..44].copy_from_slice(&head.proof.word.to_le_bytes());
-        bytes[48..56].copy_from_slice(&head.proof.base.to_le_bytes());
-        bytes[56..64].copy_from_slice(&head.proof.mount.to_le_bytes());
-        let (words, _) = bytes[RECORD..].as_chunks_mut::<8>();
+        put(bytes, record_at::SEQUENCE, head.sequence.to_le_bytes());
+        put(bytes, record_at::STATE, (head.state.bits() | PROVEN).to_le_bytes());
+        put(bytes, record_at::CRC, [0; 4]);
+        put(bytes, record_at::DELTA, head.proof.word.to_le_bytes());
+        put(bytes, record_at::BASE, head.proof.base.to_le_bytes());
+        put(bytes, record_at::MOUNT, head.proof.mount.to_le_bytes());
+        let (words, _) = bytes[RECORD..].as_chunks_mut::<NUMBER>();
         let positions = positions.iter().map(|position| position.to_le_bytes());
         let numbers = counters.iter().map(|counter| counter.to_le_bytes()).chain(positions);
         words.iter_mut().zip(numbers).for_each(|(word, number)| *word = number);
         let crc = crate::map::crc32c(bytes);
-        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        put(bytes, record_at::CRC, crc.to_le_bytes());
     }
 
     /// Makes room for another number of positions.
@@ -607,7 +689,7 @@ impl EncodedRecord {
     fn set_position_count(&mut self, counters: usize, positions: usize) {
         assert!(positions <= MOST_POSITIONS, "{positions} positions, which no reader takes");
         self.0.resize(record_len(counters, positions), 0);
-        self.0[44..48].copy_from_slice(&(positions as u32).to_le_bytes());
+        put(&mut self.0, record_at::POSITIONS, (positions as u32).to_le_bytes());
     }
 }
 
@@ -629,6 +711,12 @@ impl CommitState {
         let goes_on = if self.goes_on { GOES_ON } else { 0 };
         sealed | provisional | goes_on
     }
+}
+
+/// Writes `value` at byte `at`.
+#[inline]
+fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&value);
 }
 
 /// Reads little-endian words at offsets of a byte slice. Words past its end are 0.

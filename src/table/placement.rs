@@ -1,7 +1,7 @@
 //! Computes the layout of a segment. The writer chooses limits, slots and their sizes; every offset follows from these
 //! and from the schema, so a reader checks a header by computing its offsets again.
 
-use super::format::{Header, LINE, MOST_POSITIONS, PAGE, ROWS, record_len};
+use super::format::{Header, LINE, MOST_POSITIONS, PAGE, RECORDS, ROWS, record_len};
 use crate::dataset::order::is_sortable;
 use crate::error::Result;
 use crate::rows::{ALIGNMENT, MOST_COUNTED, Plan, Region};
@@ -20,7 +20,7 @@ pub(super) fn place(chosen: &Header, start: usize, len: usize, plan: &Plan) -> O
     assert_eq!(chosen.limits.len(), plan.counters, "a segment has a limit for each counter");
     let live = (start as u64).checked_add(len as u64)?.checked_next_multiple_of(PAGE)?;
     let record = (record_len(plan.counters, MOST_POSITIONS) as u64).checked_next_multiple_of(PAGE)?;
-    let ring = live.checked_add(PAGE)?.checked_add(record.checked_mul(4)?)?.checked_add(chosen.log)?;
+    let ring = live.checked_add(PAGE)?.checked_add(record.checked_mul(RECORDS)?)?.checked_add(chosen.log)?;
     let slots = u64::from(chosen.slots);
     let first = ring.checked_add(chosen.slot.checked_mul(slots)?)?.checked_next_multiple_of(ALIGNMENT)?;
     let (regions, end) = plan.place(first, &chosen.limits)?;
@@ -49,14 +49,17 @@ pub(super) fn check(header: &Header, start: usize, len: usize, plan: &Plan) -> R
     check_offset("tail", expected.tail, header.tail)
 }
 
+/// Checks that the offset `name` is the expected one.
 fn check_offset(name: &str, expected: u64, got: u64) -> Result<(), String> {
     check_that(expected == got, name, expected, got)
 }
 
+/// Checks that field `name` is right.
 fn check_that(is_right: bool, name: &str, expected: impl std::fmt::Display, got: u64) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(format!("`{name}`: expected {expected}, got {got}")) }
 }
 
+/// Checks the lengths of the header's lists.
 fn check_lists(header: &Header, plan: &Plan) -> Result<(), String> {
     let lists = [("buffers", plan.regions, header.regions.len()), ("counters", plan.counters, header.limits.len())];
     let wrong = lists.into_iter().find(|(_, expected, got)| expected != got);
@@ -78,7 +81,7 @@ fn check_choices(header: &Header) -> Result<(), String> {
     check_that(is_right, "log", format_args!("a multiple of {PAGE} up to {MOST_BYTES}"), header.log)?;
     // The schema must leave two footers: the published one, and the one that is written next.
     let shares_schema = u64::from(header.minor > 0);
-    let max_shared = (slots - 2) * shares_schema;
+    let max_shared = (slots - SLOTS.start()) * shares_schema;
     check_that(
         (shares_schema..=max_shared).contains(&header.shared),
         "shared",
@@ -131,6 +134,7 @@ fn check_order(header: &Header, plan: &Plan) -> Result<(), String> {
     Err(format!("`sorted_by`: expected a column whose values have an order, got '{name}' of type {data_type}"))
 }
 
+/// Checks the places of the buffers.
 fn check_regions(expected: &[Region], got: &[Region]) -> Result<(), String> {
     assert_eq!(expected.len(), got.len(), "the lists' lengths were checked before");
     for (number, (expected, got)) in expected.iter().zip(got).enumerate() {

@@ -5,8 +5,10 @@
 //! 8   the smallest value, 32 bytes
 //! 40  the largest value, 32 bytes
 //! ```
-//! A dense segment has the same as text in its footer. A number, a time or a bool is an integer of 32 bytes, a float
-//! has 64 bits, and a text is cut to its first 32 bytes.
+//! A zone describes a block of rows of one column: how many nulls it has, whether it has a NaN, and between which
+//! bounds its other values are. A search skips the blocks whose zones exclude a match. A dense segment has the same as
+//! text in its footer. A number, a time or a bool is an integer of 32 bytes, a float has 64 bits, and a text is cut to
+//! its first 32 bytes.
 
 use std::cmp::Ordering;
 
@@ -23,11 +25,20 @@ use crate::rows::ZONE;
 /// The maximum size of a value in bytes.
 const BOUND: usize = 32;
 
+// The offsets of the fields of a zone.
+const NULLS: usize = 0;
+const FLAGS: usize = 4;
+const MIN_LEN: usize = 5;
+const MAX_LEN: usize = 6;
+const RESERVED: usize = 7;
+const BOUNDS: usize = 8;
+
 // The flags of a zone.
 const HAS_VALUES: u8 = 1;
 const HAS_NAN: u8 = 2;
 const MIN_IS_CUT: u8 = 4;
 const MAX_IS_CUT: u8 = 8;
+const ALL_FLAGS: u8 = HAS_VALUES | HAS_NAN | MIN_IS_CUT | MAX_IS_CUT;
 
 /// Computes the zone of an array's rows.
 ///
@@ -206,17 +217,18 @@ fn exact_bound(key: ComparableValue) -> ZoneBound {
 pub(super) fn encode(zone: &Zone) -> Result<[u8; ZONE as usize]> {
     let mut bytes = [0; ZONE as usize];
     let nulls = u32::try_from(zone.nulls).map_err(|_| Error::internal("a zone of more than 2^32 nulls"))?;
-    bytes[..4].copy_from_slice(&nulls.to_le_bytes());
-    bytes[4] = if zone.has_nan { HAS_NAN } else { 0 };
+    bytes[NULLS..FLAGS].copy_from_slice(&nulls.to_le_bytes());
+    bytes[FLAGS] = if zone.has_nan { HAS_NAN } else { 0 };
     if let Some((min, max)) = &zone.bounds {
         assert!(min.key <= max.key, "the bounds of a zone are in order");
-        bytes[4] |= HAS_VALUES;
-        bytes[4] |= if min.is_cut { MIN_IS_CUT } else { 0 };
-        bytes[4] |= if max.is_cut { MAX_IS_CUT } else { 0 };
-        let (first, second) = bytes[8..].split_at_mut(BOUND);
+        bytes[FLAGS] |= HAS_VALUES;
+        bytes[FLAGS] |= if min.is_cut { MIN_IS_CUT } else { 0 };
+        bytes[FLAGS] |= if max.is_cut { MAX_IS_CUT } else { 0 };
+        let (first, second) = bytes[BOUNDS..].split_at_mut(BOUND);
         let min_len = encode_bound(&min.key, first)?;
         let max_len = encode_bound(&max.key, second)?;
-        bytes[5..7].copy_from_slice(&[min_len, max_len]);
+        bytes[MIN_LEN] = min_len;
+        bytes[MAX_LEN] = max_len;
     }
     Ok(bytes)
 }
@@ -239,21 +251,25 @@ fn encode_bound(key: &ComparableValue, into: &mut [u8]) -> Result<u8> {
 /// # Errors
 /// A description of the part that no writer has written.
 pub(super) fn decode(bytes: &[u8; ZONE as usize], data_type: &DataType, rows: u64) -> Result<Zone, String> {
-    let nulls = u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
-    let [flags, min_len, max_len, rest] = [bytes[4], bytes[5], bytes[6], bytes[7]];
+    let mut nulls = [0; FLAGS - NULLS];
+    nulls.copy_from_slice(&bytes[NULLS..FLAGS]);
+    let nulls = u64::from(u32::from_le_bytes(nulls));
+    let [flags, min_len, max_len, rest] = [bytes[FLAGS], bytes[MIN_LEN], bytes[MAX_LEN], bytes[RESERVED]];
     let has_values = flags & HAS_VALUES != 0;
     let has_nan = flags & HAS_NAN != 0;
-    if flags > 15 || rest != 0 || has_nan && !data_type.is_floating() {
+    if flags > ALL_FLAGS || rest != 0 || has_nan && !data_type.is_floating() {
         return Err(format!("flags {flags} and {rest}, which no zone of {data_type} has"));
     }
     if nulls > rows || (nulls == rows) == (has_values || has_nan) {
         return Err(format!("{nulls} nulls in {rows} rows, and flags {flags}"));
     }
+
     if !has_values {
-        let is_blank = bytes[5..].iter().all(|&byte| byte == 0) && flags & !HAS_NAN == 0;
+        let is_blank = bytes[MIN_LEN..].iter().all(|&byte| byte == 0) && flags & !HAS_NAN == 0;
         return if is_blank { Ok(Zone { nulls, has_nan, bounds: None }) } else { Err("bounds of no values".into()) };
     }
-    let (first, second) = bytes[8..].split_at(BOUND);
+
+    let (first, second) = bytes[BOUNDS..].split_at(BOUND);
     let Some(min) = decode_bound(first, min_len, flags & MIN_IS_CUT != 0, data_type) else {
         return Err(format!("the smallest value is none of {data_type}"));
     };
@@ -291,6 +307,7 @@ fn decode_bound(bytes: &[u8], len: u8, is_cut: bool, data_type: &DataType) -> Op
     (is_right && (is_text || !is_cut)).then_some(ZoneBound { key, is_cut })
 }
 
+/// Returns true if a zone of the type can have the bound.
 fn can_hold_float(data_type: &DataType, x: f64) -> bool {
     let stored = match data_type {
         DataType::Float16 => half::f16::from_f64(x).to_f64(),
@@ -317,6 +334,7 @@ fn type_range(data_type: &DataType) -> std::ops::RangeInclusive<i128> {
     }
 }
 
+/// Returns true if a zone of the type can have the bound.
 fn can_hold_decimal(data_type: &DataType, digits: i256) -> bool {
     match data_type {
         DataType::Decimal32(..) => digits.to_i128().is_some_and(|digits| i32::try_from(digits).is_ok()),
@@ -326,6 +344,7 @@ fn can_hold_decimal(data_type: &DataType, digits: i256) -> bool {
     }
 }
 
+/// Returns true if a zone of the type can have the bound, which is the start of a longer text if it `is_cut`.
 fn can_hold_text(data_type: &DataType, text: &[u8], is_cut: bool) -> bool {
     match data_type {
         DataType::FixedSizeBinary(width) => {
@@ -376,6 +395,7 @@ pub(super) fn parse_zones(
     parse_zone_lines(text, column, data_type, rows).map_err(|wrong| format!("the zones in the footer: {wrong}"))
 }
 
+/// Parses the text as [`parse_zones`] does.
 fn parse_zone_lines(
     text: &str,
     column: u32,
@@ -405,6 +425,7 @@ fn parse_zone_lines(
     Ok(Some((zone_rows, zones)))
 }
 
+/// Parses hexadecimal digits; `None` if others are among them.
 fn unhex(digits: &[u8; 2 * ZONE as usize]) -> Option<[u8; ZONE as usize]> {
     let mut bytes = [0; ZONE as usize];
     let (pairs, _) = digits.as_chunks::<2>();
