@@ -7,9 +7,10 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::live_segment::{LiveSegment, PROVISIONAL};
-use super::open::{FIRST_ROWS, first_guess, refuse_twins};
+use super::open::{FIRST_ROWS, first_guess, refuse_duplicate_names};
 use super::options::WriterOptions;
-use super::schema_change::changed;
+use super::roll::GROWTH;
+use super::schema_change::evolve_schema;
 use super::segment_layout::SegmentShape;
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
@@ -45,14 +46,15 @@ pub(crate) fn altered_schema(
     Ok(Some(schema))
 }
 
+/// Returns the schema of a table after the changes.
 fn changed_schema(old: &SchemaRef, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<SchemaRef> {
     let requested = altered(old, add, widen, nullable)?;
-    Ok(changed(old, &requested)?.unwrap_or_else(|| old.clone()))
+    Ok(evolve_schema(old, &requested)?.unwrap_or_else(|| old.clone()))
 }
 
 /// Returns the schema with the changes, whether or not a table can take them.
 fn altered(old: &Schema, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<SchemaRef> {
-    refuse_twins(add)?;
+    refuse_duplicate_names(add)?;
     let mut fields: Vec<Field> = old.fields().iter().map(|field| field.as_ref().clone()).collect();
     for field in widen.fields() {
         let number = find_field(&fields, field.name(), "widen")?;
@@ -77,6 +79,7 @@ fn altered(old: &Schema, add: &Schema, widen: &Schema, nullable: &[String]) -> R
     Ok(Arc::new(Schema::new(fields)))
 }
 
+/// Returns the number of the field that `what` names.
 fn find_field(fields: &[Field], name: &str, what: &str) -> Result<usize> {
     fields.iter().position(|field| field.name() == name).ok_or_else(|| {
         let names: Vec<_> = fields.iter().map(|field| format!("'{}'", field.name())).collect();
@@ -108,8 +111,10 @@ impl Writer {
     /// Otherwise as [`Writer::commit`].
     pub fn alter(&mut self, schema: &SchemaRef) -> Result<bool> {
         self.check()?;
-        refuse_twins(schema).map_err(|e| e.at(self.path()))?;
-        let Some(newer) = changed(self.schema(), schema).map_err(|e| e.at(self.path()))? else { return Ok(false) };
+        refuse_duplicate_names(schema).map_err(|e| e.at(self.path()))?;
+        let Some(newer) = evolve_schema(self.schema(), schema).map_err(|e| e.at(self.path()))? else {
+            return Ok(false);
+        };
         Plan::for_schema(&newer).map_err(|e| e.at(self.path()))?;
         self.commit()?;
         match self.stop_at_panic(|writer| guard(|| writer.go_on_with(&newer))) {
@@ -157,7 +162,7 @@ impl Writer {
             }
             let first = first_guess(&self.plan, counter, rows);
             match old_counter(&self.plan, old_plan, counter) {
-                Some(old) => first.max(2 * counters[old]),
+                Some(old) => first.max(GROWTH * counters[old]),
                 None => first,
             }
         });

@@ -73,8 +73,8 @@ impl Writer {
         match &key {
             Some(key) if self.newest_key.appended.as_ref().is_none_or(|newest| newest <= key) => Ok(Some(key.clone())),
             _ => Err(Error::invalid_argument(format!(
-                "column '{}': {} comes before the last row, or has no order, and the table is sorted by it; leave the row \
-                 out, or create the table with late=\"accept\"",
+                "column '{}': {} comes before the last row, or has no order, and the table is sorted by it; leave the \
+                 row out, or create the table with late=\"accept\"",
                 self.plan.columns[column].field.name(),
                 row[column]
             ))),
@@ -86,8 +86,8 @@ impl Writer {
         intern_keys(&self.plan, &mut self.entries, row, keys)?;
         let live = self.live();
         if !has_room(&self.plan, &self.entries, row, keys, &live.now.counters, live.limits()) {
-            let needed = row_counters(&self.plan, &self.entries, row, keys);
-            self.roll(&needed)?;
+            let min_limits = row_counters(&self.plan, &self.entries, row, keys);
+            self.roll(&min_limits)?;
         }
         let Writer { plan, segments, entries, .. } = self;
         let last = segments.len() - 1;

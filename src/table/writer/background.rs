@@ -3,9 +3,9 @@
 //!
 //! # Who publishes the footer of a commit
 //!
-//! A commit is visible to Arrowwood's readers at once. Its footer, by which other Arrow readers find it, is published by
-//! the writer if the ring has a free place, and otherwise by the thread as soon as there is one. The newest commit alone
-//! needs a footer. Writer and thread share three variables besides the footer itself, which has a lock:
+//! A commit is visible to Arrowwood's readers at once. Its footer, by which other Arrow readers find it, is published
+//! by the writer if the ring has a free place, and otherwise by the thread as soon as there is one. The newest commit
+//! alone needs a footer. Writer and thread share three variables besides the footer itself, which has a lock:
 //!
 //! ```text
 //! the live page's sequence   the number of the newest commit; stored by the writer
@@ -24,9 +24,9 @@
 //! sequence. While `is_idle` is false, a turn is in progress or scheduled, and each turn clears it before it loads the
 //! sequence.
 //!
-//! `may_publish` needs no order. If the writer finds it false too late, it requests a turn, which publishes. If it finds
-//! it true too late, the thread has published this commit already: the footer's lock serializes both, the second one
-//! finds the commit published, and does nothing.
+//! `may_publish` needs no order. If the writer finds it false too late, it requests a turn, which publishes. If it
+//! finds it true too late, the thread has published this commit already: the footer's lock serializes both, the second
+//! one finds the commit published, and does nothing.
 //!
 //! # Locks
 //!

@@ -17,6 +17,7 @@ pub(super) struct CommitWriter {
     record: EncodedRecord,
     /// The checksums of what was committed since the durable record `base`.
     sums: Checksums,
+    /// The number of that durable record; 0 for an empty segment.
     base: u64,
     /// The mount through which the segment is written.
     mount: u64,
@@ -102,7 +103,7 @@ impl CommitWriter {
         state: CommitState,
     ) -> Result<()> {
         assert!(state.sealed, "only the commit that seals a segment is prepared");
-        // The rows may still be rolled back.
+        // Without changing the checksums: the rows may still be rolled back.
         let word = self.sums.clone().advance(&filled.counters, &file.store)?;
         self.set_record(self.sequence + 1, state, word, filled, positions);
         publish::prepare(&file.store, file.header.page(), self.sequence + 1, self.record.bytes());
@@ -111,9 +112,10 @@ impl CommitWriter {
 
     /// Undoes [`CommitWriter::prepare`].
     pub fn forget_prepared(&self, file: &LiveFile) {
-        SharedWords::store_words(&file.store, file.header.page().record(self.sequence + 1), &[0; 8]);
+        SharedWords::store_words(&file.store, file.header.page().record(self.sequence + 1), &[0; size_of::<u64>()]);
     }
 
+    /// Encodes the record of commit `sequence`, proven by `word`.
     #[inline]
     fn set_record(&mut self, sequence: u64, state: CommitState, word: u32, filled: &FillState, positions: &[i64]) {
         let proof = Proof { word, base: self.base, mount: self.mount };

@@ -60,17 +60,17 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Writer::compact`] and [`CompactOptions`].
-    pub fn compact_with(&mut self, what: CompactOptions, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    pub fn compact_with(&mut self, options: CompactOptions, progress: impl FnMut(u64, u64)) -> Result<u64> {
         // A dense file doesn't depend on earlier segments: it is valid after a power cut, so they must be on the disk.
         self.sync()?;
-        self.stop_at_panic(|writer| writer.compact_synced(what, progress))
+        self.stop_at_panic(|writer| writer.compact_synced(options, progress))
     }
 
     /// Compacts the segments before the live one, which are on the disk.
-    fn compact_synced(&mut self, what: CompactOptions, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
+    fn compact_synced(&mut self, options: CompactOptions, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
         let live = self.segments[0].first_row();
         let before = FileId::find(self.path())?;
-        let sorted = if what.sort {
+        let sorted = if options.sort {
             let sorted = guard(|| sort_before(self.medium(), self.path(), live, self.background.lock(), &mut progress));
             prepared_commit::map_home_error(self.medium(), sorted)
         } else {
@@ -84,7 +84,7 @@ impl Writer {
             self.give_up(&format!("the table's rows were put in order, and that is not on the disk ({})", e.message()));
         }
         let sorted = sorted?;
-        let compacted = guard(|| compact_before(self.medium(), self.path(), (live, what.rewrite), progress));
+        let compacted = guard(|| compact_before(self.medium(), self.path(), (live, options.rewrite), progress));
         Ok(sorted + prepared_commit::map_home_error(self.medium(), compacted)?)
     }
 
@@ -137,8 +137,8 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
 ///
 /// # Errors
 /// As [`compact`] and [`CompactOptions`].
-pub fn compact_with(path: impl AsRef<Path>, what: CompactOptions, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    compact_on(&FileSystem::default(), path, what, progress)
+pub fn compact_with(path: impl AsRef<Path>, options: CompactOptions, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    compact_on(&FileSystem::default(), path, options, progress)
 }
 
 /// Compacts as [`compact_with`] does, on a disk that a test can observe.
@@ -148,35 +148,35 @@ pub fn compact_with(path: impl AsRef<Path>, what: CompactOptions, progress: impl
 pub fn compact_on(
     medium: &FileSystem,
     path: impl AsRef<Path>,
-    what: CompactOptions,
+    options: CompactOptions,
     progress: impl FnMut(u64, u64),
 ) -> Result<u64> {
-    catch_panic(|| guard(|| compact_directory(medium, path.as_ref(), what, progress)))
+    catch_panic(|| guard(|| compact_directory(medium, path.as_ref(), options, progress)))
 }
 
 fn compact_directory(
     medium: &FileSystem,
     path: &Path,
-    what: CompactOptions,
+    options: CompactOptions,
     progress: impl FnMut(u64, u64),
 ) -> Result<u64> {
     let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e).at(path))?;
     refuse_file(path).map_err(|e| e.at(path))?;
     let lock = acquire_lock(medium, path).map_err(|e| e.at(path))?;
-    prepared_commit::map_home_error(lock.medium(), compact_all(path, what, &lock, progress)).map_err(|e| e.at(path))
+    prepared_commit::map_home_error(lock.medium(), compact_all(path, options, &lock, progress)).map_err(|e| e.at(path))
 }
 
 fn compact_all(
     path: &Path,
-    what: CompactOptions,
+    options: CompactOptions,
     lock: &DirectoryLock,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<u64> {
     let medium = lock.medium();
     remove_leftovers(medium, path).map_err(|e| Error::io("syncing the directory that the table is in", &e).at(path))?;
     let end = seal_all(medium, path)?;
-    let sorted = if what.sort { sort_before(medium, path, end, lock, &mut progress)? } else { 0 };
-    Ok(sorted + compact_before(medium, path, (end, what.rewrite), progress)?)
+    let sorted = if options.sort { sort_before(medium, path, end, lock, &mut progress)? } else { 0 };
+    Ok(sorted + compact_before(medium, path, (end, options.rewrite), progress)?)
 }
 
 /// Seals the live segment, and brings everything to the disk; returns the row before which segments are sealed.
@@ -190,6 +190,7 @@ fn seal_all(medium: &FileSystem, path: &Path) -> Result<u64> {
     // Everything that a dead writer left unsynced, names first: a dense file is valid after a power cut regardless of
     // earlier ones.
     medium.sync_dir(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
+
     let mut pending = not_durable(medium, path, chain.sealed(), &plan)?;
     let mut live = None;
     if !record.sealed {
@@ -202,8 +203,9 @@ fn seal_all(medium: &FileSystem, path: &Path) -> Result<u64> {
         }
         live = Some(segment_writer).filter(|_| record.rows() > 0);
     }
-    let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
-    make_durable(&cut.collect::<Result<Vec<_>>>()?, SyncTarget::Columns)?;
+    let parts = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
+    make_durable(&parts.collect::<Result<Vec<_>>>()?, SyncTarget::Columns)?;
+
     match live {
         Some(mut live) => {
             // A killed writer may have left a footer with more than its last commit, and a sealed segment shows all
@@ -228,7 +230,9 @@ struct MergeGroup {
     schema: Option<SchemaRef>,
     /// Their first rows.
     starts: Vec<u64>,
+    /// The number of their rows.
     rows: u64,
+    /// The size of their rows in memory.
     bytes: u64,
 }
 
@@ -251,10 +255,12 @@ fn compact_before(
         let bytes = segment.nbytes()?;
         let is_full = group.rows + rows > known.segment_rows || group.bytes + bytes > MERGED_BYTES;
         let is_other = group.schema.as_ref().is_some_and(|own| schema_difference(own, segment.schema()).is_some());
+
         if is_full || is_other {
             let full = std::mem::replace(&mut group, MergeGroup { rewrites, ..MergeGroup::default() });
             done += full.compact(medium, path, &table, &known, false)?;
         }
+
         group.schema.get_or_insert_with(|| segment.schema().clone());
         group.starts.push(start);
         group.rows += rows;
@@ -266,6 +272,7 @@ fn compact_before(
 }
 
 impl MergeGroup {
+    /// Returns the rows of the segment that begins with row `start`, with the schema that it is to have.
     fn segment(&self, table: &Dataset, start: u64) -> Result<Dataset> {
         if self.rewrites { converted_segment_dataset(table, start) } else { segment_dataset(table, start) }
     }
@@ -278,7 +285,8 @@ impl MergeGroup {
         Ok(self.rewrites && segment_dataset(table, start)?.schema().fields() != table.schema().fields())
     }
 
-    /// Merges them into one dense segment. Returns the number of rewritten segments.
+    /// Merges them into one dense segment. Returns the number of rewritten segments. If the last one `is_last` in the
+    /// table, the positions are written to it.
     fn compact(
         self,
         medium: &FileSystem,

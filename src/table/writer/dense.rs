@@ -32,7 +32,7 @@ pub(super) struct SealedSegments {
 }
 
 impl SealedSegments {
-    /// The segments before row `end`, after finishing interrupted merges; `None` for a table without a segment.
+    /// Returns the segments before row `end`, after finishing interrupted merges; `None` for a table without a segment.
     pub fn before(medium: &FileSystem, path: &Path, end: u64) -> Result<Option<SealedSegments>> {
         finish_merges(medium, path, &|_| false)?;
         let Some(table) = open_table(path, Default::default())? else {
@@ -46,7 +46,7 @@ impl SealedSegments {
     }
 }
 
-/// The rows of each of the segments `starts` before row `end`, which are sealed.
+/// Returns the rows of each of the segments `starts` before row `end`, which are sealed.
 fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result<Vec<Range<u64>>> {
     let end = end.min(table.first_row() + table.len()?);
     let mut sealed = Vec::new();
@@ -118,7 +118,7 @@ pub(super) fn remove_merged(medium: &FileSystem, path: &Path, starts: &[u64]) ->
     Ok(())
 }
 
-/// The settings in the segment that begins with row `start`.
+/// Returns the settings in the segment that begins with row `start`.
 fn settings_at(path: &Path, start: u64) -> Result<TableSettings> {
     let file = chain::path(path, start);
     match open_segment(&file)? {
@@ -130,7 +130,8 @@ fn settings_at(path: &Path, start: u64) -> Result<TableSettings> {
     }
 }
 
-/// The table's settings, which growable segments have in their headers, as metadata of the schema.
+/// Returns the dataset with the table's settings and the positions as metadata of its schema. Growable segments have
+/// the settings in their headers.
 pub(in crate::table) fn with_settings(
     dataset: Dataset,
     settings: &TableSettings,
@@ -157,7 +158,7 @@ pub(in crate::table) fn with_settings(
     Dataset::from_slices(Arc::new(schema), dataset.pieces().to_vec())
 }
 
-/// The columns of a segment with zones: one with an older schema may lack some.
+/// Returns the columns of a segment with zones: one with an older schema may lack some.
 fn indexed(schema: &Schema, settings: &TableSettings) -> impl Iterator<Item = u32> {
     settings.index.iter().copied().filter(move |&column| {
         let field = schema.fields().get(column as usize);
@@ -173,21 +174,23 @@ pub(super) fn put_dense(
     folder: &Path,
     place: &Path,
 ) -> Result<()> {
-    // Sorted rows are put in a directory that has no such file yet.
+    // The file whose permissions it gets. Sorted rows are put in a directory that has no such file yet.
     let like = match chain::list(folder)?.and_then(|starts| starts.first().copied()) {
         Some(first) if !exists(place)? => chain::path(folder, first),
         _ => place.to_path_buf(),
     };
+
     let zones = zones_of(dataset, settings)?;
     let notes: Vec<_> = zones.into_iter().map(|text| (ZONES, text)).collect();
-    let part = written(medium, dataset, (folder, &like), (&WriteOptions::default(), &notes))?;
+    let part = write_staged(medium, dataset, (folder, &like), (&WriteOptions::default(), &notes))?;
+
     // Sorted rows take as much space as before: copies that compare size and second have to see another file.
     let before = place.file_name().map_or_else(|| like.clone(), |name| folder.join(name));
     part.set_modified_after(&before);
     part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
 }
 
-/// The zones of a dense segment's indexed columns, encoded for its footer.
+/// Returns the zones of a dense segment's indexed columns, encoded for its footer.
 fn zones_of(dataset: &Dataset, settings: &TableSettings) -> Result<Option<String>> {
     let index: Vec<u32> = indexed(dataset.schema(), settings).collect();
     let mut parts = dataset.parts();
@@ -204,22 +207,23 @@ fn zones_of(dataset: &Dataset, settings: &TableSettings) -> Result<Option<String
     zones::noted(&columns, settings.zone_rows).map(Some)
 }
 
-/// Options for writing, and metadata of the footer.
+/// Options for writing, and keys and values of the footer's metadata.
 type PartOptions<'a> = (&'a WriteOptions, &'a [(&'a str, String)]);
 
 /// The folder next to which a file is written, and the file whose permissions it takes over.
 type PartPaths<'a> = (&'a Path, &'a Path);
 
-fn written(
+/// Writes `dataset` to a file without its final name, which is removed unless it is kept or replaces another one.
+fn write_staged(
     medium: &FileSystem,
     dataset: &Dataset,
     (folder, like): PartPaths<'_>,
-    how: PartOptions<'_>,
+    (options, metadata): PartOptions<'_>,
 ) -> Result<StagingFile> {
     let mut part = medium
         .create_staging_file(folder, like)
         .map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
-    write_with_metadata(dataset, &mut part, how.0, how.1)?;
+    write_with_metadata(dataset, &mut part, options, metadata)?;
     Ok(part)
 }
 
@@ -231,6 +235,6 @@ pub(crate) fn write_part(
     (folder, like): PartPaths<'_>,
     options: &WriteOptions,
 ) -> Result<PathBuf> {
-    let part = written(medium, dataset, (folder, like), (options, &[]))?;
+    let part = write_staged(medium, dataset, (folder, like), (options, &[]))?;
     part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))
 }

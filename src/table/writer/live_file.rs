@@ -1,4 +1,16 @@
-//! Makes the commits of a segment durable. Shared by the writer and the background thread.
+//! Makes the commits of one segment durable. Shared by the writer, the background thread, and threads that wait for
+//! durable commits.
+//!
+//! A segment has two durable records, written in turns, and a log. A commit of few bytes is appended to the log, with
+//! the bytes of its rows, and synced by one small write. Any other commit is made durable by a durable record after its
+//! rows, whose sync covers both. It covers all entries of the log as well, which begins anew.
+//!
+//! Before data is written that the disk may not get, a note in the live page says so ([`UnsyncedMarker`]). Every
+//! process that sees the data sees the note. It is removed once the sync has succeeded, and stays if the sync fails or
+//! the process is killed.
+//!
+//! Locks: `durable` is held while a commit is made durable, and in it the lock of `base` for an instant. `footer` is
+//! held while a footer is published, and is never held together with `durable`.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,24 +28,31 @@ use crate::table::reader::{UnsyncedMarker, check_record, damaged_record, delta_c
 
 /// The number of bytes of the log that are prepared for the first commit that goes there.
 const FIRST_LOG_BYTES: u64 = 32 << 10;
+/// The first page in a note where all entries of the log are on the disk.
+const NO_LOG_PAGE: u32 = u32::MAX;
 /// The factor by which more of the log is prepared each time.
 const LOG_GROWTH: u64 = 4;
 
-/// The parts of a segment shared by the writer and its background thread.
+/// The parts of a segment that its writer shares with other threads. Rows and visible commits are written by the writer
+/// alone.
 #[derive(Debug)]
 pub(in crate::table) struct LiveFile {
+    /// The segment's file, mapped.
     pub store: SharedFile,
     pub header: Header,
+    /// The plan of the segment's schema, with its zones.
     pub plan: Arc<Plan>,
+    /// The footers for other Arrow readers.
     footer: Mutex<FooterRing>,
     durable: Mutex<DurableState>,
+    /// The newest durable record, since which visible commits are proven.
     pub(super) base: NewestProofBase,
 }
 
 /// The durable state of a segment.
 #[derive(Debug, Default)]
 pub(super) struct DurableState {
-    /// The number, 0 or 1, of the newest durable record.
+    /// The number of the newest durable record. Its parity is the record's place in the file.
     pub number: u64,
     /// The newest durable record; without counters if no further record can be based on it.
     pub record: Record,
@@ -79,11 +98,12 @@ impl LiveFile {
         LiveFile { store, header, plan: plan.clone(), footer, durable, base: NewestProofBase::default() }
     }
 
-    /// Gives the file a new time of modification: see [`stamp`].
+    /// Gives the file a new time of modification, by [`stamp`].
     pub fn stamp(&self) {
         stamp(&self.store, self.header.live);
     }
 
+    /// Locks the footers for other Arrow readers.
     pub fn footer(&self) -> MutexGuard<'_, FooterRing> {
         // Publishing leaves the footer unchanged, or changed completely.
         self.footer.lock_ignoring_poison()
@@ -117,6 +137,7 @@ impl LiveFile {
         Ok(())
     }
 
+    /// Reads bytes of a region, from byte `at` of it on.
     fn read_part(&self, region: usize, at: u64, into: &mut [u8]) -> Result<()> {
         self.store.read(self.header.regions[region].offset + at, into).map_err(syncing_failed)
     }
@@ -137,21 +158,22 @@ impl LiveFile {
     }
 
     /// Makes the commit of `record` durable. Returns at once if it already is.
-    pub fn make_durable(&self, record: &Record, how: SyncTarget) -> Result<()> {
+    pub fn make_durable(&self, record: &Record, target: SyncTarget) -> Result<()> {
         let mut last = self.durable();
         let mut counters = last.newest.counters.iter().zip(&record.counters);
         assert!(counters.all(|(durable, count)| durable <= count), "an older commit is made durable after a newer one");
-        let newest = if how == SyncTarget::LogOrColumns { &last.newest } else { &last.record };
-        let has_all = newest.counters == record.counters
-            && newest.positions == record.positions
-            && newest.sealed == record.sealed;
-        if has_all && (how == SyncTarget::ProvisionalColumns || !newest.provisional) {
+        let newest = if target == SyncTarget::LogOrColumns { &last.newest } else { &last.record };
+        let has_all = newest.has_same_contents(record) && newest.sealed == record.sealed;
+        if has_all && (target == SyncTarget::ProvisionalColumns || !newest.provisional) {
             return Ok(());
         }
-        if how == SyncTarget::LogOrColumns && !record.sealed && self.log(&mut last, record)? {
+        if target == SyncTarget::LogOrColumns && !record.sealed && self.log(&mut last, record)? {
             return Ok(());
         }
-        self.write_durable(&mut last, Record { provisional: how == SyncTarget::ProvisionalColumns, ..record.clone() })
+        self.write_durable(
+            &mut last,
+            Record { provisional: target == SyncTarget::ProvisionalColumns, ..record.clone() },
+        )
     }
 
     /// Records that the previous segments are durable, so that this one is valid by itself.
@@ -161,7 +183,8 @@ impl LiveFile {
         last.newest.provisional = false;
     }
 
-    /// Writes another durable record after a sync. Its delta is empty, so recovery has no data to verify.
+    /// Settles a segment that is closed: writes another durable record after a sync, and releases the log. The record
+    /// adds no rows to the previous one, so recovery has no data to verify.
     pub fn settle(&self) -> Result<()> {
         let mut last = self.durable();
         let record = self.visible()?;
@@ -177,6 +200,7 @@ impl LiveFile {
         }
         // Not each time: see `CHECK_INTERVAL` in the background thread.
         self.store.check_unchanged(ChangeCheck::Seldom)?;
+
         let zeros = vec![0; record.counters.len()];
         let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
         let sequence = record.sequence.max(last.sequence + 1);
@@ -189,10 +213,12 @@ impl LiveFile {
         let Some(bytes) = encoded else { return Ok(false) };
         // The bytes are zeros if their pages were lost.
         self.store.check_stored()?;
+
         let end = last.log.next + bytes.len() as u64;
         if end > self.header.log || self.unsynced().is_some() {
             return Ok(false);
         }
+
         let log_page = u32::try_from(last.log.next / PAGE).map_err(|_| Error::internal("a log of 16 TiB"))?;
         self.begin_sync(last, UnsyncedMarker { record: None, log_page })?;
         self.prepare_log(&mut last.log, end)?;
@@ -200,6 +226,7 @@ impl LiveFile {
         let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
         written.map_err(syncing_failed)?;
         self.end_sync(last);
+
         last.log.next = end;
         last.newest = entry;
         last.sequence = sequence;
@@ -237,12 +264,15 @@ impl LiveFile {
         last.is_in_doubt = false;
     }
 
+    /// Returns the note, of this process or a dead one, of data that may not be on the disk.
     fn unsynced(&self) -> Option<UnsyncedMarker> {
         UnsyncedMarker::from_word(self.store.load64(self.header.live + UNSYNCED))
     }
 
+    /// Writes the durable record of the commit of `record` over the older one, and syncs the file.
     fn write_durable(&self, last: &mut DurableState, record: Record) -> Result<()> {
         self.store.check_unchanged(ChangeCheck::Now)?;
+
         let zeros = vec![0; record.counters.len()];
         let is_first = last.record.counters.is_empty();
         let before = if is_first { &zeros } else { &last.record.counters };
@@ -254,26 +284,30 @@ impl LiveFile {
             self.renew_proof(&record, &last.record)?;
         }
         assert!(previous < sequence, "commit {sequence} is based on commit {previous}");
+
         let durable = Record { previous, delta, sequence, goes_on: false, proof: None, ..record };
         let mut bytes = Vec::new();
         durable.encode(&mut bytes);
+
         // Unsynced log entries stay in doubt until this sync ends.
         let log_page = match self.unsynced() {
             Some(unsynced) => unsynced.log_page,
-            None => u32::MAX,
+            None => NO_LOG_PAGE,
         };
-        self.begin_sync(last, UnsyncedMarker { record: Some((last.number + 1) & 1), log_page })?;
-        self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
+        let number = last.number + 1;
+        self.begin_sync(last, UnsyncedMarker { record: Some(number % 2), log_page })?;
+        self.store.write(self.header.durable(number), &bytes).map_err(syncing_failed)?;
         self.store.sync().map_err(syncing_failed)?;
         self.end_sync(last);
         self.base.set(&durable);
+
         // The record now covers all entries of the log.
         last.log.is_open = true;
         last.log.next = 0;
         if durable.sealed {
             self.release_log(&mut last.log);
         }
-        last.number += 1;
+        last.number = number;
         last.sequence = sequence;
         last.newest = durable.clone();
         last.record = durable;
@@ -320,6 +354,7 @@ impl LiveFile {
             .map_err(|e| Error::io("reading the footer for other readers", &e))
     }
 
+    /// Publishes the footer of the commit `sequence`, which has `counters`.
     pub(super) fn put_footer(&self, footer: &mut FooterRing, counters: &[u64], sequence: u64) -> Result<()> {
         self.store.check_unchanged(ChangeCheck::Now)?;
         let published = footer.publish(&self.store, &self.plan, &self.header, counters, sequence);

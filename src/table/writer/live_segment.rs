@@ -1,5 +1,8 @@
 //! A segment that its writer fills: its rows, and how many of them are committed.
 //!
+//! Rows are written to the buffers first, which no reader looks at, and become visible to all readers by one commit.
+//! What is committed never changes; what is not can be discarded by [`LiveSegment::rollback`].
+//!
 //! [`RegionSpace`] allocates the file's blocks, [`LiveFile`] makes commits durable, and [`CommitWriter`] makes them
 //! visible.
 
@@ -29,11 +32,17 @@ pub(in crate::table) const PROVISIONAL: CommitState = CommitState { sealed: fals
 pub(in crate::table) const SEALED: CommitState = CommitState { sealed: true, provisional: false, goes_on: false };
 
 /// A segment that its writer fills.
+///
+/// `now` is never behind `committed`, and is equal to it after a commit or a rollback. Rows are appended through
+/// [`RowSink`]; the caller checks that they are within [`LiveSegment::limits`], and calls [`LiveSegment::put_zones`]
+/// for the blocks that they complete before it commits.
 #[derive(Debug)]
 pub(in crate::table) struct LiveSegment {
+    /// What other threads of the process need: to publish footers, and to make commits durable.
     pub shared: Arc<LiveFile>,
     /// How far the buffers are filled, with rows that are not committed yet.
     pub now: FillState,
+    /// How far they are filled by the newest commit.
     pub committed: FillState,
     /// The value of each position, in the order of their names.
     pub positions: Vec<i64>,
@@ -45,8 +54,8 @@ pub(in crate::table) struct LiveSegment {
 
 impl LiveSegment {
     /// Creates a segment without rows, and syncs it. Its first commit, of no rows, has the given state: [`OPEN`] if the
-    /// segment is valid once it gets a name, [`PROVISIONAL`] if it continues a commit of the previous one. Only its name
-    /// is missing: a name on an incomplete file would be worse than none.
+    /// segment is valid once it gets a name, [`PROVISIONAL`] if it continues a commit of the previous one. Only its
+    /// name is missing: a name on an incomplete file would be worse than none.
     pub fn create(
         medium: &FileSystem,
         folder: &Path,
@@ -87,6 +96,7 @@ impl LiveSegment {
         LiveSegment::open_at(medium, plan, ResumePoint { segment, record }, true)
     }
 
+    /// Opens the segment; for appending if visible records that don't count are to be erased.
     fn open_at(
         medium: &FileSystem,
         plan: &Arc<Plan>,
@@ -100,17 +110,20 @@ impl LiveSegment {
         if header.limits.len() != plan.counters || header.regions.len() != plan.regions {
             return Err(Error::internal("a segment opened with the schema of another one").at(path));
         }
+
         let store = SharedFile::open(medium, path).map_err(opening_failed)?;
         if !store.is_mapped_by(&segment.mapping).map_err(|e| opening_failed(e).at(path))? {
             let message = "another file has taken the segment's name since it was read; open the table anew";
             return Err(Error::new(ErrorKind::FileChanged, message).at(path));
         }
         watch(&store, &header).map_err(|e| e.at(path))?;
+
         let sizes = FooterSizes::for_header(&header, plan);
         let sizes = sizes.ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         if !sizes.fit(&header) {
             return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
         }
+
         // A copied file may have new holes, and a store into a hole raises a signal if the disk is full.
         store.fill_holes(0, header.log_start()).map_err(opening_failed)?;
         store.fill_holes(header.shared_at(), header.file_len() - header.shared_at()).map_err(opening_failed)?;
@@ -118,17 +131,20 @@ impl LiveSegment {
         // These bytes are stored to, not written, and have their space. Last, to leave the rest of the space to the
         // others.
         store.populate(header.live, header.durable(0) - header.live).map_err(opening_failed)?;
-        store.populate(header.tail, 4).map_err(opening_failed)?;
+        store.populate(header.tail, size_of::<u32>() as u64).map_err(opening_failed)?;
+
         point.discard_other_commits(&store, to_be_appended)?;
         let durable = point.durable_state()?;
         let mut sequence = store.load64(header.live + SEQUENCE).max(record.sequence);
         if durable.sequence > sequence + 1 {
             // No durable commit has a larger number than a later visible one, whose record is not written over the
             // newest.
-            sequence = durable.sequence + (durable.sequence ^ sequence) % 2;
+            let other_parity = (durable.sequence ^ sequence) % 2;
+            sequence = durable.sequence + other_parity;
         }
         check_sequence(sequence.max(durable.sequence)).map_err(|e| e.at(path))?;
         let durable = point.resolve_unsynced(&store, plan, durable)?;
+
         let base = Some(durable.record.clone()).filter(|base| !base.counters.is_empty() && point.covers(base));
         let shared = LiveFile::new(store, header, plan, footer, Mutex::new(durable));
         if let Some(base) = base {
@@ -199,6 +215,7 @@ impl LiveSegment {
         self.now.rows()
     }
 
+    /// Returns the number of the segment's first row in the whole table.
     pub fn first_row(&self) -> u64 {
         self.shared.header.first_row
     }
@@ -371,6 +388,9 @@ impl LiveSegment {
     }
 
     /// Releases blocks that were prepared and not used.
+    ///
+    /// # Errors
+    /// `Io`; the blocks only cost space.
     pub fn trim(&self) -> Result<()> {
         let header = &self.shared.header;
         for used in self.shared.plan.extents(&self.now.counters)? {
@@ -407,6 +427,7 @@ impl RowSink for LiveSegment {
     }
 }
 
+/// Returns the error of a segment that can't be created.
 fn creating_failed(e: io::Error) -> Error {
     Error::io("creating a segment", &e)
 }
@@ -424,9 +445,10 @@ fn create_file(
     front.resize(header.log_start() as usize, 0);
     store.write(0, &front)?;
     let mut schema = sizes.schema.clone();
-    schema.resize((header.tail + 4 - header.shared_at()) as usize, 0);
+    let length_end = header.tail + size_of::<u32>() as u64;
+    schema.resize((length_end - header.shared_at()) as usize, 0);
     store.write(header.shared_at(), &schema)?;
-    store.write(header.tail + 4, TAIL)?;
+    store.write(length_end, TAIL)?;
     Ok(store)
 }
 
@@ -467,8 +489,8 @@ mod tests {
     use crate::table::protocol::proof::proof_of;
     use crate::table::reader::{chain, open_segment};
 
-    /// A writer may be killed after it has published the last footer of a full segment for other Arrow readers, and before
-    /// it commits. The next writer dropped those rows, but other Arrow readers saw them until its first commit.
+    /// A writer may be killed after it has published the last footer of a full segment for other Arrow readers, and
+    /// before it commits. The next writer dropped those rows, but other Arrow readers saw them until its first commit.
     #[test]
     fn footers_of_commits_that_never_came_are_withdrawn() {
         let folder = tempfile::tempdir().unwrap();
@@ -496,8 +518,8 @@ mod tests {
         assert_eq!((count_rows_of_arrow_rs(), writer.rows()), (2, 2));
     }
 
-    /// The length of a footer, which determines its slot, has no checksum. A damaged length led to a slot outside of the
-    /// ring, and a footer overwrote rows.
+    /// The length of a footer, which determines its slot, has no checksum. A damaged length led to a slot outside of
+    /// the ring, and a footer overwrote rows.
     #[test]
     fn damaged_footer_lengths_are_not_slots() {
         let folder = tempfile::tempdir().unwrap();

@@ -26,8 +26,18 @@ use crate::types::field_type_name;
 /// The rows of a table's first segment; each next one has room for twice as many.
 pub(super) const FIRST_ROWS: u64 = 64 << 10;
 
-/// The number of times a lock that is held is tried again, a millisecond apart.
+/// The number of times a lock that is held is tried again.
 const LOCK_ATTEMPTS: usize = 20;
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The minimum room for entries of a dictionary in a segment sized without an earlier one.
+const MIN_ENTRIES: u64 = 1 << 16;
+/// The minimum room for text or list items in such a segment, in bytes or items.
+const MIN_ITEMS: u64 = 1 << 20;
+/// The room for text or list items per row in such a segment, in bytes or items.
+const ITEMS_PER_ROW: u64 = 64;
+/// The maximum number of rows in a segment that a caller can choose.
+const MAX_SEGMENT_ROWS: u64 = 1 << 40;
 
 /// Returns the error for a path without a table, if none can be created.
 pub(super) fn no_table() -> Error {
@@ -35,7 +45,7 @@ pub(super) fn no_table() -> Error {
 }
 
 /// Returns the error of a table's directory that can't be created.
-pub(super) fn not_made(path: &Path, error: &std::io::Error) -> Error {
+pub(super) fn creating_directory_failed(path: &Path, error: &std::io::Error) -> Error {
     match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         Some(parent) if error.kind() == std::io::ErrorKind::NotFound => {
             Error::io(&format!("making the table's directory in {}, which does not exist", parent.display()), error)
@@ -44,6 +54,7 @@ pub(super) fn not_made(path: &Path, error: &std::io::Error) -> Error {
     }
 }
 
+/// Refuses a directory on a file system where mappings of several machines are inconsistent, unless `force`.
 pub(super) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     if force {
         return Ok(());
@@ -67,7 +78,7 @@ pub(in crate::table) fn acquire_lock(medium: &FileSystem, path: &Path) -> Result
         if let Some(lock) = try_lock(medium, path)? {
             return Ok(lock);
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
     if let Some(lock) = try_lock(medium, path)? {
         return Ok(lock);
@@ -85,6 +96,7 @@ fn try_lock(medium: &FileSystem, path: &Path) -> Result<Option<DirectoryLock>> {
     DirectoryLock::try_acquire(medium, path).map_err(|e| Error::io("locking the directory", &e))
 }
 
+/// Refuses a path that is no directory.
 pub(super) fn refuse_file(path: &Path) -> Result<()> {
     if is_directory(path)? {
         return Ok(());
@@ -92,7 +104,8 @@ pub(super) fn refuse_file(path: &Path) -> Result<()> {
     Err(Error::invalid_argument("a table is a directory, and this is a file; choose another path"))
 }
 
-pub(super) fn refuse_twins(schema: &Schema) -> Result<()> {
+/// Refuses a schema in which two columns have the same name.
+pub(super) fn refuse_duplicate_names(schema: &Schema) -> Result<()> {
     let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
     match names.iter().enumerate().find(|(number, name)| names[..*number].contains(name)) {
         Some((_, name)) => {
@@ -102,6 +115,10 @@ pub(super) fn refuse_twins(schema: &Schema) -> Result<()> {
     }
 }
 
+/// Returns the schema with the columns `names` as dictionaries of text.
+///
+/// # Errors
+/// `ColumnNotFound`.
 pub(super) fn with_dictionaries(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
     let mut fields: Vec<FieldRef> = schema.fields().to_vec();
     for name in names {
@@ -121,6 +138,10 @@ fn find_column(schema: &Schema, name: &str, option: &str) -> Result<usize> {
         .ok_or_else(|| Error::new(ErrorKind::ColumnNotFound, format!("{option}: there is no column '{name}'")))
 }
 
+/// Returns the number of the column that `sorted_by` names.
+///
+/// # Errors
+/// `ColumnNotFound`; `InvalidArgument` if its values have no order.
 pub(super) fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
     let column = find_column(schema, name, "sorted_by")?;
     let field = schema.field(column);
@@ -136,11 +157,11 @@ pub(super) fn dictionary_counter(plan: &Plan, counter: usize) -> Option<usize> {
     plan.dictionaries.iter().position(|entry| entry.entries == counter || entry.bytes() == Some(counter))
 }
 
-/// Returns the default limit of a counter in a segment of `rows` rows.
+/// Returns the default limit of a counter in a segment of `rows` rows, without an earlier segment to derive it from.
 pub(super) fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
     match plan.dictionaries.iter().find(|dictionary| dictionary.entries == counter) {
-        Some(_) => rows.max(1 << 16),
-        None => (64 * rows).max(1 << 20),
+        Some(_) => rows.max(MIN_ENTRIES),
+        None => (ITEMS_PER_ROW * rows).max(MIN_ITEMS),
     }
 }
 
@@ -168,7 +189,7 @@ pub(super) fn replace_name(segment: &LiveSegment, folder: &Path) -> Result<()> {
 
 /// Returns the number of rows of a segment requested by the caller, within the limits of a header.
 pub(super) fn within_bounds(segment_rows: u64) -> u64 {
-    segment_rows.clamp(1, 1 << 40)
+    segment_rows.clamp(1, MAX_SEGMENT_ROWS)
 }
 
 /// Creates a segment sized without an earlier one, without a name.
@@ -214,17 +235,22 @@ impl WriterOptions {
         options
     }
 
-    /// Returns the table's settings, changed by these options.
-    pub(super) fn over(&self, known: TableSettings, plan: &Plan) -> Result<TableSettings> {
+    /// Returns the settings `known` of a table, changed by these options.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a choice that a table can't change; `ColumnNotFound`.
+    pub(super) fn apply_to(&self, known: TableSettings, plan: &Plan) -> Result<TableSettings> {
         if let Some(name) = &self.sorted_by
             && known.sorted_by != Some(sorted_column(&plan.schema.schema, name)? as u32)
         {
             return Err(Error::invalid_argument(format!("the table was not made to be sorted by '{name}'")));
         }
+
         let mut index = match &self.index {
             Some(names) => indexed_columns(&plan.schema.schema, names)?,
             None => known.index.clone(),
         };
+
         let accepts_late = match self.late {
             Some(late) => late == LatePolicy::Accept,
             None => known.is_late,
@@ -235,6 +261,7 @@ impl WriterOptions {
                 format!("late: the table {is} late rows, as it was created; leave late out, or create another");
             return Err(Error::invalid_argument(message));
         }
+
         // Late rows can only be found by the index.
         if let Some(column) = known.sorted_by
             && known.is_late
@@ -242,6 +269,7 @@ impl WriterOptions {
         {
             index.push(column);
         }
+
         let segment_rows = self.segment_rows.map_or(known.segment_rows, within_bounds);
         Ok(TableSettings { segment_rows, index, zone_rows: self.zone_rows.unwrap_or(ZONE_ROWS).max(1), ..known })
     }
@@ -255,9 +283,9 @@ impl WriterOptions {
         if is_late && sorted_by.is_none() {
             return Err(Error::invalid_argument("late: rows are late in the column that sorted_by names; name one"));
         }
-        let segment_rows = DEFAULT_ROWS;
-        let index = Vec::new();
-        self.over(TableSettings { sorted_by, is_late, segment_rows, index, zone_rows: ZONE_ROWS }, plan)
+        let defaults =
+            TableSettings { sorted_by, is_late, segment_rows: DEFAULT_ROWS, index: Vec::new(), zone_rows: ZONE_ROWS };
+        self.apply_to(defaults, plan)
     }
 }
 
@@ -300,6 +328,7 @@ pub(super) fn live_segment(
         live.shared.publish_ahead(&live.now.counters, live.sequence())?;
         return Ok((live, dropped));
     }
+
     let first_row = first_row(dataset) + dataset.len()?;
     let mut live = first_segment(medium, path, plan, first_row, settings)?;
     let names = dataset.position_names()?;
@@ -326,7 +355,7 @@ pub(super) fn not_durable(
 
 /// Does the work that a dead writer may have left in the segments before `live`; returns the segments whose last
 /// commits it has not synced, in order.
-pub(super) fn take_on(
+pub(super) fn take_over(
     lock: &DirectoryLock,
     path: &Path,
     chain: &SegmentChain,
@@ -336,7 +365,7 @@ pub(super) fn take_on(
     let before = chain.before(live.first_row());
     let pending = not_durable(lock.medium(), path, before, plan)?;
     assert!(pending.len() <= before.len(), "only segments before the live one are pending");
-    stamp_left(lock.medium(), path, &before[..before.len() - pending.len()]);
+    stamp_sealed(lock.medium(), path, &before[..before.len() - pending.len()]);
     let is_all = pending.len() == before.len();
     if is_all && !pending.first().unwrap_or(&live.shared).has_durable_record() {
         // Names are synced before a durable record is written. There is none: whoever made the table may have been
@@ -349,7 +378,7 @@ pub(super) fn take_on(
 /// Gives sealed segments their last time of modification if their writer was killed before it could, or if they are
 /// copies: the last one first, up to one that has its time. Publishes a footer again that a crash has lost. Best
 /// effort, as [`LiveFile::stamp`].
-fn stamp_left(medium: &FileSystem, path: &Path, starts: &[u64]) {
+fn stamp_sealed(medium: &FileSystem, path: &Path, starts: &[u64]) {
     for &start in starts.iter().rev() {
         let file = chain::path(path, start);
         let opened = Mapping::open(&file, Mode::Read).map_err(Error::from).and_then(Segment::open);
@@ -406,8 +435,8 @@ fn is_stamped(store: &SharedFile, segment: &Segment) -> bool {
 pub(in crate::table) fn sync_segments(medium: &FileSystem, path: &Path, starts: &[u64]) -> Result<()> {
     medium.sync_dir(path).map_err(|e| Error::io("syncing the directory", &e).at(path))?;
     let pending = open_all(medium, path, chain::non_durable_segments(path, starts)?, None)?;
-    let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
-    make_durable(&cut.collect::<Result<Vec<_>>>()?, SyncTarget::Columns)
+    let parts = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
+    make_durable(&parts.collect::<Result<Vec<_>>>()?, SyncTarget::Columns)
 }
 
 /// Opens the segments `starts`, the last of which comes first, in the order of their rows. One with the schema of
@@ -442,11 +471,15 @@ pub(super) fn read_entries(live: &LiveSegment) -> Result<Vec<DictionaryEntries>>
 fn read_dictionary(live: &LiveSegment, dictionary: &PlanDictionary) -> Result<DictionaryEntries> {
     let count = live.now.counters[dictionary.entries];
     let lengths = dictionary.values.lengths(count, &live.now.counters);
+    // Regions as Arrow's buffers: the validity, of which entries have none; offsets, or values of a fixed width; text.
     let [_, first_len, data_len] =
         lengths.ok_or_else(|| Error::internal(format_args!("{count} entries can't be addressed")))?;
-    let region = dictionary.values.region;
-    let first = read_region(&live.shared, region + 1, first_len)?;
-    let data = if dictionary.bytes().is_some() { read_region(&live.shared, region + 2, data_len)? } else { Vec::new() };
+    let validity_region = dictionary.values.region;
+    let first_region = validity_region + 1;
+    let data_region = first_region + 1;
+    let first = read_region(&live.shared, first_region, first_len)?;
+    let data =
+        if dictionary.bytes().is_some() { read_region(&live.shared, data_region, data_len)? } else { Vec::new() };
     let values = dictionary.stored(count as usize, &first, &data);
     let mut entries = dictionary.new_entries();
     for value in values.ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))? {

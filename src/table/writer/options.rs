@@ -11,7 +11,7 @@ pub enum SyncPolicy {
     Never,
     /// With every commit.
     Commit,
-    /// Periodically, on a background thread.
+    /// Periodically, on a background thread; an interval below a millisecond is one of a millisecond.
     Every(Duration),
 }
 
@@ -29,7 +29,8 @@ pub enum LatePolicy {
 pub struct WriterOptions {
     /// When commits are brought to the disk; every second by default.
     pub sync: SyncPolicy,
-    /// The maximum number of rows in a segment; by default as in the existing table, or 4,194,304.
+    /// The maximum number of rows in a segment; by default as in the existing table, or 4,194,304. 0 is taken as 1, and
+    /// more than 2^40 as 2^40.
     pub segment_rows: Option<u64>,
     /// Text columns to be stored as `dictionary<int32, utf8>`.
     pub dictionary: Vec<String>,
@@ -40,7 +41,7 @@ pub struct WriterOptions {
     /// Indexed columns: for conditions on these, [`Dataset::filter`](crate::Dataset::filter) reads only blocks of rows
     /// that may match. By default as in the existing table; a different choice applies from the next segment on.
     pub index: Option<Vec<String>>,
-    /// The rows of a block, for tests.
+    /// The maximum number of rows in a block that the index describes as a whole, for tests.
     #[doc(hidden)]
     pub zone_rows: Option<u32>,
     /// True to write on file systems where mappings on several machines are inconsistent, such as NFS.

@@ -11,12 +11,14 @@ use crate::table::format::{MOST_NAME, MOST_POSITIONS};
 pub const NUMBERING: &str = "arrowwood/numbering";
 /// The position of a replica that is 1 once it was promoted.
 pub const PROMOTED: &str = "arrowwood/promoted";
+/// The positions that a replica has of its own.
 const OWN: [&str; 2] = [NUMBERING, PROMOTED];
 
 /// The reason why a replica takes no positions.
-pub const REPLICA: &str = "the table is a replica, made by `arrowwood pull`: it has the rows of another table, and not how far its \
-                           producers are. Promote it first: `arrowwood promote TABLE --producer NAME=SEQUENCE` or `--position \
-                           NAME=VALUE` for those that go on here, or without for producers that begin anew";
+pub const REPLICA: &str = "the table is a replica, made by `arrowwood pull`: it has the rows of another table, and not \
+                           how far its producers are. Promote it first: `arrowwood promote TABLE --producer \
+                           NAME=SEQUENCE` or `--position NAME=VALUE` for those that go on here, or without for \
+                           producers that begin anew";
 
 /// Returns true if a table with these positions is a replica that was not promoted: see [`Writer::promote`].
 pub fn is_replica(positions: &BTreeMap<String, i64>) -> bool {
@@ -125,6 +127,7 @@ impl Writer {
                 names[MOST_POSITIONS]
             )));
         }
+
         let bytes = self.plan.names.bytes;
         let old_names = self.names.len();
         let live = self.live_mut();
@@ -152,18 +155,20 @@ impl Writer {
 
 /// The positions before a commit.
 struct PreviousPositions {
+    /// The number of positions.
     names: usize,
     /// The bytes of their names.
     bytes: u64,
     values: Vec<i64>,
 }
 
+/// Checks that `name` can be the name of a position.
 fn check_name(name: &str) -> Result<()> {
-    let wrong = match name {
+    let fault = match name {
         "" => "is empty",
         _ if name.len() > MOST_NAME => "is longer than 255 bytes",
         _ if name.chars().any(char::is_control) => "has control characters",
         _ => return Ok(()),
     };
-    Err(Error::invalid_argument(format!("the name of a position {wrong}: {name:?}; choose another")))
+    Err(Error::invalid_argument(format!("the name of a position {fault}: {name:?}; choose another")))
 }

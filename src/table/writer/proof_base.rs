@@ -1,4 +1,20 @@
-//! The durable commit since which a segment's commits are proven.
+//! The durable commit since which a segment's visible commits are proven.
+//!
+//! A visible commit has a checksum of what was appended since a durable record, its base, which readers must find in
+//! the file. There are two durable records, so the second one after the base is written over it. Before that, the
+//! thread that makes commits durable gives the newest visible commit a later proof (`LiveFile::renew_proof`). It must
+//! not miss a commit that the writer makes at this moment:
+//!
+//! ```text
+//! writer                                       thread that makes commits durable
+//! sequence of the visible commit = next        base = the durable record just written
+//! ── full fence ──                             ── full fence ──
+//! another base than the commit's own:          before the next durable record:
+//!     commit once more, with the new base          renew the proof of the newest visible commit
+//! ```
+//! Because of the two fences at least one side sees what the other has stored: the writer finds the new base, or the
+//! other thread finds the commit. The word compared by the writer is relaxed for that reason. It takes the base itself
+//! under the lock.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -31,14 +47,16 @@ impl NewestProofBase {
         *newest = base;
         drop(newest);
         self.sequence.store(record.sequence, Ordering::Relaxed);
-        // Either the writer sees this after its next commit, or the thread that makes that one durable sees the commit.
+        // Before this thread looks for the newest visible commit again.
         fence(Ordering::SeqCst);
     }
 
+    /// Returns the commit since which others are to be proven.
     pub fn get(&self) -> ProofBase {
         self.base.lock_ignoring_poison().clone()
     }
 
+    /// Returns the number of that commit.
     #[inline]
     pub fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Relaxed)

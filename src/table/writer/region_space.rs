@@ -1,8 +1,11 @@
 //! The space of a segment's regions: which part of each takes stores through the mapping, and which has blocks for
 //! large pieces.
 //!
-//! Both are taken in steps that grow with the table. A store into a hole of the file could raise a signal if the disk
-//! is full, so the blocks come first; and the kernel writes twice as fast into blocks that are already there.
+//! A piece is what a caller puts at once: a value, or the values of a batch. Small pieces are stored through the
+//! mapping, and larger ones written by pwrite(2), which is faster for them.
+//!
+//! Space for both is taken in steps that grow with the table. A store into a hole of the file could raise a signal if
+//! the disk is full, so the blocks come first; and the kernel writes twice as fast into blocks that are already there.
 
 use std::io;
 
@@ -28,6 +31,7 @@ const STEP_GROWTH: u64 = 4;
 /// A part of a region that is prepared for stores. Offsets are relative to the region.
 #[derive(Clone, Copy, Debug)]
 struct PreparedRange {
+    /// The first byte that may be stored to. Bytes before it may have been written, and their checksum taken.
     start: u64,
     end: u64,
     /// The number of bytes to prepare next.
@@ -36,9 +40,10 @@ struct PreparedRange {
     region_offset: u64,
 }
 
-/// The first bytes of a region that have blocks for large pieces.
+/// The first bytes of a region, which have blocks for large pieces.
 #[derive(Clone, Copy, Debug)]
 struct ReservedRange {
+    /// The number of bytes, from the region's start on, that have blocks.
     end: u64,
     /// The number of bytes to reserve next.
     step: u64,
@@ -102,8 +107,7 @@ impl RegionSpace {
     }
 
     /// Prepares space for stores, with room for `piece` in region number `number`. Returns false if the file system
-    /// can't:
-    /// then the piece has to be written.
+    /// can't; then the piece has to be written.
     ///
     /// # Errors
     /// The error of the disk, which may be full.

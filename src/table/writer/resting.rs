@@ -1,8 +1,8 @@
 //! Sealed segments whose last footers may still be in use by other Arrow readers.
 //!
-//! A footer *rests* from the moment it is no longer the published one, or its segment is sealed: a reader that has found
-//! it may be decoding what it points to for as long as [`FooterRing::rest`](crate::table::protocol::FooterRing::rest).
-//! Only after that may its bytes be released.
+//! A footer *rests* from the moment it is no longer the published one, or its segment is sealed: a reader that has
+//! found it may be decoding what it points to for as long as
+//! [`FooterRing::rest`](crate::table::protocol::FooterRing::rest). Only after that may its bytes be released.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -33,8 +33,8 @@ impl RestingSegment {
 /// The segments of a writer whose last footers rest, in the order in which they were sealed.
 ///
 /// The space of a segment's footers is released in two steps: at the first opportunity that of all footers but the
-/// last, and that of the last ones at the end of their rest. [`RestingSegments::take_due`] returns the segments of which
-/// space is to be released now.
+/// last, and that of the last ones at the end of their rest. [`RestingSegments::take_due`] returns the segments of
+/// which space is to be released now.
 #[derive(Debug, Default)]
 pub(super) struct RestingSegments(Mutex<Vec<RestingSegment>>);
 

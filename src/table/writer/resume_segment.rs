@@ -11,6 +11,9 @@ use crate::table::format::{Header, NO_BOOT, RECORD, Record, UNSYNCED};
 use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{Segment, UnsyncedMarker};
 
+/// The number of bytes that are rewritten at once.
+const CHUNK: usize = 64 << 10;
+
 /// The number before the first commit.
 const NO_COMMIT: u64 = 0;
 
@@ -21,6 +24,7 @@ pub(super) struct ResumePoint<'a> {
     pub record: &'a Record,
 }
 
+/// Returns the error of a segment that can't be opened.
 pub(super) fn opening_failed(e: io::Error) -> Error {
     Error::io("opening the segment to go on writing", &e)
 }
@@ -146,10 +150,10 @@ impl ResumePoint<'_> {
 /// Rewrites the existing rows in place: after a failed sync the system would not write them again, and if a process was
 /// killed during a sync, it is unknown whether it failed.
 fn rewrite_rows(store: &SharedFile, header: &Header, plan: &Plan, counters: &[u64]) -> Result<()> {
-    let mut chunk = vec![0; 1 << 16];
+    let mut chunk = vec![0; CHUNK];
     for used in plan.extents(counters)? {
-        for start in (0..used.bytes).step_by(chunk.len()) {
-            let part = &mut chunk[..(used.bytes - start).min(1 << 16) as usize];
+        for start in (0..used.bytes).step_by(CHUNK) {
+            let part = &mut chunk[..(used.bytes - start).min(CHUNK as u64) as usize];
             let offset = header.regions[used.region].offset + start;
             store.read(offset, part).map_err(opening_failed)?;
             store.write(offset, part).map_err(opening_failed)?;

@@ -5,6 +5,10 @@
 //! writer ── ask ──▶ queue of tasks by the time of their turns ──▶ thread: turn, and when the next one is due
 //! writer ── drop ─▶ waits for the turn of its own task alone
 //! ```
+//! All state is behind one lock, which is not held during a turn. A task is in `queue` exactly when it has a time for
+//! its next turn; during a turn it has none, so that it never has two turns at once. A turn that is requested meanwhile
+//! follows it.
+//!
 //! The thread starts with the first task and ends with the last. In a forked child it is missing, and the queue's lock
 //! may be held forever: a child has its own queue.
 
@@ -34,6 +38,7 @@ pub(super) trait Task: Send + Sync {
 /// A task, and the time of its turn.
 struct ScheduledTask {
     task: Arc<dyn Task>,
+    /// The time of its next turn; `None` during a turn, and if it has no further one.
     due: Option<Instant>,
     /// True while its turn is in progress.
     is_running: bool,
@@ -45,7 +50,9 @@ struct ScheduledTask {
 
 #[derive(Default)]
 struct SchedulerState {
+    /// The tasks by their numbers.
     entries: HashMap<u64, ScheduledTask>,
+    /// The numbers of the tasks with a turn ahead, by its time.
     queue: BTreeSet<(Instant, u64)>,
     /// The number of the next entry.
     next: u64,
@@ -56,6 +63,7 @@ struct SchedulerState {
 
 /// The queue of a process.
 struct Scheduler {
+    /// The number of forks before the process was made: a child has another number than its parent.
     forks: u64,
     state: Mutex<SchedulerState>,
     /// Signals that work is due earlier, or the thread should end. Wakes all threads: one that should end may wait
@@ -67,6 +75,7 @@ struct Scheduler {
     child: OnceLock<Box<Scheduler>>,
 }
 
+/// The queue of the process that first has a task; forked children find theirs through it.
 static FIRST: OnceLock<Scheduler> = OnceLock::new();
 
 /// A task in the queue. Dropping it removes the task, after waiting for a turn in progress.
@@ -150,6 +159,7 @@ impl fmt::Debug for TaskHandle {
 }
 
 impl SchedulerState {
+    /// Sets the time of a task's next turn.
     fn set_due(&mut self, number: u64, due: Option<Instant>) {
         let Some(entry) = self.entries.get_mut(&number) else { return };
         if let Some(before) = std::mem::replace(&mut entry.due, due) {
@@ -173,6 +183,7 @@ impl Scheduler {
         }
     }
 
+    /// Returns the queue of this process.
     fn for_process() -> &'static Scheduler {
         let mut queue = FIRST.get_or_init(Scheduler::new);
         while queue.forks != fork_count() {
@@ -200,6 +211,7 @@ impl Scheduler {
         }
     }
 
+    /// Gives a task its turn, without the lock, and schedules its next one.
     fn give_turn<'a>(
         &'a self,
         mut state: MutexGuard<'a, SchedulerState>,
@@ -212,12 +224,14 @@ impl Scheduler {
         entry.is_requested = false;
         let task = entry.task.clone();
         drop(state);
+
         // A bug in the work for one table must not stop the work for others.
         let wait = catch_unwind(AssertUnwindSafe(|| task.take_turn())).unwrap_or_else(|panic| {
             task.on_panic(Error::from_panic(&*panic));
             None
         });
         drop(task);
+
         let mut state = self.state.lock_ignoring_poison();
         let now = Instant::now();
         if let Some(entry) = state.entries.get_mut(&number) {

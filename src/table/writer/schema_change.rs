@@ -13,10 +13,10 @@ use crate::types::type_name;
 ///
 /// # Errors
 /// `SchemaMismatch` with all impossible changes.
-pub(super) fn changed(there: &SchemaRef, given: &Schema) -> Result<Option<SchemaRef>> {
+pub(super) fn evolve_schema(current: &SchemaRef, given: &Schema) -> Result<Option<SchemaRef>> {
     let mut refused = Vec::new();
     let mut fields: Vec<FieldRef> = Vec::with_capacity(given.fields().len());
-    for field in there.fields() {
+    for field in current.fields() {
         let name = field.name();
         match given.fields().iter().find(|given| given.name() == name) {
             None => refused.push(format!("column '{name}' is not in the given one")),
@@ -26,7 +26,7 @@ pub(super) fn changed(there: &SchemaRef, given: &Schema) -> Result<Option<Schema
             })),
         }
     }
-    for field in given.fields().iter().filter(|field| there.index_of(field.name()).is_err()) {
+    for field in given.fields().iter().filter(|field| current.index_of(field.name()).is_err()) {
         if !field.is_nullable() {
             let name = field.name();
             refused
@@ -36,21 +36,21 @@ pub(super) fn changed(there: &SchemaRef, given: &Schema) -> Result<Option<Schema
     }
     if !refused.is_empty() {
         let message = format!(
-            "the table's schema and the given one differ: {}; a table takes more columns that may be null, wider integers or \
-             floats, and nulls where there were none: give it those, or open it with its own schema; for another change \
-             append its rows to a new table",
+            "the table's schema and the given one differ: {}; a table takes more columns that may be null, wider \
+             integers or floats, and nulls where there were none: give it those, or open it with its own schema; for \
+             another change append its rows to a new table",
             refused.join("; ")
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message));
     }
-    let newer = Schema::new_with_metadata(fields, there.metadata().clone());
-    Ok((newer.fields() != there.fields()).then(|| Arc::new(newer)))
+    let newer = Schema::new_with_metadata(fields, current.metadata().clone());
+    Ok((newer.fields() != current.fields()).then(|| Arc::new(newer)))
 }
 
 /// Returns the field with the changes in `given`, or the reason why it can't be changed.
-fn changed_field(there: &FieldRef, given: &Field) -> std::result::Result<FieldRef, String> {
-    let name = there.name();
-    let old = there.data_type();
+fn changed_field(current: &FieldRef, given: &Field) -> std::result::Result<FieldRef, String> {
+    let name = current.name();
+    let old = current.data_type();
     let new = given.data_type();
     let is_same = is_appendable_type(old, new) && !has_more_nulls(old, new);
     if !is_same && !is_wider(old, new) {
@@ -63,24 +63,25 @@ fn changed_field(there: &FieldRef, given: &Field) -> std::result::Result<FieldRe
         };
         return Err(format!("column '{name}' is {} and {}{why}", type_name(old), type_name(new)));
     }
-    if there.is_nullable() && !given.is_nullable() {
+    if current.is_nullable() && !given.is_nullable() {
         return Err(format!("column '{name}' may hold nulls, and the given one none"));
     }
-    if is_same && there.is_nullable() == given.is_nullable() {
-        return Ok(there.clone());
+    if is_same && current.is_nullable() == given.is_nullable() {
+        return Ok(current.clone());
     }
     let data_type = if is_same { old } else { new };
-    let field = there.as_ref().clone().with_data_type(data_type.clone()).with_nullable(given.is_nullable());
+    let field = current.as_ref().clone().with_data_type(data_type.clone()).with_nullable(given.is_nullable());
     Ok(Arc::new(field))
 }
 
-/// Returns true if a child of `given` is nullable where the same child of `there` is not.
-fn has_more_nulls(there: &DataType, given: &DataType) -> bool {
-    children(there).zip(children(given)).any(|(there, given)| {
-        given.is_nullable() && !there.is_nullable() || has_more_nulls(there.data_type(), given.data_type())
+/// Returns true if a child of `given` is nullable where the same child of `current` is not.
+fn has_more_nulls(current: &DataType, given: &DataType) -> bool {
+    children(current).zip(children(given)).any(|(current, given)| {
+        given.is_nullable() && !current.is_nullable() || has_more_nulls(current.data_type(), given.data_type())
     })
 }
 
+/// Returns the fields of a nested type; none for other types.
 fn children(data_type: &DataType) -> Box<dyn Iterator<Item = &FieldRef> + '_> {
     match data_type {
         DataType::List(item)

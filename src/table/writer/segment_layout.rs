@@ -15,6 +15,11 @@ const MAX_SCHEMA: usize = 16 << 20;
 /// The size of the log in bytes: some hundred small commits.
 const LOG: u64 = 512 << 10;
 
+/// The word before the length of an Arrow message.
+const CONTINUATION: u32 = u32::MAX;
+/// Arrow's messages begin at multiples of this.
+const MESSAGE_ALIGNMENT: usize = 8;
+
 /// The parameters of a new segment.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct SegmentShape {
@@ -45,15 +50,15 @@ pub(super) fn plan_with_zones(plan: &Arc<Plan>, zones: &[ZoneMap]) -> Result<Arc
     Plan::for_schema(&plan.schema.schema)?.with_zones(zones).map(Arc::new).map_err(Error::invalid_argument)
 }
 
-/// Encodes the bytes before the header.
+/// Encodes the bytes before the header: the start of an Arrow file, with the schema's message and an empty one.
 pub(in crate::table) fn encode_front(plan: &Plan) -> Vec<u8> {
     let mut front = b"ARROW1\0\0".to_vec();
     for metadata in [schema_metadata(&plan.schema.schema), empty_metadata()] {
-        let len = (8 + metadata.len()).next_multiple_of(8);
-        front.extend(u32::MAX.to_le_bytes());
-        front.extend((len as u32 - 8).to_le_bytes());
+        let len = metadata.len().next_multiple_of(MESSAGE_ALIGNMENT);
+        front.extend(CONTINUATION.to_le_bytes());
+        front.extend((len as u32).to_le_bytes());
         front.extend(&metadata);
-        front.resize(front.len().next_multiple_of(8), 0);
+        front.resize(front.len().next_multiple_of(MESSAGE_ALIGNMENT), 0);
     }
     front.resize(front.len().next_multiple_of(PAGE as usize), 0);
     front
@@ -68,10 +73,11 @@ impl SegmentLayout {
         let schema_len = sizes.schema.len();
         if schema_len > MAX_SCHEMA {
             return Err(Error::unsupported(format!(
-                "creating a segment: its schema: expected {MAX_SCHEMA} bytes at most, got {schema_len}; give it fewer columns, \
-                 or less metadata"
+                "creating a segment: its schema: expected {MAX_SCHEMA} bytes at most, got {schema_len}; give it fewer \
+                 columns, or less metadata"
             )));
         }
+
         let mut front = encode_front(plan);
         let (footers, slot) = ring_size(sizes);
         let shared = (schema_len as u64).div_ceil(sizes.footer);
@@ -92,6 +98,7 @@ impl SegmentLayout {
             limits: shape.limits,
             ..Header::default()
         };
+
         let len = Header::encoded_len(MINOR, plan.regions, plan.counters, plan.zones.len());
         let header = placement::place(&chosen, front.len(), len, plan)
             .ok_or_else(|| Error::invalid_argument("a segment of that many rows has no room in a file"))?;
@@ -100,9 +107,11 @@ impl SegmentLayout {
             .and_then(|()| placement::check(&header, front.len(), len, plan))
             .map_err(|wrong| {
                 Error::unsupported(format!(
-                    "creating a segment: its header: {wrong}; the schema is too large: give it fewer columns, or less metadata"
+                    "creating a segment: its header: {wrong}; the schema is too large: give it fewer columns, or less \
+                     metadata"
                 ))
             })?;
+
         assert_eq!(header.regions.len(), plan.regions, "a region for each buffer of the plan");
         let encoded = header.encode();
         assert_eq!(encoded.len(), len, "the header is as long as its place");

@@ -38,6 +38,7 @@ pub(super) fn sort_before(
     let Some(sealed) = SealedSegments::before(medium, path, end)? else { return Ok(0) };
     let SealedSegments { table, starts, known, rows } = sealed;
     let column = known.sorted_by.ok_or_else(unsorted)? as usize;
+
     let mut segments = Vec::with_capacity(rows.len());
     for rows in &rows {
         segments.push(converted_segment_dataset(&table, rows.start)?);
@@ -50,11 +51,15 @@ pub(super) fn sort_before(
     if groups.is_empty() {
         return Ok(0);
     }
+
     if !lock.is_replaceable() {
-        let message = "the sorted rows can't take the table's place: its directory is a mount point, its name is longer \
-                       than 228 bytes, or nothing can be written to the directory that it is in; sort a copy elsewhere";
+        let message = "the sorted rows can't take the table's place: its directory is a mount point, its name is \
+                       longer than 228 bytes, or nothing can be written to the directory that it is in; sort a copy \
+                       elsewhere";
         return Err(Error::new(ErrorKind::Io, message).at(path));
     }
+
+    // What is not sorted gets a second name in the new directory.
     let others = files_beside_segments(path)?;
     let newer = StagingDirectory::create_beside(medium, path)
         .map_err(|e| Error::io("making the directory that is to take the table's place", &e).at(path))?;
@@ -70,15 +75,17 @@ pub(super) fn sort_before(
     for file in others {
         newer.link(&file).map_err(|e| Error::io("giving a file beside the segments a second name", &e).at(file))?;
     }
+
     let positions = if end == u64::MAX { table.positions()? } else { BTreeMap::new() };
     let last_row = rows.last().map_or(0, |rows| rows.end);
     let all = groups.iter().map(|group| rows_of(&ranges[group.clone()])).map(|rows| rows.end - rows.start).sum();
     let mut output =
-        SortedWriter { medium, path, newer: &newer, known: &known, positions, last_row, done: 0, all, progress };
+        SortedWriter { medium, path, target: &newer, known: &known, positions, last_row, done: 0, all, progress };
     // Values that changed in the file must not replace the originals.
     table.with_change_check(ChangeCheck::Now, || {
         groups.iter().try_for_each(|group| output.merge(&segments[group.clone()], &ranges[group.clone()]))
     })?;
+
     take_place(medium, path, lock, newer)?;
     Ok(groups.iter().map(|group| group.len() as u64).sum())
 }
@@ -113,14 +120,14 @@ fn unsorted() -> Error {
     )
 }
 
-/// Replaces the table's directory by `newer`, and removes the files that are no longer the table's.
-fn take_place(medium: &FileSystem, path: &Path, lock: &DirectoryLock, newer: StagingDirectory) -> Result<()> {
-    let older = lock.replace_with(newer).map_err(|e| {
+/// Replaces the table's directory by `sorted`, and removes the files that are no longer the table's.
+fn take_place(medium: &FileSystem, path: &Path, lock: &DirectoryLock, sorted: StagingDirectory) -> Result<()> {
+    let older = lock.replace_with(sorted).map_err(|e| {
         use std::io::ErrorKind::{CrossesDevices, InvalidInput, ResourceBusy, Unsupported};
         let failed = Error::io("giving the table's place to the sorted one", &e).at(path);
         let is_lacking = matches!(e.kind(), InvalidInput | Unsupported | CrossesDevices | ResourceBusy);
-        let what = "the table's directory can't be exchanged with another one, as where it is itself mounted, or on a file system \
-                    without such a call (ext4, XFS, Btrfs and tmpfs have it): sort a copy elsewhere";
+        let what = "the table's directory can't be exchanged with another one, as where it is itself mounted, or on a \
+                    file system without such a call (ext4, XFS, Btrfs and tmpfs have it): sort a copy elsewhere";
         if is_lacking { failed.context(what) } else { failed }
     })?;
     match medium.sync_dir(path.parent().unwrap_or(path)) {
@@ -133,7 +140,7 @@ fn take_place(medium: &FileSystem, path: &Path, lock: &DirectoryLock, newer: Sta
     }
 }
 
-/// The sort key of a value.
+/// The sort key of a value. The order of the variants is that of values: NaN after all numbers, and nulls last.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum SortValue<'a> {
     Int(i128),
@@ -170,6 +177,7 @@ impl<'a> SortColumn<'a> {
         if is_word && array.null_count() == 0 { SortColumn::Words(fixed_values(array)) } else { SortColumn::Any(array) }
     }
 
+    /// Returns the key of a row.
     fn get(self, row: usize) -> Result<SortValue<'a>> {
         let array = match self {
             SortColumn::Words(words) => return Ok(SortValue::Int(i64::from_le_bytes(words[row]).into())),
@@ -192,36 +200,37 @@ impl<'a> SortColumn<'a> {
         })
     }
 
-    /// The row numbers in sorted order; equal rows keep their order.
+    /// Returns the row numbers in sorted order; equal rows keep their order.
     fn order(self, len: usize) -> Result<Vec<u32>> {
         let mut order: Vec<u32> = (0..len as u32).collect();
         match self {
             SortColumn::Words(words) => order.sort_by_key(|&row| i64::from_le_bytes(words[row as usize])),
             SortColumn::Any(_) => {
-                let ranks = (0..len).map(|row| self.get(row)).collect::<Result<Vec<_>>>()?;
-                order.sort_by_key(|&row| ranks[row as usize]);
+                let keys = (0..len).map(|row| self.get(row)).collect::<Result<Vec<_>>>()?;
+                order.sort_by_key(|&row| keys[row as usize]);
             }
         }
         Ok(order)
     }
 }
 
-/// The smallest and largest value of a segment.
+/// The rows of a segment, their keys, and the smallest and largest of these.
 #[derive(Clone, Debug)]
 struct SegmentBounds<'a> {
     rows: Range<u64>,
-    ranks: SortColumn<'a>,
+    keys: SortColumn<'a>,
     least: SortValue<'a>,
     most: SortValue<'a>,
     is_sorted: bool,
 }
 
-/// The single batch of a segment.
+/// Returns the single batch of a segment.
 fn batch_of(segment: &Dataset) -> Result<BatchSlice<'_>> {
     segment.parts().next().ok_or_else(|| Error::internal("a sealed segment without rows"))?
 }
 
 impl<'a> SegmentBounds<'a> {
+    /// Reads the keys of the segment with the given rows.
     fn try_new(segment: &'a Dataset, column: usize, rows: Range<u64>) -> Result<SegmentBounds<'a>> {
         let part = batch_of(segment)?;
         let array = part.checked(part.piece.columns[column])?;
@@ -229,16 +238,16 @@ impl<'a> SegmentBounds<'a> {
         if len == 0 || array.len() != len || u32::try_from(len).is_err() {
             return Err(Error::internal(format_args!("a sealed segment of {} rows, expected {len}", array.len())));
         }
-        let ranks = SortColumn::new(array);
-        let first = ranks.get(0)?;
-        let mut range = SegmentBounds { rows, ranks, least: first, most: first, is_sorted: true };
+        let keys = SortColumn::new(array);
+        let first = keys.get(0)?;
+        let mut range = SegmentBounds { rows, keys, least: first, most: first, is_sorted: true };
         let mut before = first;
         for row in 1..len {
-            let rank = ranks.get(row)?;
-            range.is_sorted &= before <= rank;
-            range.least = range.least.min(rank);
-            range.most = range.most.max(rank);
-            before = rank;
+            let key = keys.get(row)?;
+            range.is_sorted &= before <= key;
+            range.least = range.least.min(key);
+            range.most = range.most.max(key);
+            before = key;
         }
         Ok(range)
     }
@@ -248,6 +257,7 @@ impl<'a> SegmentBounds<'a> {
     }
 }
 
+/// Returns the rows of consecutive segments.
 fn rows_of(ranges: &[SegmentBounds<'_>]) -> Range<u64> {
     ranges.first().map_or(0, |first| first.rows.start)..ranges.last().map_or(0, |last| last.rows.end)
 }
@@ -255,11 +265,14 @@ fn rows_of(ranges: &[SegmentBounds<'_>]) -> Range<u64> {
 /// Returns the segments to rewrite, in groups whose values overlap: all values of a group are at most as large as any
 /// of the next.
 fn overlapping(ranges: &[SegmentBounds<'_>]) -> Vec<Range<usize>> {
+    // The smallest value of all segments after each.
     let mut least_behind: Vec<Option<SortValue<'_>>> = vec![None; ranges.len()];
     for number in (1..ranges.len()).rev() {
         let own = ranges[number].least;
         least_behind[number - 1] = Some(least_behind[number].map_or(own, |least| least.min(own)));
     }
+
+    // A group ends where all values so far are at most as large as any that follows.
     let mut groups = Vec::new();
     let mut start = 0;
     let mut most: Option<SortValue<'_>> = None;
@@ -279,9 +292,10 @@ fn overlapping(ranges: &[SegmentBounds<'_>]) -> Vec<Range<usize>> {
 
 /// A segment whose rows are read in sorted order.
 struct SortedRun<'a> {
-    ranks: SortColumn<'a>,
+    keys: SortColumn<'a>,
     /// `None` if they are already sorted.
     order: Option<Vec<u32>>,
+    /// The number of rows that were taken.
     at: usize,
     len: usize,
 }
@@ -289,10 +303,11 @@ struct SortedRun<'a> {
 impl<'a> SortedRun<'a> {
     fn try_new(range: &SegmentBounds<'a>) -> Result<SortedRun<'a>> {
         let len = range.len();
-        let order = if range.is_sorted { None } else { Some(range.ranks.order(len)?) };
-        Ok(SortedRun { ranks: range.ranks, order, at: 0, len })
+        let order = if range.is_sorted { None } else { Some(range.keys.order(len)?) };
+        Ok(SortedRun { keys: range.keys, order, at: 0, len })
     }
 
+    /// Returns the number of the next row.
     fn row(&self) -> usize {
         self.order.as_ref().map_or(self.at, |order| order[self.at] as usize)
     }
@@ -303,7 +318,9 @@ struct Merge<'a, 'b> {
     ranges: &'b [SegmentBounds<'a>],
     /// The segments not begun yet, the one with the largest minimum first.
     waiting: Vec<usize>,
+    /// The segments being merged, by their numbers.
     runs: Vec<Option<SortedRun<'a>>>,
+    /// The next key of each of these, with the segment's number. Of equal keys, those of the first segment come first.
     heads: BinaryHeap<Reverse<(SortValue<'a>, usize)>>,
 }
 
@@ -314,7 +331,7 @@ impl<'a, 'b> Merge<'a, 'b> {
         Merge { ranges, waiting, runs: ranges.iter().map(|_| None).collect(), heads: BinaryHeap::new() }
     }
 
-    /// The next row: its segment and its number there; `None` at the end.
+    /// Returns the next row: its segment and its number there; `None` at the end.
     fn next(&mut self) -> Result<Option<Pick>> {
         while let Some(&number) = self.waiting.last() {
             if let Some(Reverse((smallest, _))) = self.heads.peek()
@@ -326,15 +343,16 @@ impl<'a, 'b> Merge<'a, 'b> {
             self.runs[number] = Some(SortedRun::try_new(&self.ranges[number])?);
             self.heads.push(Reverse((self.ranges[number].least, number)));
         }
+
         let Some(mut head) = self.heads.peek_mut() else { return Ok(None) };
-        let (rank, number) = head.0;
+        let (key, number) = head.0;
         let run =
             self.runs[number].as_mut().ok_or_else(|| Error::internal("a merge of a segment that was not begun"))?;
         let row = run.row();
         run.at += 1;
         if run.at < run.len {
-            let next = run.ranks.get(run.row())?;
-            if next < rank {
+            let next = run.keys.get(run.row())?;
+            if next < key {
                 return Err(Error::internal("a sort that leaves a row before a smaller one"));
             }
             *head = Reverse((next, number));
@@ -351,13 +369,17 @@ struct SortedWriter<'a, P> {
     medium: &'a FileSystem,
     /// The table's directory; incomplete files are written next to it.
     path: &'a Path,
-    newer: &'a StagingDirectory,
+    target: &'a StagingDirectory,
     known: &'a TableSettings,
-    /// The options for the segment that ends with the table's last row.
+    /// The positions, for the segment that ends with the table's last row.
     positions: BTreeMap<String, i64>,
+    /// The number of the row after the last one to be sorted.
     last_row: u64,
+    /// The number of rows that were written.
     done: u64,
+    /// The number of rows to be written.
     all: u64,
+    /// Called with `done` and `all` after each segment.
     progress: P,
 }
 
@@ -391,13 +413,14 @@ impl<P: FnMut(u64, u64)> SortedWriter<'_, P> {
         if picks.is_empty() {
             return Ok(first_row);
         }
-        let used = numbered(picks, segments.len());
+        let used = renumber(picks, segments.len());
         let used: Vec<&Dataset> = used.into_iter().map(|segment| &segments[segment]).collect();
         self.put_used(&used, picks, first_row)
     }
 
+    /// Writes the rows `picks` of the segments that they are in; returns the row number after them.
     fn put_used(&mut self, segments: &[&Dataset], picks: &[Pick], first_row: u64) -> Result<u64> {
-        let gathered = match gathered(segments, picks) {
+        let gathered = match gather(segments, picks) {
             // Text of more than 2 GiB, dictionaries that don't merge, or more than fits into memory.
             Err(e) if e.may_fit_fewer_rows() && picks.len() > 1 => {
                 let (front, back) = picks.split_at(picks.len() / 2);
@@ -410,7 +433,7 @@ impl<P: FnMut(u64, u64)> SortedWriter<'_, P> {
         let none = BTreeMap::new();
         let positions = if end == self.last_row { &self.positions } else { &none };
         let dense = with_settings(gathered, self.known, positions);
-        let file = chain::path(self.newer.path(), first_row);
+        let file = chain::path(self.target.path(), first_row);
         put_dense(self.medium, &dense, self.known, self.path, &file).map_err(|e| e.at(&file))?;
         self.done += picks.len() as u64;
         (self.progress)(self.done, self.all);
@@ -419,7 +442,7 @@ impl<P: FnMut(u64, u64)> SortedWriter<'_, P> {
 }
 
 /// Renumbers the segments in `picks` from 0 on; returns the original numbers.
-fn numbered(picks: &mut [Pick], segments: usize) -> Vec<usize> {
+fn renumber(picks: &mut [Pick], segments: usize) -> Vec<usize> {
     let mut numbers: Vec<Option<u32>> = vec![None; segments];
     let mut used = Vec::new();
     for (segment, _) in picks {
@@ -432,8 +455,8 @@ fn numbered(picks: &mut [Pick], segments: usize) -> Vec<usize> {
     used
 }
 
-/// The rows `picks` of segments as one batch.
-fn gathered(segments: &[&Dataset], picks: &[Pick]) -> Result<Dataset> {
+/// Returns the rows `picks` of segments as one batch.
+fn gather(segments: &[&Dataset], picks: &[Pick]) -> Result<Dataset> {
     let parts = segments.iter().map(|segment| batch_of(segment)).collect::<Result<Vec<_>>>()?;
     let schema = segments[0].schema();
     let column = |(number, field): (usize, &FieldRef)| {

@@ -15,12 +15,12 @@ use super::durability::{Durability, cannot_go_on, removed};
 use super::live_file::{LiveFile, SyncTarget};
 use super::live_segment::{LiveSegment, OPEN};
 use super::open::{
-    acquire_lock, first_segment, give_name, known_settings, live_segment, no_table, not_made, read_entries,
-    refuse_file, refuse_remote, refuse_twins, take_on, with_dictionaries,
+    acquire_lock, creating_directory_failed, first_segment, give_name, known_settings, live_segment, no_table,
+    read_entries, refuse_duplicate_names, refuse_file, refuse_remote, take_over, with_dictionaries,
 };
 use super::options::{SyncPolicy, WriterOptions};
 use super::prepared_commit;
-use super::schema_change::changed;
+use super::schema_change::evolve_schema;
 use crate::dataset::{ComparableValue, Dataset, order};
 use crate::directory::{exists, is_empty_directory};
 use crate::error::{Error, ErrorKind, Result, catch_panic};
@@ -45,14 +45,18 @@ const MAX_UNCOMMITTED_SEGMENTS: u64 = 1 << 15;
 /// more is written, and the committed rows stay as they are.
 #[derive(Debug)]
 pub struct Writer {
+    /// The table's directory, without symbolic links.
     folder: PathBuf,
+    /// The plan of the table's schema.
     pub(super) plan: Arc<Plan>,
     /// The live segment, and after it the segments of uncommitted rows. Never empty.
     pub(super) segments: Vec<LiveSegment>,
+    /// The entries of each dictionary, with those of uncommitted rows.
     pub(super) entries: Vec<DictionaryEntries>,
     /// The keys of the row being appended, kept to save allocations.
     pub(super) row_keys: Vec<u32>,
     pub(super) newest_key: NewestKey,
+    /// The column by which the table is sorted, unless it accepts late rows.
     pub(super) sorted_by: Option<usize>,
     /// The settings of future segments.
     pub(super) settings: TableSettings,
@@ -63,6 +67,7 @@ pub struct Writer {
     pub(super) sync: SyncPolicy,
     /// The error of all further calls, once nothing can be written any more.
     broken: Option<Error>,
+    /// See [`Writer::dropped_rows`].
     dropped: u64,
     /// The number of commits since the last check that the live segment still exists.
     unchecked_commits: u32,
@@ -73,12 +78,15 @@ pub struct Writer {
 /// The newest value of the column by which the table is sorted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NewestKey {
+    /// The value of the newest row.
     pub appended: Option<ComparableValue>,
+    /// The value of the newest committed row.
     pub committed: Option<ComparableValue>,
 }
 
 /// The state before an append, to return to if it fails.
 struct Savepoint {
+    /// The number of segments.
     segments: usize,
     /// The last of the segments, which the append may replace if it is empty.
     live: Arc<LiveFile>,
@@ -106,13 +114,14 @@ impl Writer {
         let schema = schema.map(|schema| with_dictionaries(&schema, &options.dictionary)).transpose()?;
         let is_there = exists(path)?;
         if let Some(schema) = &schema {
-            refuse_twins(schema)?;
+            refuse_duplicate_names(schema)?;
             // A table that can't be made leaves no folder behind.
             let plan = Plan::for_schema(schema)?;
             if !is_there {
                 options.settings(&plan)?;
             }
         }
+
         // True once this process has made the directory, and brought its name to the disk.
         let mut is_named = false;
         if !is_there {
@@ -123,16 +132,18 @@ impl Writer {
                 Ok(()) => is_named = true,
                 // Another process was faster, and is creating the table.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => (),
-                Err(e) => return Err(not_made(path, &e)),
+                Err(e) => return Err(creating_directory_failed(path, &e)),
             }
         }
         refuse_file(path)?;
+
         // The process may change its working directory, and the path may be a symbolic link.
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e))?;
         refuse_remote(path, options.force)?;
         let lock = acquire_lock(&options.medium, path)?;
         let options = &WriterOptions { medium: lock.medium().clone(), ..options.clone() };
         remove_leftovers(&options.medium, path).map_err(syncing_parent_failed)?;
+
         if let Some(chain) = prepared_commit::open(&options.medium, path)? {
             let reopened = Writer::reopen(path, chain, schema, options, lock);
             return prepared_commit::map_home_error(&options.medium, reopened);
@@ -147,6 +158,7 @@ impl Writer {
         Writer::create(path, schema, options, lock)
     }
 
+    /// Creates a table in an empty directory, and opens it.
     fn create(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions, lock: DirectoryLock) -> Result<Writer> {
         let schema = without_settings(&schema.ok_or_else(no_table)?);
         let plan = Arc::new(Plan::for_schema(&schema)?);
@@ -173,7 +185,7 @@ impl Writer {
         };
         let header = &live.shared.header;
         let sorted_by = header.order().map(|column| column as usize);
-        let settings = options.over(header.settings(), &plan)?;
+        let settings = options.apply_to(header.settings(), &plan)?;
         assert_eq!(entries.len(), plan.dictionaries.len(), "entries of each dictionary");
         let pending = pending.into_iter().chain([live.shared.clone()]).collect();
         let background = BackgroundWork::start(lock, path, pending, sync_interval)?;
@@ -199,6 +211,7 @@ impl Writer {
         Ok(writer)
     }
 
+    /// Opens an existing table, and changes its schema if `schema` has more or wider columns.
     fn reopen(
         path: &Path,
         chain: SegmentChain,
@@ -210,27 +223,31 @@ impl Writer {
         let dataset = table::open(path, Default::default())?
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
         prepared_commit::check_home(&options.medium)?;
+
         let old_schema = without_settings(dataset.schema());
         let plan = Arc::new(Plan::for_schema(&old_schema)?);
         let new_schema = match schema {
-            Some(schema) => changed(&old_schema, &schema)?,
+            Some(schema) => evolve_schema(&old_schema, &schema)?,
             None => None,
         };
         let new_plan = new_schema.as_deref().map(Plan::for_schema).transpose()?;
+
         // Until the schema is changed, the table has none of the new columns.
         let old_options = match &new_schema {
             Some(_) => &options.for_columns_of(&old_schema),
             None => options,
         };
         // Options that the table can't have are refused before anything is changed.
-        let settings = old_options.over(known_settings(&chain, &dataset)?, &plan)?;
+        let settings = old_options.apply_to(known_settings(&chain, &dataset)?, &plan)?;
         if let Some(new_plan) = &new_plan {
-            options.over(settings.clone(), new_plan)?;
+            options.apply_to(settings.clone(), new_plan)?;
         }
+
         let (live, dropped) = live_segment(&options.medium, path, &chain, &dataset, (&plan, settings))?;
         let entries = read_entries(&live)?;
-        let pending = take_on(&lock, path, &chain, &live, &plan)?;
+        let pending = take_over(&lock, path, &chain, &live, &plan)?;
         let mut writer = Writer::start(path, plan, (pending, live), entries, old_options, lock)?;
+
         writer.dropped = dropped;
         writer.names = dataset.position_names()?;
         if writer.names.len() != writer.live().positions.len() {
@@ -243,8 +260,9 @@ impl Writer {
             let key = ComparableValue::from_value(&dataset.row_from_end(1)?.get(column)?);
             writer.newest_key = NewestKey { appended: key.clone(), committed: key };
         }
+
         if let Some((new_schema, new_plan)) = new_schema.zip(new_plan) {
-            writer.settings = options.over(writer.settings.clone(), &new_plan)?;
+            writer.settings = options.apply_to(writer.settings.clone(), &new_plan)?;
             writer.go_on_with(&new_schema)?;
         }
         Ok(writer)
@@ -255,6 +273,7 @@ impl Writer {
         &self.plan.schema.schema
     }
 
+    /// Returns the disk, which a test can observe.
     pub(super) fn medium(&self) -> &FileSystem {
         &self.medium
     }
@@ -315,6 +334,7 @@ impl Writer {
         })
     }
 
+    /// Appends the rows of a dataset, part by part; after an error, some of them may be appended.
     fn append_parts(&mut self, dataset: &Dataset) -> Result<()> {
         for part in dataset.parts() {
             let part = part?;
@@ -323,6 +343,7 @@ impl Writer {
         Ok(())
     }
 
+    /// Appends `rows` rows of columns, or none of them.
     fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
         self.check()?;
         self.check_row_count(rows as u64).map_err(|e| e.at(&self.folder))?;
@@ -352,8 +373,8 @@ impl Writer {
         let segments = self.segments.len() as u64 + rows / segment_rows;
         if segments > MAX_UNCOMMITTED_SEGMENTS {
             return Err(Error::invalid_argument(format!(
-                "appending {rows} rows: they would take {segments} segments of up to {segment_rows} rows, and a commit has \
-                 {MAX_UNCOMMITTED_SEGMENTS} at most; append them in parts, and commit each"
+                "appending {rows} rows: they would take {segments} segments of up to {segment_rows} rows, and a commit \
+                 has {MAX_UNCOMMITTED_SEGMENTS} at most; append them in parts, and commit each"
             )));
         }
         Ok(())
@@ -367,11 +388,12 @@ impl Writer {
             let counters = &live.now.counters;
             let room = incoming.rows_that_fit(&self.plan, from, counters, live.limits(), &self.entries)?;
             if room == 0 {
-                let zeros = vec![0; self.plan.counters];
-                let needed = incoming.counters_after(&self.plan, from..from + 1, &zeros, &self.entries)?;
-                self.roll(&needed)?;
+                let empty = vec![0; self.plan.counters];
+                let min_limits = incoming.counters_after(&self.plan, from..from + 1, &empty, &self.entries)?;
+                self.roll(&min_limits)?;
                 continue;
             }
+
             assert!(room <= incoming.rows - from, "{room} rows to be written, of {}", incoming.rows - from);
             let last = self.segments.len() - 1;
             let live = &mut self.segments[last];
@@ -389,6 +411,7 @@ impl Writer {
         &self.segments[self.segments.len() - 1]
     }
 
+    /// Returns the segment to which rows are appended.
     #[inline]
     pub(super) fn live_mut(&mut self) -> &mut LiveSegment {
         let last = self.segments.len() - 1;
@@ -405,7 +428,7 @@ impl Writer {
     #[inline]
     pub fn commit(&mut self) -> Result<()> {
         self.check()?;
-        match self.stop_at_panic(|writer| guard(|| writer.commit_rows(false))) {
+        match self.stop_at_panic(|writer| guard(|| writer.commit_rows())) {
             Ok(()) => Ok(()),
             Err(e) => Err(self.note(e)),
         }
@@ -422,8 +445,10 @@ impl Writer {
         e.at(&self.folder)
     }
 
+    /// Commits the appended rows. The positions stay as they are.
     #[inline]
-    fn commit_rows(&mut self, has_moved: bool) -> Result<()> {
+    fn commit_rows(&mut self) -> Result<()> {
+        let has_moved = false;
         self.show_rows(has_moved)?;
         self.sync_commit()
     }
@@ -509,6 +534,7 @@ impl Writer {
         }
     }
 
+    /// Returns to the state of the last commit.
     fn discard_uncommitted(&mut self) {
         self.segments.truncate(1);
         let live = &mut self.segments[0];
@@ -519,6 +545,7 @@ impl Writer {
         self.newest_key.appended.clone_from(&self.newest_key.committed);
     }
 
+    /// Returns the state to return to if an append fails.
     fn savepoint(&self) -> Savepoint {
         let live = self.live();
         Savepoint {
@@ -530,6 +557,7 @@ impl Writer {
         }
     }
 
+    /// Discards the rows appended since `before`.
     fn restore(&mut self, before: Savepoint) {
         assert!(self.segments.len() >= before.segments, "an append has removed a segment");
         self.segments.truncate(before.segments);
@@ -589,6 +617,7 @@ impl Writer {
         }
     }
 
+    /// Ends the writer after a failed assertion, and returns it as an error.
     #[cold]
     fn on_panic(&mut self, panic: &(dyn Any + Send)) -> Error {
         let e = Error::from_panic(panic);
@@ -602,6 +631,10 @@ impl Writer {
         self.broken.as_ref().is_some_and(|e| e.kind() == ErrorKind::Internal)
     }
 
+    /// Checks that rows can still be written.
+    ///
+    /// # Errors
+    /// The reason why not.
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
         if self.can_write() { Ok(()) } else { self.refuse() }
