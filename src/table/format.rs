@@ -410,7 +410,8 @@ impl Header {
         let minor = word.u16(header_at::MINOR);
         if !is_long_enough(len, minor, [regions, counters, zones]) {
             let message = format!(
-                "a header of {len} bytes can't list {regions} buffers, {counters} counters and {zones} columns with zones"
+                "a header of {len} bytes can't list {regions} buffers, {counters} counters and {zones} columns with \
+                 zones"
             );
             return Err(Error::invalid(message));
         }
@@ -532,8 +533,8 @@ pub(super) fn check_sequence(sequence: u64) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "going on after commit {sequence}: commits are numbered below 2^62, and no writer has made that many; append the \
-         rows to a new table"
+        "going on after commit {sequence}: commits are numbered below 2^62, and no writer has made that many; append \
+         the rows to a new table"
     );
     Err(Error::invalid(message))
 }

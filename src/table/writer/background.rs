@@ -19,10 +19,9 @@
 //!              to whether a place is left           ── full fence ──
 //! else is_idle: is_idle = false, request a turn     a newer sequence: is_idle = false, and another turn
 //! ```
-//! No commit stays without a footer. Of the store of one side and the load of the other at least one pair is seen,
-//! because of the two fences: either the writer finds `is_idle` set and requests a turn, or the thread finds the newer
-//! sequence. While `is_idle` is false, a turn is in progress or scheduled, and each turn clears it before it loads the
-//! sequence.
+//! No commit stays without a footer. Because of the two fences at least one side sees what the other has stored: either
+//! the writer finds `is_idle` set and requests a turn, or the thread finds the newer sequence. While `is_idle` is
+//! false, a turn is in progress or scheduled, and each turn clears it before it loads the sequence.
 //!
 //! `may_publish` needs no order. If the writer finds it false too late, it requests a turn, which publishes. If it
 //! finds it true too late, the thread has published this commit already: the footer's lock serializes both, the second

@@ -89,7 +89,7 @@ impl Writer {
                 let carried = full.now.counters[counter].max(min_limits[counter]);
                 (GROWTH * carried).max(first_guess(&self.plan, counter, rows.min(FIRST_ROWS)))
             }
-            _ => expected_count(full, counter, rows).max(min_limits[counter]),
+            _ => expected_count(full.now.counters[counter], full.rows(), rows).max(min_limits[counter]),
         });
 
         if limits.iter().zip(min_limits).any(|(limit, min_limit)| limit < min_limit) {
@@ -153,9 +153,31 @@ impl Writer {
     }
 }
 
-/// Returns what a counter is expected to be in a segment of `rows` rows after the segment `full`, with some room to
-/// spare.
-fn expected_count(full: &LiveSegment, counter: usize, rows: u64) -> u64 {
-    let per_row = full.now.counters[counter] as f64 / full.rows().max(1) as f64;
+/// Returns what a counter is expected to be in a segment of `rows` rows, with some room to spare, if it is `count` in
+/// one of `counted_rows`.
+fn expected_count(count: u64, counted_rows: u64, rows: u64) -> u64 {
+    let per_row = count as f64 / counted_rows.max(1) as f64;
     ((per_row * rows as f64 * MARGIN) as u64).min(MAX_EXPECTED) + SPARE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expected_counts_have_room_to_spare_and_a_maximum() {
+        let cases = [
+            // An empty segment tells nothing.
+            ((0, 0, 1000), SPARE),
+            ((100, 10, 20), 250 + SPARE),
+            ((1, 1000, 2000), 2 + SPARE),
+            // One long text in a table of few rows.
+            ((1 << 31, 1, 1 << 22), MAX_EXPECTED + SPARE),
+            ((u64::MAX, 1, u64::MAX), MAX_EXPECTED + SPARE),
+        ];
+        for ((count, counted_rows, rows), expected) in cases {
+            let actual = expected_count(count, counted_rows, rows);
+            assert_eq!(actual, expected, "{count} in {counted_rows} rows, for {rows}");
+        }
+    }
 }
