@@ -3,7 +3,6 @@
 //! A file that was truncated and has grown again reads as zeros, without a signal, and an overwritten file reads as
 //! something else. Changes are detected by the size, the modification time and a few constant bytes.
 
-use crate::sync::MutexExt;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +10,9 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::{ChangeCheckError, Error, ErrorKind, Result};
-use crate::guard::{guard, is_turn};
+use crate::guard::{guard, should_read_clock};
 use crate::os;
+use crate::sync::MutexExt;
 use crate::sys::MemoryRegion;
 
 /// Milliseconds between the checks of cheap calls.
@@ -37,7 +37,8 @@ pub enum ChangeCheck {
 /// The changes that are allowed in a mapped file.
 #[derive(Debug)]
 pub enum AllowedChanges {
-    /// None, unless the caller declares the file to be written in place.
+    /// None, unless the function returns true for the file and its mapped length: it says that the file is written in
+    /// place.
     Still(fn(&File, u64) -> bool),
     /// The file may grow. The given bytes at both ends are constant.
     Stream(Vec<FixedBytes>),
@@ -48,8 +49,14 @@ pub enum AllowedChanges {
 /// An offset and the constant bytes there.
 pub type FixedBytes = (u64, Vec<u8>);
 
-/// Size and modification time.
-pub(crate) type Stamp = (u64, (i64, i64));
+/// Size and modification time of a file at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Bytes.
+    pub size: u64,
+    /// Seconds and nanoseconds since 1970.
+    pub modified: (i64, i64),
+}
 
 /// The last known state of a file.
 #[derive(Debug)]
@@ -97,7 +104,7 @@ impl ChangeDetector {
     /// Returns true if a check is due.
     #[inline]
     pub(crate) fn is_due(&self, when: ChangeCheck) -> bool {
-        when == ChangeCheck::Now || is_turn() && self.is_time()
+        when == ChangeCheck::Now || should_read_clock() && self.is_time()
     }
 
     #[cold]
@@ -114,7 +121,7 @@ impl ChangeDetector {
     pub(crate) fn find_change(&self, file: &File, len: u64) -> Option<String> {
         // Without metadata nothing is known, so no change either.
         let current = stamp(&file.metadata().ok()?);
-        let size = current.0;
+        let size = current.size;
         if size < len {
             return Some(format!("the file was truncated to {size} bytes, and {len} are mapped; open it again"));
         }
@@ -134,9 +141,9 @@ impl ChangeDetector {
 
     /// Returns true if the file has grown, or is about to: its modification time changes before its size.
     fn has_grown(&self, current: Stamp) -> bool {
-        let (size, (seconds, nanoseconds)) = current;
+        let Stamp { size, modified: (seconds, nanoseconds) } = current;
         let mut last = self.stamp();
-        if size > last.0 {
+        if size > last.size {
             *last = current;
             return true;
         }
@@ -144,12 +151,12 @@ impl ChangeDetector {
         // A time in the future, by a clock that was set back, counts as the present.
         let age =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(Duration::ZERO, |now| now.saturating_sub(modified));
-        size == last.0 && age < MAX_GROWTH_DELAY
+        size == last.size && age < MAX_GROWTH_DELAY
     }
 }
 
 pub(crate) fn stamp(metadata: &std::fs::Metadata) -> Stamp {
-    (metadata.size(), (metadata.mtime(), metadata.mtime_nsec()))
+    Stamp { size: metadata.size(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
 }
 
 /// Returns true if the file has all of `marks`.

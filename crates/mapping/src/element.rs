@@ -1,5 +1,8 @@
 //! Converts numbers to bytes and back.
 
+/// The maximum width of an element in bytes.
+pub(crate) const MAX_WIDTH: usize = 16;
+
 /// A fixed-width little-endian number that can be read from, and written to, any address.
 pub trait Element: Copy + Send + Sync + 'static {
     /// The bytes of an element: 1 to 16, checked at compile time.

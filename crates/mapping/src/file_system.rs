@@ -182,7 +182,7 @@ pub trait FsObserver: Debug + Send + Sync {
     ///
     /// # Errors
     /// The error of the operation.
-    fn before_op(&self, act: FsOp<'_>) -> io::Result<()>;
+    fn before_op(&self, op: FsOp<'_>) -> io::Result<()>;
 }
 
 /// The disk that a writer writes to.
@@ -217,6 +217,7 @@ impl FileSystem {
         }
     }
 
+    /// Resolves `path` in the locked directory, if there is one and the path is inside or next to it.
     pub(crate) fn at(&self, path: &Path) -> RelativePath {
         match &self.directory {
             Some(directory) => directory.at(path),
@@ -247,11 +248,12 @@ impl FileSystem {
         self.observer.is_some()
     }
 
+    /// Tells the observer about an operation, which must not be performed if this returns an error.
     #[inline]
-    pub(crate) fn tell(&self, act: FsOp<'_>) -> io::Result<()> {
+    pub(crate) fn tell(&self, op: FsOp<'_>) -> io::Result<()> {
         match &self.observer {
             None => Ok(()),
-            Some(observer) => observer.before_op(act),
+            Some(observer) => observer.before_op(op),
         }
     }
 
@@ -456,7 +458,8 @@ impl StagingFile {
         }
     }
 
-    /// Syncs the file to the disk and names it `path`, replacing the file there.
+    /// Syncs the file to the disk and names it `path`, replacing the file there. The new name is on the disk once the
+    /// caller has [synced the directory](FileSystem::sync_dir).
     ///
     /// # Errors
     /// Errors of the system and of the observer.

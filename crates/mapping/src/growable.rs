@@ -18,9 +18,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::element::Element;
+use crate::element::{Element, MAX_WIDTH};
 use crate::error::{Error, Result};
-use crate::sys::{HUGE, MemoryRegion, physical_memory};
+use crate::sys::{MIN_HUGE_LEN, MemoryRegion, physical_memory};
 
 /// A growable buffer of bytes, aligned to a page, that does not move.
 ///
@@ -141,7 +141,7 @@ impl GrowableBuffer {
     /// `Io` if memory runs out.
     #[inline]
     pub fn push<T: Element>(&mut self, value: T) -> Result<()> {
-        let mut raw = [0; 16];
+        let mut raw = [0; MAX_WIDTH];
         value.to_bytes(&mut raw[..T::WIDTH]);
         self.extend_from_slice(&raw[..T::WIDTH])
     }
@@ -221,7 +221,7 @@ impl GrowableBuffer {
             self.memory = PooledMemory::take(end, end.max(max_buffer_len())).map_err(|e| out_of_memory(end, &e))?;
             return Ok(());
         }
-        let wanted = end.max(2 * capacity).checked_next_multiple_of(HUGE).unwrap_or(usize::MAX);
+        let wanted = end.max(2 * capacity).checked_next_multiple_of(MIN_HUGE_LEN).unwrap_or(usize::MAX);
         self.memory.region.extend(wanted, self.len).map_err(|e| out_of_memory(end, &e))?;
         RESERVED.fetch_add(self.capacity() - capacity, Ordering::Relaxed);
         self.memory.region.prefer_huge_pages(0);
@@ -279,6 +279,8 @@ impl io::Write for GrowableBuffer {
 static POOL: Mutex<Vec<(MemoryRegion, usize)>> = Mutex::new(Vec::new());
 /// The maximum number of pooled regions.
 const MAX_POOLED: usize = 64;
+/// The pool keeps at most this fraction of the machine's memory.
+const MAX_POOL_FRACTION: usize = 8;
 
 impl PooledMemory {
     const fn none() -> PooledMemory {
@@ -297,13 +299,13 @@ impl PooledMemory {
             && let Ok(region) = MemoryRegion::reserved(wanted)
         {
             // A small buffer takes no huge page.
-            region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
+            region.prefer_huge_pages(if len >= MIN_HUGE_LEN { 0 } else { MIN_HUGE_LEN });
             return Ok(PooledMemory::from_region(region));
         }
         // The system limits addresses, so only those that are needed now are reserved.
-        let reserved = if wanted > len { len.checked_next_multiple_of(HUGE).unwrap_or(len) } else { len };
+        let reserved = if wanted > len { len.checked_next_multiple_of(MIN_HUGE_LEN).unwrap_or(len) } else { len };
         let region = MemoryRegion::reserved(reserved)?;
-        if len >= HUGE {
+        if len >= MIN_HUGE_LEN {
             region.prefer_huge_pages(0);
         }
         Ok(PooledMemory::from_region(region))
@@ -366,14 +368,17 @@ fn return_to_pool(mut region: MemoryRegion, touched: usize) {
     let Ok(mut pool) = POOL.try_lock() else { return release(region) };
     region.lend(touched);
     pool.push((region, touched));
-    let max_touched = physical_memory() / 8;
+    let max_touched = physical_memory() / MAX_POOL_FRACTION;
     while pool.len() > MAX_POOLED || pool.iter().map(|(_, touched)| touched).sum::<usize>() > max_touched {
         release(pool.remove(0).0);
     }
 }
 
-/// Returns the number of addresses to reserve: as many as the machine has memory, which no buffer can exceed.
+/// Returns the number of addresses to reserve: as many as the machine has memory, which no buffer can exceed, between 1
+/// GiB and 1 TiB.
 fn max_buffer_len() -> usize {
+    const MIN: usize = 1 << 30;
+    const MAX: usize = 1 << 40;
     static BYTES: OnceLock<usize> = OnceLock::new();
-    *BYTES.get_or_init(|| physical_memory().clamp(1 << 30, 1 << 40).next_power_of_two())
+    *BYTES.get_or_init(|| physical_memory().clamp(MIN, MAX).next_power_of_two())
 }

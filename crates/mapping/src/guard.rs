@@ -13,11 +13,25 @@
 //! replaced by pages of an empty file: the next access faults again, as without this library, instead of reading zeros.
 //! Faults outside of our regions, or outside of guarded calls, go to the previous handler of SIGBUS.
 //!
-//! Regions are in slots that are never freed, so the handler can search them without a lock. Nothing here waits,
-//! because a forked child inherits whatever state the threads of its parent were in.
+//! # What threads share
+//! Each region has a [`Slot`]. Slots are never freed, so the handler can search them without a lock, which it must not
+//! take: it may have interrupted the thread that holds it. Three sides access a slot:
+//!
+//! - The owner of the region ([`FaultRegistration`]) takes the slot from a lock-free stack, fills it, and publishes it
+//!   by storing `base` (release). On drop, before the region is unmapped, it stores 0 to `base`, increments
+//!   `generation`, and returns the slot to the stack.
+//! - The handler runs on the thread that touched the lost page. It loads `generation`, `base` (acquire) and `end`, and
+//!   then `generation` again: if it differs, `base` and `end` may be of different regions, and the slot is not the one
+//!   searched for. The region of the address itself can't be unmapped meanwhile, as the thread's call borrows it. It
+//!   sets `lost`, `is_changed` and `zeroed` before it maps zeros, so that a thread that reads such a zero, and then
+//!   loads `is_changed`, finds it set.
+//! - A call that leaves its guard after a fault mends all slots with zeroed pages. It holds the slot's `origins`
+//!   meanwhile, for which the owner's drop has to wait, so that no pages of a later mapping are replaced.
+//!
+//! `origins` and the lock of [`install`] are the only locks, and none is taken while another is held. `origins` is held
+//! for a few instructions, or a system call of `mend`.
 #![allow(unsafe_code)]
 
-use crate::sync::MutexExt;
 use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
@@ -25,25 +39,30 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault_cause::MappedOrigin;
+use crate::os::DEFAULT_PAGE_SIZE;
+use crate::sync::MutexExt;
 
 // ---- regions ----
 
-/// A region in the form that the handler uses. `base` is 0 in a free slot.
+/// A region in the form that the handler uses. `base` is 0 in a free slot. See the module's documentation for who
+/// accesses which field.
 #[derive(Debug)]
 struct Slot {
+    /// The address of the first byte.
     base: AtomicUsize,
+    /// The address after the last page.
     end: AtomicUsize,
-    /// The first page replaced by zeros and not mended yet; `usize::MAX` for none.
+    /// The address of the first page replaced by zeros and not mended yet; [`NOWHERE`] if there is none.
     zeroed: AtomicUsize,
     /// True once the file was found to have changed, or a page of it could not be touched. Never reset.
     is_changed: AtomicBool,
-    /// The offset of the byte at which a page was lost first; `usize::MAX` for none.
+    /// The offset of the byte at which a page was lost first; [`NOWHERE`] if none was.
     lost: AtomicUsize,
     /// True if all pages are lost with one. Set for a writer, as its later stores must not reach readers without the
     /// lost one.
     is_lost_whole: AtomicBool,
-    /// Number of regions that the slot has had.
-    turn: AtomicU32,
+    /// Number of regions that the slot has had before.
+    generation: AtomicU32,
     /// The next slot in the stack of free ones, counted from 1.
     below: AtomicU32,
     /// Held while pages are mended, so that the region stays mapped. Never held by the handler.
@@ -55,21 +74,24 @@ struct Slot {
 struct Origins {
     /// The file of the region that is in the slot.
     current: Option<MappedOrigin>,
-    /// The turn of the last region that lost a page and was unmapped, and its error, as a call that touched the page
-    /// may not have ended.
+    /// The generation of the last region that lost a page and was unmapped, and its error, as a call that touched the
+    /// page may not have ended.
     lost: Option<(u32, Error)>,
 }
+
+/// The address or offset that stands for none.
+const NOWHERE: usize = usize::MAX;
 
 impl Slot {
     const fn new() -> Slot {
         Slot {
             base: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
-            zeroed: AtomicUsize::new(usize::MAX),
+            zeroed: AtomicUsize::new(NOWHERE),
             is_changed: AtomicBool::new(false),
-            lost: AtomicUsize::new(usize::MAX),
+            lost: AtomicUsize::new(NOWHERE),
             is_lost_whole: AtomicBool::new(false),
-            turn: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
             below: AtomicU32::new(0),
             origins: Mutex::new(Origins { current: None, lost: None }),
         }
@@ -79,11 +101,11 @@ impl Slot {
         self.origins.lock_ignoring_poison()
     }
 
-    /// Returns the error of a page that was lost in the region with this turn, which may be unmapped by now.
-    fn error_of(&self, turn: u32, offset: usize) -> Error {
+    /// Returns the error of a page that was lost in the region of this generation, which may be unmapped by now.
+    fn error_of(&self, generation: u32, offset: usize) -> Error {
         let origins = self.origins();
-        let origin = origins.current.clone().filter(|_| self.turn.load(Ordering::Acquire) == turn);
-        let recorded = origins.lost.as_ref().filter(|lost| lost.0 == turn).map(|lost| lost.1.clone());
+        let origin = origins.current.clone().filter(|_| self.generation.load(Ordering::Acquire) == generation);
+        let recorded = origins.lost.as_ref().filter(|lost| lost.0 == generation).map(|lost| lost.1.clone());
         drop(origins);
         match origin {
             Some(origin) => error_at(&origin, offset),
@@ -94,11 +116,14 @@ impl Slot {
 
 /// Number of slots in the first chunk; each further chunk has twice as many.
 const FIRST_CHUNK_LEN: usize = 64;
-/// The chunks of slots: room for more slots than there are addresses for regions.
-static CHUNKS: [AtomicPtr<Slot>; 26] = [const { AtomicPtr::new(null_mut()) }; 26];
+/// Number of chunks: they have almost 2³² slots, far more than the system allows mappings.
+const MAX_CHUNKS: usize = 26;
+/// The chunks of slots, allocated when they are needed.
+static CHUNKS: [AtomicPtr<Slot>; MAX_CHUNKS] = [const { AtomicPtr::new(null_mut()) }; MAX_CHUNKS];
 /// Number of slots ever taken.
 static COUNT: AtomicU32 = AtomicU32::new(0);
-/// The topmost free slot, counted from 1, with a count of changes above it against the ABA problem.
+/// The stack of free slots. The low half is the number of the topmost slot, counted from 1, or 0 if the stack is empty.
+/// The high half counts the changes, against the ABA problem.
 static FREE: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of a slot's chunk, and its index there, which is less than `FIRST_CHUNK_LEN << chunk`.
@@ -108,6 +133,7 @@ fn chunk_and_index(number: u32) -> (usize, usize) {
     (chunk, number - (FIRST_CHUNK_LEN << chunk))
 }
 
+/// Returns the slot with this number; `None` if its chunk is not allocated.
 fn slot(number: u32) -> Option<&'static Slot> {
     let (chunk, index) = chunk_and_index(number);
     let first = CHUNKS.get(chunk)?.load(Ordering::Acquire);
@@ -135,29 +161,34 @@ fn allocate_chunk(chunk: usize) {
     }
 }
 
+/// Returns the state of [`FREE`] that follows `state`, with `top` as the topmost slot.
+fn next_free_state(state: u64, top: u32) -> u64 {
+    ((state >> 32).wrapping_add(1) << 32) | u64::from(top)
+}
+
 /// Takes a slot from the stack of free ones.
 fn pop_free() -> Option<u32> {
-    let mut top = FREE.load(Ordering::Acquire);
+    let mut state = FREE.load(Ordering::Acquire);
     loop {
-        let number = (top as u32).checked_sub(1)?;
+        let number = (state as u32).checked_sub(1)?;
         let below = slot(number)?.below.load(Ordering::Relaxed);
-        let next = ((top >> 32).wrapping_add(1) << 32) | u64::from(below);
-        match FREE.compare_exchange_weak(top, next, Ordering::AcqRel, Ordering::Acquire) {
+        let next = next_free_state(state, below);
+        match FREE.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return Some(number),
-            Err(current) => top = current,
+            Err(current) => state = current,
         }
     }
 }
 
 /// Returns a slot to the stack of free ones.
 fn push_free(number: u32, slot: &Slot) {
-    let mut top = FREE.load(Ordering::Acquire);
+    let mut state = FREE.load(Ordering::Acquire);
     loop {
-        slot.below.store(top as u32, Ordering::Relaxed);
-        let next = ((top >> 32).wrapping_add(1) << 32) | u64::from(number + 1);
-        match FREE.compare_exchange_weak(top, next, Ordering::AcqRel, Ordering::Acquire) {
+        slot.below.store(state as u32, Ordering::Relaxed);
+        let next = next_free_state(state, number + 1);
+        match FREE.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return,
-            Err(current) => top = current,
+            Err(current) => state = current,
         }
     }
 }
@@ -181,11 +212,12 @@ impl FaultRegistration {
             number
         });
         let slot = slot(number)?;
+
         assert_eq!(slot.base.load(Ordering::Relaxed), 0, "slot {number} has a region already");
         slot.origins().current = Some(origin);
         slot.end.store(base + len.next_multiple_of(PAGE.load(Ordering::Relaxed)), Ordering::Relaxed);
         slot.is_changed.store(false, Ordering::Relaxed);
-        slot.lost.store(usize::MAX, Ordering::Relaxed);
+        slot.lost.store(NOWHERE, Ordering::Relaxed);
         slot.is_lost_whole.store(false, Ordering::Relaxed);
         slot.base.store(base, Ordering::Release);
         Some(FaultRegistration { number, slot })
@@ -209,7 +241,7 @@ impl FaultRegistration {
     #[cold]
     pub(crate) fn failure(&self) -> Option<Error> {
         let offset = self.slot.lost.load(Ordering::Acquire);
-        if offset == usize::MAX {
+        if offset == NOWHERE {
             return None;
         }
         let origin = self.origin()?;
@@ -232,12 +264,14 @@ impl Drop for FaultRegistration {
     fn drop(&mut self) {
         let lost = self.slot.lost.load(Ordering::Acquire);
         let origin = self.slot.origins().current.take();
-        let error = origin.filter(|_| lost != usize::MAX).map(|origin| error_at(&origin, lost));
+        // Found out without the lock, because it takes system calls.
+        let error = origin.filter(|_| lost != NOWHERE).map(|origin| error_at(&origin, lost));
+
         let mut origins = self.slot.origins();
         self.slot.base.store(0, Ordering::Release);
-        let turn = self.slot.turn.fetch_add(1, Ordering::AcqRel);
-        origins.lost = error.map(|error| (turn, error)).or(origins.lost.take());
-        self.slot.zeroed.store(usize::MAX, Ordering::Release);
+        let generation = self.slot.generation.fetch_add(1, Ordering::AcqRel);
+        origins.lost = error.map(|error| (generation, error)).or(origins.lost.take());
+        self.slot.zeroed.store(NOWHERE, Ordering::Release);
         drop(origins);
         push_free(self.number, self.slot);
     }
@@ -249,7 +283,7 @@ impl Drop for FaultRegistration {
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     slot: u32,
-    turn: u32,
+    generation: u32,
     /// Offset in the region.
     offset: usize,
 }
@@ -270,20 +304,23 @@ thread_local! {
         ThreadState {
             calls: Cell::new(0),
             has_fault: Cell::new(false),
-            fault: Cell::new(Fault { slot: 0, turn: 0, offset: 0 }),
+            fault: Cell::new(Fault { slot: 0, generation: 0, offset: 0 }),
         }
     };
 }
 
-/// One call, in the word that counts them.
-const CALL: u64 = 1 << 32;
+/// One call, in the high half of [`ThreadState::calls`].
+const ONE_CALL: u64 = 1 << 32;
+/// Of so many calls of a thread, one reads the clock.
+const CALLS_PER_CLOCK_READ: u64 = 16;
 
 impl ThreadState {
     fn depth(&self) -> u32 {
         self.calls.get() as u32
     }
 
-    fn note(&self, fault: Fault) {
+    /// Records a fault, unless the call has one already.
+    fn record(&self, fault: Fault) {
         if !self.has_fault.replace(true) {
             self.fault.set(fault);
         }
@@ -332,7 +369,7 @@ impl Drop for GuardScope {
                 local.has_fault.set(false);
                 mend();
             }
-            local.calls.set(self.before.wrapping_add(CALL));
+            local.calls.set(self.before.wrapping_add(ONE_CALL));
         });
     }
 }
@@ -378,8 +415,8 @@ pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T
 
 /// Returns true if this call should read the clock, which takes longer than reading a value.
 #[inline]
-pub(crate) fn is_turn() -> bool {
-    LOCAL.with(|local| (local.calls.get() / CALL).is_multiple_of(16))
+pub(crate) fn should_read_clock() -> bool {
+    LOCAL.with(|local| (local.calls.get() / ONE_CALL).is_multiple_of(CALLS_PER_CLOCK_READ))
 }
 
 /// Returns true if this thread is inside of a guarded call, whose work may be shared with other threads.
@@ -412,13 +449,13 @@ pub fn guard_on_thread<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
 /// Takes over the fault of another thread that worked for the current call.
 pub fn adopt_fault(fault: Option<Fault>) {
     if let Some(fault) = fault {
-        LOCAL.with(|local| local.note(fault));
+        LOCAL.with(|local| local.record(fault));
     }
 }
 
 #[cold]
 fn error_of(fault: Fault) -> Error {
-    slot(fault.slot).map_or_else(|| truncated(None), |slot| slot.error_of(fault.turn, fault.offset))
+    slot(fault.slot).map_or_else(|| truncated(None), |slot| slot.error_of(fault.generation, fault.offset))
 }
 
 fn error_at(origin: &MappedOrigin, offset: usize) -> Error {
@@ -440,19 +477,20 @@ fn truncated(offset: Option<u64>) -> Error {
     Error::new(ErrorKind::FileChanged, message)
 }
 
-/// Makes all pages that were replaced by zeros fault again, including pages that other calls in progress have lost.
+/// Makes all pages that were replaced by zeros fault again, including pages that other calls in progress have lost:
+/// these fault once more, and are replaced again.
 #[cold]
 fn mend() {
     for number in 0..COUNT.load(Ordering::Acquire) {
         let Some(slot) = slot(number) else { continue };
-        if slot.zeroed.load(Ordering::Acquire) == usize::MAX {
+        if slot.zeroed.load(Ordering::Acquire) == NOWHERE {
             continue;
         }
-        let _mapped = slot.origins();
-        let start = slot.zeroed.swap(usize::MAX, Ordering::AcqRel);
+        let _keeps_mapped = slot.origins();
+        let start = slot.zeroed.swap(NOWHERE, Ordering::AcqRel);
         let end = slot.end.load(Ordering::Relaxed);
         if slot.base.load(Ordering::Acquire) != 0 && start < end {
-            bury(start, end - start);
+            map_empty_file_over(start, end - start);
         }
     }
 }
@@ -476,17 +514,17 @@ pub fn disable_sigbus_handler() -> Result<()> {
     Ok(())
 }
 
-/// The size of a page.
-static PAGE: AtomicUsize = AtomicUsize::new(4096);
+/// The size of a page; set when the handler is installed.
+static PAGE: AtomicUsize = AtomicUsize::new(DEFAULT_PAGE_SIZE);
 
 #[cfg(not(target_os = "linux"))]
 fn install() {}
 
 #[cfg(not(target_os = "linux"))]
-fn bury(_start: usize, _len: usize) {}
+fn map_empty_file_over(_start: usize, _len: usize) {}
 
 #[cfg(target_os = "linux")]
-use linux::{bury, install};
+use linux::{install, map_empty_file_over};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -494,33 +532,33 @@ mod linux {
 
     use super::*;
 
-    /// A page of an empty file.
-    static TOMB: AtomicUsize = AtomicUsize::new(0);
+    /// The address of a page of an empty file; 0 until the handler is installed.
+    static EMPTY_FILE_PAGE: AtomicUsize = AtomicUsize::new(0);
 
     /// The previous handler of SIGBUS, set before ours is installed, and never freed.
-    static BEFORE: AtomicPtr<sigaction> = AtomicPtr::new(null_mut());
+    static PREVIOUS_ACTION: AtomicPtr<sigaction> = AtomicPtr::new(null_mut());
 
     /// Installs the handler, once, unless [`disable_sigbus_handler`] was called or the environment has
     /// `ARROWWOOD_SIGBUS=off`. If the system refuses the resources for it, the next region tries again.
     pub(super) fn install() {
         static INSTALLING: Mutex<()> = Mutex::new(());
-        if TOMB.load(Ordering::Acquire) != 0 {
+        if EMPTY_FILE_PAGE.load(Ordering::Acquire) != 0 {
             return;
         }
         if !*IS_HANDLED.get_or_init(|| std::env::var_os("ARROWWOOD_SIGBUS").is_none_or(|value| value != "off")) {
             return;
         }
         let _guard = INSTALLING.lock_ignoring_poison();
-        if TOMB.load(Ordering::Acquire) != 0 {
+        if EMPTY_FILE_PAGE.load(Ordering::Acquire) != 0 {
             return;
         }
         // SAFETY: sysconf reads a constant of the system.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::Relaxed);
-        let Some(tomb) = map_tomb() else { return };
-        TOMB.store(tomb, Ordering::Release);
+        PAGE.store(usize::try_from(page).unwrap_or(DEFAULT_PAGE_SIZE), Ordering::Relaxed);
+        let Some(page_of_empty_file) = map_empty_file() else { return };
+        EMPTY_FILE_PAGE.store(page_of_empty_file, Ordering::Release);
         if !set_handler() {
-            TOMB.store(0, Ordering::Release);
+            EMPTY_FILE_PAGE.store(0, Ordering::Release);
         }
     }
 
@@ -531,7 +569,7 @@ mod linux {
         if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), before) } != 0 {
             return false;
         }
-        BEFORE.store(before, Ordering::Release);
+        PREVIOUS_ACTION.store(before, Ordering::Release);
         let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_fault;
         let mut ours = default_action();
         ours.sa_sigaction = handler as usize;
@@ -546,7 +584,7 @@ mod linux {
     }
 
     /// Maps a page of an empty file in memory.
-    fn map_tomb() -> Option<usize> {
+    fn map_empty_file() -> Option<usize> {
         // SAFETY: the name is a string that ends in zero.
         let file = unsafe { libc::memfd_create(c"arrowwood".as_ptr(), libc::MFD_CLOEXEC) };
         if file < 0 {
@@ -555,19 +593,19 @@ mod linux {
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let page = PAGE.load(Ordering::Relaxed);
         // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
-        let tomb = unsafe { libc::mmap(null_mut(), page, both, libc::MAP_SHARED, file, 0) };
+        let mapped = unsafe { libc::mmap(null_mut(), page, both, libc::MAP_SHARED, file, 0) };
         // SAFETY: opened above. The mapping keeps the file, so that code which closes all descriptors can't remove it.
         unsafe { libc::close(file) };
-        (tomb != libc::MAP_FAILED).then_some(tomb as usize)
+        (mapped != libc::MAP_FAILED).then_some(mapped as usize)
     }
 
     /// Maps the empty file over part of a region, so that accesses fault.
-    pub(super) fn bury(start: usize, len: usize) {
-        let tomb = TOMB.load(Ordering::Acquire);
+    pub(super) fn map_empty_file_over(start: usize, len: usize) {
+        let empty = EMPTY_FILE_PAGE.load(Ordering::Acquire);
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         // SAFETY: an old length of 0 asks for a further mapping of the same file (mremap(2)). It replaces pages of
         // ours: `mend` holds the lock that keeps their region mapped, and `start` and `len` are whole pages inside.
-        let mapped = unsafe { libc::mremap(tomb as *mut c_void, 0, len, flags, start as *mut c_void) };
+        let mapped = unsafe { libc::mremap(empty as *mut c_void, 0, len, flags, start as *mut c_void) };
         if mapped == libc::MAP_FAILED {
             // SAFETY: as above; no access is the next best.
             unsafe { libc::mprotect(start as *mut c_void, len, libc::PROT_NONE) };
@@ -612,9 +650,12 @@ mod linux {
         let page = PAGE.load(Ordering::Relaxed);
         let is_whole = slot.is_lost_whole.load(Ordering::Relaxed);
         let start = if is_whole { address - fault.offset } else { address - address % page };
-        let _ = slot.lost.compare_exchange(usize::MAX, fault.offset, Ordering::SeqCst, Ordering::SeqCst);
+
+        // Before the zeros appear.
+        let _ = slot.lost.compare_exchange(NOWHERE, fault.offset, Ordering::SeqCst, Ordering::SeqCst);
         slot.is_changed.store(true, Ordering::SeqCst);
         slot.zeroed.fetch_min(start, Ordering::SeqCst);
+
         let len = slot.end.load(Ordering::Relaxed) - start;
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -622,27 +663,28 @@ mod linux {
         // SAFETY: replaces whole pages of a region of ours. The region stays mapped meanwhile, as this thread is
         // reading it.
         let zeros = unsafe { libc::mmap(start as *mut c_void, len, both, flags, -1, 0) };
-        LOCAL.with(|local| local.note(fault));
+        LOCAL.with(|local| local.record(fault));
         zeros != libc::MAP_FAILED
     }
 
+    /// Returns the slot of the region that has the byte at `address`, and the fault to record.
     fn region_of(address: usize) -> Option<(&'static Slot, Fault)> {
         (0..COUNT.load(Ordering::Acquire)).find_map(|number| {
             let slot = slot(number)?;
-            let turn = slot.turn.load(Ordering::Acquire);
+            let generation = slot.generation.load(Ordering::Acquire);
             let base = slot.base.load(Ordering::Acquire);
             let is_inside = base != 0 && (base..slot.end.load(Ordering::Relaxed)).contains(&address);
             // Another thread may be reusing the slot for another region.
             fence(Ordering::Acquire);
-            let is_same_turn = slot.turn.load(Ordering::Relaxed) == turn;
-            (is_inside && is_same_turn).then(|| (slot, Fault { slot: number, turn, offset: address - base }))
+            let is_same_region = slot.generation.load(Ordering::Relaxed) == generation;
+            (is_inside && is_same_region).then(|| (slot, Fault { slot: number, generation, offset: address - base }))
         })
     }
 
     /// Calls the previous handler, or takes the default action.
     fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         // SAFETY: `set_handler` has set it before the handler could run, and it is not written to any more.
-        let before = unsafe { &*BEFORE.load(Ordering::Acquire) };
+        let before = unsafe { &*PREVIOUS_ACTION.load(Ordering::Acquire) };
         // SAFETY: see `on_fault`.
         let was_raised = unsafe { &*info }.si_code <= 0;
         match before.sa_sigaction {

@@ -1,6 +1,5 @@
 //! Resolves paths in the locked directory of a table by its descriptor, regardless of its current name.
 
-use crate::sync::MutexExt;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -10,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::os::{DirectoryHandle, RelativePath};
+use crate::sync::MutexExt;
 use crate::unfinished_file::beside;
 
 /// The maximum length in bytes of a directory's name if files next to it are named after it. Most file systems allow
@@ -21,7 +21,9 @@ const MAX_NAME_LEN: usize = 228;
 #[derive(Debug)]
 pub(crate) struct LockedDirectory {
     path: PathBuf,
+    /// The open directory. Another one takes its place when the directory is replaced by a newer one.
     folder: Mutex<Arc<DirectoryHandle>>,
+    /// See [`LockedDirectory::is_alone`], which finds it out once.
     is_alone: OnceLock<bool>,
 }
 
@@ -135,8 +137,8 @@ impl fmt::Display for MovedDirectoryError {
         match &self.current_path {
             Some(current) => write!(
                 f,
-                "the directory opened for writing at {path} was renamed, and is now {}; nothing was changed: open it where \
-                 it is now",
+                "the directory opened for writing at {path} was renamed, and is now {}; nothing was changed: open it \
+                 where it is now",
                 current.display()
             ),
             None => write!(f, "the directory opened for writing at {path} was removed or renamed; nothing was changed"),

@@ -1,6 +1,5 @@
 //! Maps a file, or anonymous memory, as bytes.
 
-use crate::sync::RwLockExt;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
@@ -19,15 +18,21 @@ use crate::guard::guard;
 use crate::metadata::metadata_at;
 use crate::mode::Mode;
 use crate::os::{MountInfo, is_on_overlay};
+use crate::sync::RwLockExt;
 use crate::sys;
 use crate::unmapped_file::{FileState, check_bounds, open_regular, read_file};
 
+/// The number of bytes that are copied at once.
+const COPY_CHUNK: usize = 64 << 10;
+
 /// See [`Mapping::file_fingerprint`].
-pub(crate) fn file_word(metadata: &Metadata) -> u64 {
+pub(crate) fn fingerprint_of(metadata: &Metadata) -> u64 {
+    /// 2⁶⁴ divided by the golden ratio.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let created = metadata.created().ok().and_then(|created| created.duration_since(UNIX_EPOCH).ok());
     let created = created.map_or(0, |created| created.as_nanos() as u64);
     // Multiplied by an odd factor, inode numbers that differ in their low bits differ in the high ones, too.
-    (metadata.ino().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ created).max(1)
+    (metadata.ino().wrapping_mul(FACTOR) ^ created).max(1)
 }
 
 /// A file mapped whole, of any size. Clones share the mapping; the last one to go unmaps it.
@@ -52,7 +57,7 @@ struct MappedFile {
     /// Device and inode of the file, which identify it.
     identity: (u64, u64),
     /// See [`Mapping::file_fingerprint`].
-    word: u64,
+    fingerprint: u64,
     changes: ChangeDetector,
     /// True if the system was asked to load the pages of the bytes that must not change.
     are_marks_prefetched: AtomicBool,
@@ -74,13 +79,13 @@ impl Mapping {
         let identity = (metadata.dev(), metadata.ino());
         let region = sys::MemoryRegion::map_file(&file, len, mode, MappedOrigin::new(path, identity, mode));
         let region = region.map_err(|e| Error::io("mapping the file", &e))?;
-        let word = file_word(&metadata);
+        let fingerprint = fingerprint_of(&metadata);
         let changes = ChangeDetector::new(&metadata);
         let origin = MappedFile {
             path: path.to_path_buf(),
             file: RwLock::new(Some(file)),
             identity,
-            word,
+            fingerprint,
             changes,
             are_marks_prefetched: AtomicBool::new(false),
         };
@@ -114,21 +119,21 @@ impl Mapping {
     pub fn copy_ranges(&self, parts: impl Iterator<Item = Range<usize>>) -> Result<Mapping> {
         let region = sys::MemoryRegion::sparse(self.len());
         let region = region.map_err(|e| self.failed("reserving memory for a copy", &e))?;
-        let mut chunk = vec![0; 64 << 10];
+        let mut chunk = vec![0; COPY_CHUNK];
         for part in parts {
             for offset in part.clone().step_by(chunk.len()) {
-                let bytes = &mut chunk[..(part.end - offset).min(64 << 10)];
+                let bytes = &mut chunk[..(part.end - offset).min(COPY_CHUNK)];
                 self.read_at(offset, bytes)?;
                 region.copy_in(offset, bytes);
             }
         }
         let origin = self.0.origin.as_ref().map(|origin| {
-            let MappedFile { path, identity, word, .. } = origin;
+            let MappedFile { path, identity, fingerprint, .. } = origin;
             MappedFile {
                 path: path.clone(),
                 file: RwLock::new(None),
                 identity: *identity,
-                word: *word,
+                fingerprint: *fingerprint,
                 changes: ChangeDetector::none(),
                 are_marks_prefetched: AtomicBool::new(false),
             }
@@ -302,7 +307,7 @@ impl Mapping {
     /// Returns a number that differs between the file and its copies. It is computed from the inode number and, on file
     /// systems that have it, the time of creation. 0 for memory without a file.
     pub fn file_fingerprint(&self) -> u64 {
-        self.0.origin.as_ref().map_or(0, |origin| origin.word)
+        self.0.origin.as_ref().map_or(0, |origin| origin.fingerprint)
     }
 
     /// Returns true if the file at `path` is the mapped one. No other file gets its inode number while it is mapped.
@@ -366,7 +371,7 @@ impl Mapping {
     pub fn mark_changed(&self) -> Error {
         let error = self.0.region.failure().unwrap_or_else(|| change_check::changed(change_check::OVERWRITTEN));
         self.0.region.mark();
-        self.path().map_or(error.clone(), |path| error.at(path))
+        self.with_path(error)
     }
 
     /// Checks that the file is unchanged, as far as the detector of changes can tell.
@@ -442,8 +447,12 @@ impl Mapping {
         self.0.region.word64(offset).load(Ordering::Acquire)
     }
 
-    fn failed(&self, doing: &str, error: &std::io::Error) -> Error {
-        let error = Error::io(doing, error);
+    fn failed(&self, doing: &str, error: &io::Error) -> Error {
+        self.with_path(Error::io(doing, error))
+    }
+
+    /// Adds the path to an error, if there is one.
+    fn with_path(&self, error: Error) -> Error {
         match self.path() {
             Some(path) => error.at(path),
             None => error,
@@ -458,7 +467,7 @@ impl Mapping {
 
 impl MappedFile {
     /// Calls `work` with the file, which is opened again if it was closed.
-    fn with_file(&self, work: &mut dyn FnMut(&File) -> std::io::Result<()>) -> std::io::Result<()> {
+    fn with_file(&self, work: &mut dyn FnMut(&File) -> io::Result<()>) -> io::Result<()> {
         if let Some(file) = self.file.read_ignoring_poison().as_ref() {
             return work(file);
         }
@@ -467,7 +476,7 @@ impl MappedFile {
         if (metadata.dev(), metadata.ino()) == self.identity {
             work(&file)
         } else {
-            Err(std::io::Error::other("another file has its name now"))
+            Err(io::Error::other("another file has its name now"))
         }
     }
 }

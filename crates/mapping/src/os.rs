@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
+/// The size of a page, if the system doesn't tell.
+pub(crate) const DEFAULT_PAGE_SIZE: usize = 4096;
+
 /// A path, relative to an open directory if there is one. It leads into that directory regardless of the directory's
 /// name.
 #[derive(Clone, Debug)]
@@ -480,19 +483,28 @@ impl Drop for DirectoryHandle {
     }
 }
 
-/// Descriptors of open directories, for the handler of forks. The handler may neither allocate nor wait, so entries are
-/// only added.
+/// Descriptors of open directories, for the handler of forks, as a list of arrays. The handler may neither allocate nor
+/// wait, so entries are only added, and used again.
+///
+/// A [`DirectoryHandle`] claims a free entry with its descriptor when it is opened, before it can be locked, and frees
+/// the entry before it closes the descriptor. So in a forked child each entry is free, or has an open descriptor of the
+/// child.
 #[derive(Debug)]
 struct DescriptorTable {
-    entries: [AtomicI32; 64],
+    entries: [AtomicI32; DescriptorTable::LEN],
     next: OnceLock<Box<DescriptorTable>>,
 }
 
+/// The content of a free entry.
 const NO_DESCRIPTOR: i32 = -1;
 
 impl DescriptorTable {
+    /// Number of entries before the next array is needed.
+    const LEN: usize = 64;
+
     const fn new() -> DescriptorTable {
-        DescriptorTable { entries: [const { AtomicI32::new(NO_DESCRIPTOR) }; 64], next: OnceLock::new() }
+        let entries = [const { AtomicI32::new(NO_DESCRIPTOR) }; DescriptorTable::LEN];
+        DescriptorTable { entries, next: OnceLock::new() }
     }
 }
 
@@ -611,9 +623,10 @@ impl DirectoryWatcher {
             events: libc::POLLIN,
             revents: 0,
         });
+        const NO_TIMEOUT: i32 = -1;
         loop {
-            // SAFETY: the array has two structures, which the call writes to.
-            let result = unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) };
+            // SAFETY: the array has as many structures as the call is told, which the call writes to.
+            let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, NO_TIMEOUT) };
             let is_interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
             if result >= 0 || !is_interrupted {
                 let [_, end] = polled;
@@ -656,6 +669,7 @@ impl DirectoryWatcher {
     pub(crate) fn end(&self) {}
 }
 
+/// See [`fork_count`].
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of forks between the process that called this first and the current one. A writer compares it to

@@ -10,8 +10,14 @@ use crate::sys::MemoryRegion;
 /// The number of addresses in the reserve. They take no memory, as nothing touches them.
 const RESERVED: usize = 64 << 20;
 
+/// The reserve; `None` before it was first filled, and while it is spent. No thread waits for the lock.
 static RESERVE: Mutex<Option<MemoryRegion>> = Mutex::new(None);
+/// True once the reserve was filled for the first time.
+///
+/// This flag and [`IS_SPENT`] are hints, stored and loaded without the lock (relaxed): a stale value costs a call of
+/// [`try_fill`] that finds the reserve full, or fills it a call later. [`RESERVE`] alone has the memory.
 static IS_FILLED: AtomicBool = AtomicBool::new(false);
+/// True from the moment the reserve is spent until it is filled again.
 static IS_SPENT: AtomicBool = AtomicBool::new(false);
 
 /// The system's allocator with a reserve.

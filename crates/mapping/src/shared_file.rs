@@ -5,7 +5,6 @@
 //! store without blocks could raise SIGBUS. If a store raises it nevertheless, later stores don't reach the file
 //! either. So a commit whose record was lost doesn't count, because its number is stored after the record.
 
-use crate::sync::MutexExt;
 use std::fs::{File, FileTimes};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -19,9 +18,10 @@ use crate::checksum::{ByteRun, ByteRunChange, ByteRunEnd};
 use crate::error::Result;
 use crate::fault_cause::MappedOrigin;
 use crate::file_system::{FileSystem, FsOp, inode, mounted};
-use crate::mapping::{Mapping, file_word};
+use crate::mapping::{Mapping, fingerprint_of};
 use crate::metadata::metadata_at;
 use crate::mode::Mode;
+use crate::sync::MutexExt;
 use crate::unfinished_file::take_over;
 use crate::{os, sys};
 
@@ -471,7 +471,7 @@ impl SharedFile {
     /// # Errors
     /// Errors of the system.
     pub fn file_fingerprint(&self) -> io::Result<u64> {
-        Ok(file_word(&self.file.metadata()?))
+        Ok(fingerprint_of(&self.file.metadata()?))
     }
 
     /// Returns true if the file has the modification time `seconds`, to the nanosecond.

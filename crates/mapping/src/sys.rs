@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::fault_cause::{JoinedPart, MappedOrigin};
 use crate::guard::FaultRegistration;
 use crate::mode::Mode;
+use crate::os::DEFAULT_PAGE_SIZE;
 
 /// A contiguous range of mapped addresses.
 ///
@@ -102,7 +103,7 @@ impl MemoryRegion {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
         #[cfg(target_os = "linux")]
-        if len >= HUGE {
+        if len >= MIN_HUGE_LEN {
             // SAFETY: the range was just mapped. A hint: refusing it changes nothing but speed.
             unsafe { libc::madvise(region.base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
         }
@@ -422,8 +423,10 @@ impl MemoryRegion {
     pub(crate) fn wait(&self, offset: usize, expected: u32, timeout: Duration) {
         #[cfg(target_os = "linux")]
         {
+            /// About 34 years, which any `time_t` has room for.
+            const MAX_SECONDS: u64 = 1 << 30;
             let time = libc::timespec {
-                tv_sec: timeout.as_secs().min(1 << 30) as libc::time_t,
+                tv_sec: timeout.as_secs().min(MAX_SECONDS) as libc::time_t,
                 tv_nsec: timeout.subsec_nanos().into(),
             };
             let word = self.word32(offset).as_ptr();
@@ -477,21 +480,24 @@ impl MemoryRegion {
     /// Returns the share of resident pages in each of `parts` parts of the same length.
     pub(crate) fn residency(&self, parts: usize) -> io::Result<Vec<f32>> {
         let page_count = self.len.div_ceil(page_size());
-        // The resident pages of each part, and all its pages.
-        let mut counts = vec![(0u32, 0u32); parts.min(page_count)];
-        let parts = counts.len();
+        let parts = parts.min(page_count);
+        let mut resident = vec![0u32; parts];
+        let mut pages = vec![0u32; parts];
         self.each_page(|page, is_resident| {
             let part = (page as u128 * parts as u128 / page_count as u128) as usize;
-            counts[part].0 += u32::from(is_resident);
-            counts[part].1 += 1;
+            resident[part] += u32::from(is_resident);
+            pages[part] += 1;
         })?;
-        Ok(counts.into_iter().map(|(resident, pages)| resident as f32 / pages.max(1) as f32).collect())
+        let share = |(&resident, &pages): (&u32, &u32)| resident as f32 / pages.max(1) as f32;
+        Ok(resident.iter().zip(&pages).map(share).collect())
     }
 
     /// Calls `visit` with the number of each page, and true if the page is resident. Asks the system in steps of 1 GiB,
     /// so that its answer, a byte for each page, stays small.
     fn each_page(&self, mut visit: impl FnMut(usize, bool)) -> io::Result<()> {
         const STEP: usize = 1 << 30;
+        /// The bit of a flag of mincore(2) that says so; the others are reserved.
+        const IS_RESIDENT: u8 = 1;
         let page = page_size();
         let mut flags = vec![0u8; STEP.min(self.len).div_ceil(page)];
         for start in (0..self.len).step_by(STEP) {
@@ -501,7 +507,7 @@ impl MemoryRegion {
             // SAFETY: the range is mapped, its start a multiple of the page size; `flags` has a byte for each page.
             check(unsafe { libc::mincore(address.cast(), len, flags.as_mut_ptr().cast()) })?;
             for (number, flag) in flags.iter().take(len.div_ceil(page)).enumerate() {
-                visit(start / page + number, flag & 1 == 1);
+                visit(start / page + number, flag & IS_RESIDENT != 0);
             }
         }
         Ok(())
@@ -589,24 +595,24 @@ pub(crate) fn wake_word(word: &AtomicU32) {
 }
 
 /// The number of mappings of files.
-static FILES: AtomicUsize = AtomicUsize::new(0);
+static MAPPED_FILES: AtomicUsize = AtomicUsize::new(0);
 /// The simulated limit; see [`limit_mappings`].
-static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static SIMULATED_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Counts as one of [`FILES`] until it is dropped.
+/// Counts as one of [`MAPPED_FILES`] until it is dropped.
 #[derive(Debug)]
 struct MappingCount;
 
 impl MappingCount {
     fn new() -> MappingCount {
-        FILES.fetch_add(1, Ordering::Relaxed);
+        MAPPED_FILES.fetch_add(1, Ordering::Relaxed);
         MappingCount
     }
 }
 
 impl Drop for MappingCount {
     fn drop(&mut self) {
-        let before = FILES.fetch_sub(1, Ordering::Relaxed);
+        let before = MAPPED_FILES.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "more mappings of files were removed than made");
     }
 }
@@ -614,7 +620,7 @@ impl Drop for MappingCount {
 /// Returns true if the number of mapped files is so high that other code in the process, such as its allocator, might
 /// soon be refused a mapping. Linux allows 65,530 (`vm.max_map_count`).
 pub fn mappings_are_scarce() -> bool {
-    mapped_file_count() >= LIMIT.load(Ordering::Relaxed).min(max_mappings())
+    mapped_file_count() >= SIMULATED_LIMIT.load(Ordering::Relaxed).min(max_mappings())
 }
 
 /// Returns three quarters of the system's limit of mappings; the maximum if the system has none. A failure to read the
@@ -639,18 +645,18 @@ fn three_quarters(count: usize) -> usize {
 
 /// Returns the number of files that the process has mapped.
 pub fn mapped_file_count() -> usize {
-    FILES.load(Ordering::Relaxed)
+    MAPPED_FILES.load(Ordering::Relaxed)
 }
 
 /// Simulates that mappings are scarce from `count` on.
 pub fn limit_mappings(count: usize) {
-    LIMIT.store(count, Ordering::Relaxed);
+    SIMULATED_LIMIT.store(count, Ordering::Relaxed);
 }
 
 /// The size of huge pages on most systems.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 /// The minimum size of memory for which huge pages are worthwhile: several of them.
-pub(crate) const HUGE: usize = 2 * HUGE_PAGE;
+pub(crate) const MIN_HUGE_LEN: usize = 2 * HUGE_PAGE;
 
 const NORESERVE: i32 = libc::MAP_NORESERVE;
 
@@ -676,7 +682,7 @@ pub(crate) fn physical_memory() -> usize {
 
 fn page_size() -> usize {
     // SAFETY: sysconf reads a constant of the system.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(DEFAULT_PAGE_SIZE)
 }
 
 fn check(result: i32) -> io::Result<()> {

@@ -23,12 +23,12 @@ impl FileState {
 
     /// Returns the file's size in bytes.
     pub fn size(&self) -> u64 {
-        self.stamp.0
+        self.stamp.size
     }
 
     /// Returns the size, the modification time and the inode as text.
     pub fn version(&self) -> String {
-        let (size, (seconds, nanoseconds)) = self.stamp;
+        let Stamp { size, modified: (seconds, nanoseconds) } = self.stamp;
         format!("{size} bytes of {seconds}.{nanoseconds:09}, inode {}", self.identity.1)
     }
 

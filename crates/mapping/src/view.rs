@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::change_check::{ChangeCheck, with_change_check};
-use crate::element::Element;
+use crate::element::{Element, MAX_WIDTH};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mapping::Mapping;
 
@@ -40,7 +40,7 @@ impl Mapping {
 
 impl<T: Element> View<T> {
     fn new(mapping: Mapping, offset: usize, len: Option<usize>) -> Result<View<T>> {
-        const { assert!(T::WIDTH > 0 && T::WIDTH <= 16, "an element has 1 to 16 bytes") };
+        const { assert!(T::WIDTH > 0 && T::WIDTH <= MAX_WIDTH, "an element has 1 to 16 bytes") };
         let Some(room) = mapping.len().checked_sub(offset) else {
             let size = mapping.len();
             return Err(Error::invalid_argument(format!(
@@ -78,7 +78,7 @@ impl<T: Element> View<T> {
     }
 
     fn load(&self, position: usize) -> T {
-        let mut raw = [0u8; 16];
+        let mut raw = [0u8; MAX_WIDTH];
         let raw = &mut raw[..T::WIDTH];
         self.mapping.region().copy_out(position, raw);
         T::from_bytes(raw)
@@ -100,7 +100,7 @@ impl<T: Element> View<T> {
                 "the mapping is read-only; map it with mode 'r+' or 'c' to store into it",
             ));
         }
-        let mut raw = [0u8; 16];
+        let mut raw = [0u8; MAX_WIDTH];
         let raw = &mut raw[..T::WIDTH];
         value.to_bytes(raw);
         let position = self.position(i)?;

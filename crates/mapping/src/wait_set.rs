@@ -1,6 +1,5 @@
 //! Sleeps until any of many words changes, or a name in any of several directories does; see [`WaitSet`].
 
-use crate::sync::MutexExt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,6 +10,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::guard::guard;
 use crate::mapping::Mapping;
+use crate::sync::MutexExt;
 use crate::{os, sys};
 
 /// A word of a mapped file, and its expected value.
@@ -26,6 +26,11 @@ pub struct AwaitedWord {
 
 /// Waits for many words at a time, and for names in directories. It has a thread per 127 words, and one for all
 /// directories. The threads sleep until a change, and end when the set is dropped.
+///
+/// A thread that finds a change sets `has_happened` under its lock, notifies the condition variable, and ends; the flag
+/// is never reset, so a set reports one change, and callers create a new one. On drop, `end` is stored (release) before
+/// the threads are woken. Each waits for `end` together with its words, so that a thread that is about to sleep finds
+/// the word changed, and does not.
 #[derive(Debug)]
 pub struct WaitSet {
     shared: Arc<WaitState>,
@@ -35,12 +40,15 @@ pub struct WaitSet {
 
 #[derive(Debug)]
 struct WaitState {
-    /// 1 once the threads should end.
+    /// [`RUNNING`], or [`ENDING`] once the threads should end. They wait for it as for the words of files.
     end: AtomicU32,
     has_happened: Mutex<bool>,
     happened: Condvar,
     names: Option<os::DirectoryWatcher>,
 }
+
+const RUNNING: u32 = 0;
+const ENDING: u32 = 1;
 
 /// The maximum number of words that one thread waits for, besides the one that ends it.
 const MAX_WORDS: usize = sys::MAX_AWAITED - 1;
@@ -65,7 +73,7 @@ impl WaitSet {
             }
         }
         let watches_names = names.is_some();
-        let end = AtomicU32::new(0);
+        let end = AtomicU32::new(RUNNING);
         let shared = Arc::new(WaitState { end, has_happened: Mutex::new(false), happened: Condvar::new(), names });
         let mut set = WaitSet { shared, threads: Vec::new(), forks: os::fork_count() };
         for words in words.chunks(MAX_WORDS) {
@@ -112,11 +120,11 @@ impl WaitState {
     }
 
     fn should_end(&self) -> bool {
-        self.end.load(Ordering::Acquire) != 0
+        self.end.load(Ordering::Acquire) != RUNNING
     }
 
     fn await_words(&self, words: &[AwaitedWord]) {
-        let mut awaited: Vec<(&AtomicU32, u32)> = vec![(&self.end, 0)];
+        let mut awaited: Vec<(&AtomicU32, u32)> = vec![(&self.end, RUNNING)];
         awaited.extend(words.iter().map(|word| (word.mapping.region().word32(word.offset), word.value)));
         while !self.should_end() {
             let waited = sys::wait_for_any(&awaited);
@@ -147,7 +155,7 @@ impl Drop for WaitSet {
             // After a fork the threads don't exist.
             return std::mem::forget(threads);
         }
-        self.shared.end.store(1, Ordering::Release);
+        self.shared.end.store(ENDING, Ordering::Release);
         sys::wake_word(&self.shared.end);
         self.shared.names.iter().for_each(os::DirectoryWatcher::end);
         for thread in threads {
