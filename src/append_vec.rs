@@ -1,13 +1,18 @@
-//! [`AppendVec`]: a vector that grows through `&self` and never moves its items. Readers hold references while a walker
-//! pushes.
+//! [`AppendVec`]: a vector that grows through `&self` and never moves its items, so that readers may hold references
+//! while another thread pushes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// An upper bound: no address space has room for 2³² − 1 batches.
-const CHUNKS: usize = 31;
+/// The maximum number of chunks. They have 2³² − 1 items with the first, and no address space has room for as many
+/// batches.
+const MAX_CHUNKS: usize = 31;
 
-/// The first item, often the only one, and further ones in chunks of 2, 4, 8 … items.
+/// A vector that grows through `&self`: the first item, often the only one, is inside it, and further ones are in
+/// chunks of 2, 4, 8 … items, allocated when they are needed.
+///
+/// One thread at a time may push, which callers ensure by a mutex. It sets the item's slot first, and then stores `len`
+/// (release). Readers load `len` (acquire) and access only slots below it, which are set for good.
 #[derive(Debug)]
 pub(crate) struct AppendVec<T> {
     first: OnceLock<T>,
@@ -15,6 +20,7 @@ pub(crate) struct AppendVec<T> {
     len: AtomicUsize,
 }
 
+/// The items of a chunk.
 type Slots<T> = Box<[OnceLock<T>]>;
 
 impl<T> AppendVec<T> {
@@ -42,19 +48,19 @@ impl<T> AppendVec<T> {
         self.chunks.get()?.get(chunk)?.get()?.get(position)?.get()
     }
 
-    /// Appends an item; returns false if the vector is full. Only one thread may push at a time; the walker holds a mutex.
+    /// Appends an item; returns false if the vector is full. Only one thread may push at a time.
     pub(crate) fn push(&self, item: T) -> bool {
         let len = self.len.load(Ordering::Relaxed);
         let slot = if len == 0 {
             &self.first
         } else {
             let (chunk, position) = Self::locate(len);
-            let chunks = self.chunks.get_or_init(|| empty_slots(CHUNKS));
+            let chunks = self.chunks.get_or_init(|| empty_slots(MAX_CHUNKS));
             let Some(slots) = chunks.get(chunk) else { return false };
-            &slots.get_or_init(|| empty_slots(2 << chunk))[position]
+            &slots.get_or_init(|| empty_slots(Self::chunk_len(chunk)))[position]
         };
-        let is_first_set = slot.set(item).is_ok();
-        assert!(is_first_set, "item {len} was pushed twice");
+        let was_empty = slot.set(item).is_ok();
+        assert!(was_empty, "item {len} was pushed twice");
         self.len.store(len + 1, Ordering::Release);
         true
     }
@@ -78,7 +84,13 @@ impl<T> AppendVec<T> {
     fn locate(i: usize) -> (usize, usize) {
         debug_assert!(i > 0, "the first item is in no chunk");
         let chunk = (i + 1).ilog2() as usize - 1;
-        (chunk, i + 1 - (2 << chunk))
+        (chunk, i + 1 - Self::chunk_len(chunk))
+    }
+
+    /// Returns the number of items in a chunk.
+    #[inline]
+    fn chunk_len(chunk: usize) -> usize {
+        2 << chunk
     }
 }
 

@@ -1,5 +1,13 @@
 //! Waits for remote data: lets calls refuse to wait, such as calls that hold an interpreter's lock, and ends waits on
 //! signals.
+//!
+//! A call that must not wait runs in [`try_without_blocking`]: where it would wait, it stores the wait for its caller
+//! and fails with `Busy`. The caller gives up its lock, waits, and runs the call again.
+//!
+//! A waiting thread calls [`check_interrupt`] every [`POLL_INTERVAL`], which asks the hook of [`set_interrupt_hook`]
+//! whether a signal has come. If several threads work for one call, they share a [`CancelToken`]: the first thread that
+//! finds a signal sets its flag, which ends the waits of all. The flags are independent of other memory, so relaxed
+//! loads and stores suffice.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +17,11 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The interval at which a waiting thread checks whether to go on waiting.
-pub const TURN: Duration = Duration::from_millis(50);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// True once an object in a store was opened, so that calls may have to wait for its bytes.
 static MAY_WAIT: AtomicBool = AtomicBool::new(false);
-/// Returns true if a signal has come that ends the work of this thread.
+/// The function of [`set_interrupt_hook`]; returns true if a signal has come that ends the work of this thread.
 static INTERRUPT_HOOK: OnceLock<fn() -> bool> = OnceLock::new();
 
 thread_local! {
@@ -40,7 +48,7 @@ impl DeferredWait {
     }
 }
 
-/// Notes that calls may have to wait from now on.
+/// Records that calls may have to wait from now on.
 pub(crate) fn enable_waits() {
     MAY_WAIT.store(true, Ordering::Relaxed);
 }
@@ -50,10 +58,10 @@ pub fn may_block() -> bool {
     MAY_WAIT.load(Ordering::Relaxed)
 }
 
-/// Runs `work`, which fails instead of waiting. Returns its result and, if it had to wait, the deferred wait, after which
-/// `work` has to be run again.
+/// Runs `work`, which fails instead of waiting. Returns its result and, if it had to wait, the deferred wait, after
+/// which `work` has to be run again.
 pub fn try_without_blocking<T>(work: impl FnOnce() -> T) -> (T, Option<DeferredWait>) {
-    /// Restores the flag, also after a panic.
+    /// Restores the flag, even after a panic.
     struct Restore(bool);
 
     impl Drop for Restore {
@@ -87,12 +95,15 @@ pub(crate) fn is_nonblocking() -> bool {
 
 // ---- signals ----
 
+/// The interval at which [`CancelToken::wait`] checks whether the other threads are done.
+const JOIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
+
 /// A call that several threads work for: a signal that ends the wait of one thread ends the waits of all.
 #[derive(Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
-/// Sets the function with which waiting threads check whether a signal has come that ends their work. Only the first call
-/// in a process has an effect.
+/// Sets the function with which waiting threads check whether a signal has come that ends their work. Only the first
+/// call in a process has an effect.
 pub fn set_interrupt_hook(hook: fn() -> bool) {
     INTERRUPT_HOOK.get_or_init(|| hook);
 }
@@ -113,7 +124,7 @@ impl CancelToken {
 
     /// Runs `work` on this thread as part of the call.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
-        /// Restores the previous call, also after a panic.
+        /// Restores the previous call, even after a panic.
         struct Restore(Option<CancelToken>);
 
         impl Drop for Restore {
@@ -126,19 +137,20 @@ impl CancelToken {
         work()
     }
 
-    /// Waits until `is_done` returns true, and polls the interrupt hook on behalf of the call's other threads. Returns at
-    /// once if there is nothing to poll.
+    /// Waits until `is_done` returns true, and polls the interrupt hook on behalf of the call's other threads. Returns
+    /// at once if there is nothing to poll.
     pub fn wait(&self, mut is_done: impl FnMut() -> bool) {
         while INTERRUPT_HOOK.get().is_some() && may_block() && !is_done() {
             if self.run(check_interrupt).is_err() {
                 return;
             }
-            std::thread::park_timeout(Duration::from_millis(1));
+            std::thread::park_timeout(JOIN_POLL_INTERVAL);
         }
     }
 }
 
-/// Checks that no signal has come that ends the work of this thread, or of its call. Waiting threads call it every [`TURN`].
+/// Checks that no signal has come that ends the work of this thread, or of its call. Waiting threads call it every
+/// [`POLL_INTERVAL`].
 ///
 /// # Errors
 /// `Io` (`EINTR`) if one has come.

@@ -1,5 +1,5 @@
-//! The Arrow C data interface: exchanges datasets with any Arrow library in the process, without copying. **Fence
-//! three**: the foreign pointers (Arrow C Data Interface, Arrow C Stream Interface).
+//! The Arrow C data interface: exchanges datasets with any Arrow library in the process, without copying.
+//! Foreign pointers are followed here and in `import` only (Arrow C Data Interface, Arrow C Stream Interface).
 //!
 //! The stream is implemented here because arrow-rs's own takes record batches of typed arrays, which need aligned
 //! copies of unaligned buffers; our consumers get unaligned 128-bit decimals in place.
@@ -26,6 +26,9 @@ mod import;
 
 use import::{array_of, field_of, taken};
 
+/// The code that functions of a stream return if they succeed.
+const SUCCESS: c_int = 0;
+
 /// Options for exporting arrays: by default values are checked and buffers stay in place.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportOptions {
@@ -34,7 +37,7 @@ pub struct ExportOptions {
 }
 
 impl ExportOptions {
-    /// The defaults.
+    /// Returns the defaults: values are checked, and buffers stay in place.
     pub fn new() -> ExportOptions {
         ExportOptions::default()
     }
@@ -55,7 +58,7 @@ impl ExportOptions {
         ExportOptions { is_unchecked: true, ..self }
     }
 
-    /// Column number `column` of the part.
+    /// Returns column number `column` of the part.
     fn column(self, part: &BatchSlice<'_>, column: usize) -> Result<ArrayData> {
         let column = part.piece.columns[column];
         let array = if self.is_unchecked {
@@ -79,7 +82,7 @@ pub struct FixedWidthChunk<'a> {
 }
 
 impl Dataset {
-    /// The dataset as a C stream of record batches, with checked values and buffers shared with the mapping.
+    /// Returns the dataset as a C stream of record batches, with checked values and buffers shared with the mapping.
     ///
     /// # Errors
     /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
@@ -95,7 +98,7 @@ impl Dataset {
         Ok(stream(Producer::new(self.clone(), StreamShape::Table, export)?))
     }
 
-    /// Batch number `number` as a C array: a struct of all columns, with the options `export`.
+    /// Returns batch number `number` as a C array: a struct of all columns, with the options `export`.
     ///
     /// # Errors
     /// `RowOutOfRange` past the last batch; `InvalidData` for damaged values.
@@ -103,7 +106,7 @@ impl Dataset {
         exported(&self.batch(number)?, StreamShape::Table, export)
     }
 
-    /// The schema as a C struct: a struct type of the columns.
+    /// Returns the schema as a C struct: a struct type of the columns.
     ///
     /// # Errors
     /// `Unsupported` for types that the C data interface lacks.
@@ -119,8 +122,8 @@ impl Dataset {
     /// [`import_array`](Dataset::import_array).
     ///
     /// # Safety
-    /// `stream` must follow the C stream interface: its functions, which are called, are those of a live producer, or it
-    /// has none because it was released; each array is as for
+    /// `stream` must follow the C stream interface: its functions, which are called, are those of a live producer, or
+    /// it has none because it was released; each array is as for
     /// [`import_array`](Dataset::import_array).
     pub unsafe fn import_stream(stream: FFI_ArrowArrayStream) -> Result<Dataset> {
         // SAFETY: the caller's promise.
@@ -198,7 +201,7 @@ pub unsafe fn import_array_and_field(array: FFI_ArrowArray, schema: &FFI_ArrowSc
 /// # Safety
 /// The stream must be live, and follow the C stream interface.
 unsafe fn check_code(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<()> {
-    if code == 0 {
+    if code == SUCCESS {
         return Ok(());
     }
     // SAFETY: a live stream's own function, as the caller promises, called with it (Arrow C Stream Interface).
@@ -227,7 +230,7 @@ pub fn import_schema(schema: &FFI_ArrowSchema) -> Result<Schema> {
     }
 }
 
-/// The arrays of `field` as a dataset, a batch each.
+/// Returns the arrays of `field` as a dataset, a batch each.
 fn dataset_of(field: &Field, arrays: Vec<UncheckedArray>) -> Result<Dataset> {
     let DataType::Struct(fields) = field.data_type() else {
         let schema = Schema::new(vec![field.clone().with_name("values")]);
@@ -243,7 +246,8 @@ fn dataset_of(field: &Field, arrays: Vec<UncheckedArray>) -> Result<Dataset> {
 }
 
 impl Column {
-    /// The column as a C stream of arrays of its own type, with checked values and buffers shared with the mapping.
+    /// Returns the column as a C stream of arrays of its own type, with checked values and buffers shared with the
+    /// mapping.
     ///
     /// # Errors
     /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
@@ -274,13 +278,7 @@ impl Column {
     /// `InvalidData` if the structure is damaged.
     pub fn fixed_width_chunks(&self, export: ExportOptions) -> Result<Option<Vec<FixedWidthChunk<'_>>>> {
         let Some(BufferRole::Values { width, word }) = plain_role(self.data_type()) else { return Ok(None) };
-        let alignment = if !export.is_aligned {
-            1
-        } else if word == 0 {
-            8
-        } else {
-            word.min(16)
-        };
+        let alignment = if export.is_aligned { alignment_of(word) } else { 1 };
         self.with_change_check(|| {
             // Batches tend to be alike: the first shows whether the others are worth trying.
             if let Some(first) = self.as_dataset().parts().next().transpose()?
@@ -292,13 +290,20 @@ impl Column {
         })
     }
 
-    /// The field as a C struct.
+    /// Returns the field as a C struct.
     ///
     /// # Errors
     /// `Unsupported` for types that the C data interface lacks.
     pub fn export_schema(&self) -> Result<FFI_ArrowSchema> {
         export_field(self.field())
     }
+}
+
+/// Returns the alignment that consumers expect of values whose numbers have `word` bytes, 0 for bytes of any meaning.
+fn alignment_of(word: usize) -> usize {
+    const DEFAULT: usize = 8;
+    const MAX: usize = 16;
+    if word == 0 { DEFAULT } else { word.min(MAX) }
 }
 
 /// Returns the values of the part's only column, if they are `width` bytes each, aligned to `alignment`, without nulls.
@@ -385,9 +390,9 @@ struct Producer {
     dataset: Dataset,
     shape: StreamShape,
     export: ExportOptions,
-    /// The reason why no array was made of a batch.
+    /// The error of a batch, which all later calls return.
     failed: Option<Error>,
-    /// Kept until the next call, as the interface requires.
+    /// The message of the last call that failed, kept until the next call, as the interface requires.
     error: Option<CString>,
 }
 
@@ -416,13 +421,14 @@ impl Producer {
         array
     }
 
-    /// Stores an error for `get_last_error`, and returns its code.
-    fn outcome<T>(&mut self, result: Result<T>, deliver: impl FnOnce(T)) -> c_int {
+    /// Passes a result to the consumer by `write`, or stores the error for `get_last_error`. Returns the code of the
+    /// call.
+    fn deliver<T>(&mut self, result: Result<T>, write: impl FnOnce(T)) -> c_int {
         match result {
             Ok(value) => {
                 self.error = None;
-                deliver(value);
-                0
+                write(value);
+                SUCCESS
             }
             Err(e) => {
                 // A message with a NUL can't be passed; the code still is.
@@ -442,7 +448,7 @@ fn code_of(error: &Error) -> c_int {
     })
 }
 
-/// One batch as a C array.
+/// Returns one batch as a C array.
 fn exported(batch: &Dataset, shape: StreamShape, export: ExportOptions) -> Result<FFI_ArrowArray> {
     let array = batch.with_change_check(ChangeCheck::Now, || {
         let table = table_of(batch, export)?;
@@ -492,7 +498,7 @@ fn with_producer(stream: *mut FFI_ArrowArrayStream, call: impl FnOnce(&mut Produ
     std::panic::catch_unwind(guarded).unwrap_or_else(|_| {
         let e = Error::internal("exporting an array panicked");
         producer.failed = Some(e.clone());
-        producer.outcome(Err(e), |()| ())
+        producer.deliver(Err(e), |()| ())
     })
 }
 
@@ -500,7 +506,7 @@ unsafe extern "C" fn get_schema(stream: *mut FFI_ArrowArrayStream, out: *mut FFI
     with_producer(stream, |producer| {
         let schema = producer.schema();
         // SAFETY: the consumer passes room for one ArrowSchema; `write` does not read what was there.
-        producer.outcome(schema, |schema| unsafe { out.write(schema) })
+        producer.deliver(schema, |schema| unsafe { out.write(schema) })
     })
 }
 
@@ -508,7 +514,7 @@ unsafe extern "C" fn get_next(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_A
     with_producer(stream, |producer| {
         let array = producer.next();
         // SAFETY: the consumer passes room for one ArrowArray; `write` does not read what was there.
-        producer.outcome(array, |array| unsafe { out.write(array) })
+        producer.deliver(array, |array| unsafe { out.write(array) })
     })
 }
 
@@ -516,7 +522,7 @@ unsafe extern "C" fn get_last_error(stream: *mut FFI_ArrowArrayStream) -> *const
     let mut message = std::ptr::null();
     with_producer(stream, |producer| {
         message = producer.error.as_ref().map_or(std::ptr::null(), |error| error.as_ptr());
-        0
+        SUCCESS
     });
     message
 }
@@ -537,13 +543,13 @@ impl Dataset {
     /// one column called `values`.
     ///
     /// # Errors
-    /// `InvalidArgument` for an array or a schema that was imported before, whose counts, lengths or offsets can't be those of
-    /// its type, and for a struct array with null rows; `Unsupported` for a dictionary of values of an extension type. Wrong
-    /// values are errors of whoever reads them, as in a file.
+    /// `InvalidArgument` for an array or a schema that was imported before, whose counts, lengths or offsets can't be
+    /// those of its type, and for a struct array with null rows; `Unsupported` for a dictionary of values of an
+    /// extension type. Wrong values are errors of whoever reads them, as in a file.
     ///
     /// # Safety
-    /// Pointers of `array` and `schema` must be those of the C data interface: valid, and to buffers that are as long as type,
-    /// length and offsets say.
+    /// Pointers of `array` and `schema` must be those of the C data interface: valid, and to buffers that are as long
+    /// as type, length and offsets say.
     pub unsafe fn import_array(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<Dataset> {
         let field = field_of(schema)?;
         // SAFETY: the caller's promise.

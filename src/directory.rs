@@ -28,8 +28,8 @@ impl FileId {
         std::fs::metadata(path).map(|metadata| FileId::new(&metadata))
     }
 
-    /// Returns a text that no other file of the file system has, now or later. `None` if files have no creation times, as
-    /// a file created later may have the same inode then.
+    /// Returns a text that no other file of the file system has, now or later. `None` if files have no creation times,
+    /// as a file created later may have the same inode then.
     pub fn persistent_id(&self) -> Option<String> {
         let created = self.created?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         Some(format!("{}-{}", self.inode, created.as_nanos()))
@@ -93,9 +93,9 @@ fn unseen(path: &Path, e: &io::Error) -> Error {
     Error::io("looking for the path", e).at(path)
 }
 
-/// Returns a text that distinguishes the table in the directory at `path` from others of its file system. It differs for a
-/// copy of the table, and changes when its rows are sorted. `None` if the file system has no creation times, or if there
-/// is no directory.
+/// Returns a text that distinguishes the table in the directory at `path` from others of its file system. It differs
+/// for a copy of the table, and changes when its rows are sorted. `None` if the file system has no creation times, or
+/// if there is no directory.
 ///
 /// # Errors
 /// `Io`.
@@ -122,7 +122,7 @@ impl DirectoryMtime {
     pub fn read(directory: &Path) -> io::Result<DirectoryMtime> {
         let now = SystemTime::now();
         let mtime = std::fs::metadata(directory)?.modified()?;
-        // If the time is in the future, the next change may have the same time, too.
+        // If the time is in the future, the next change may have the same time.
         let is_recent = now.duration_since(mtime).map_or(true, |age| age <= CLOCK_GRANULARITY);
         Ok(DirectoryMtime { mtime, is_recent })
     }

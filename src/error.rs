@@ -307,7 +307,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The findings in one file or directory.
+/// Collects the findings in one file or directory. An error of the system takes precedence: what could not be read may
+/// be sound, so then nothing is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     path: PathBuf,

@@ -1,11 +1,11 @@
-//! Makes foreign text safe to print: characters that control a terminal, reverse the direction of a line, or are invisible
-//! become escapes. Names of columns, files and time zones may contain any of them.
+//! Makes foreign text safe to print: characters that control a terminal, reverse the direction of a line, or are
+//! invisible become escapes. Names of columns, files and time zones may contain any of them.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns true if `c` controls a terminal, changes the direction of the text, ends a line, or is invisible. Joiners are
-/// not included: words and emoji need them.
+/// Returns true if `c` controls a terminal, changes the direction of the text, ends a line, or is invisible. Joiners
+/// are not included: words and emoji need them.
 #[doc(hidden)]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()

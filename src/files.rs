@@ -25,8 +25,8 @@ fn has_wildcards(name: &OsStr) -> bool {
     name.as_bytes().iter().any(|byte| b"*?[".contains(byte))
 }
 
-/// Returns the local path of a path beginning with `~/`, or of a `file://` URL. `None` for any other path, or if a file of
-/// that very name exists.
+/// Returns the local path of a path beginning with `~/`, or of a `file://` URL. `None` for any other path, or if a file
+/// of that very name exists.
 ///
 /// # Errors
 /// `InvalidArgument` for other URLs, with advice.
@@ -86,6 +86,7 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Returns true if the name ends in `.arrow`.
 fn is_arrow_name(name: &OsStr) -> bool {
     name.as_bytes().ends_with(b".arrow")
 }
@@ -110,8 +111,8 @@ pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the names of the first few subdirectories with such files, such as the splits saved by Hugging Face. Unreadable
-/// directories are skipped, as the names only serve as advice.
+/// Returns the names of the first few subdirectories with such files, such as the splits saved by Hugging Face.
+/// Unreadable directories are skipped, as the names only serve as advice.
 fn directories_with_arrow_files(directory: &Path) -> Vec<String> {
     const MAX_SEARCHED: usize = 1000;
     const MAX_NAMED: usize = 5;
@@ -133,8 +134,8 @@ fn directories_with_arrow_files(directory: &Path) -> Vec<String> {
 /// component of the pattern that is itself an existing name is taken literally.
 ///
 /// # Errors
-/// `NotFound` if there are none; `InvalidArgument` for an invalid pattern; `Io` if a directory can't be read, since files
-/// in it might have matched.
+/// `NotFound` if there are none; `InvalidArgument` for an invalid pattern; `Io` if a directory can't be read, since
+/// files in it might have matched.
 #[cfg(feature = "glob")]
 pub(crate) fn expand_glob(pattern: &Path) -> Result<Vec<PathBuf>> {
     let mut entries = vec![PathEntry { path: PathBuf::new(), is_file: false }];
@@ -224,7 +225,7 @@ fn unreadable(directory: &Path, error: &io::Error) -> Error {
     Error::io("reading the directory", error).at(or_current(directory))
 }
 
-/// An entry of a directory.
+/// A path that matches the components of a pattern so far, or an entry of a directory.
 struct PathEntry {
     path: PathBuf,
     /// True if the path is known to be a regular file.
@@ -238,16 +239,17 @@ fn find_entries(
     is_wanted: impl Fn(&OsStr) -> bool,
     entries: &mut Vec<PathEntry>,
 ) -> Result<()> {
-    let mut names: Vec<(OsString, bool)> = Vec::new();
+    let mut found: Vec<(OsString, bool)> = Vec::new();
     for entry in entries_in(directory)? {
         let name = entry.file_name();
         if is_wanted(&name) {
             // Most file systems return the type of an entry with its name.
-            names.push((name, entry.file_type().is_ok_and(|kind| kind.is_file())));
+            found.push((name, entry.file_type().is_ok_and(|kind| kind.is_file())));
         }
     }
-    names.sort_unstable();
-    for (name, is_file) in names {
+    found.sort_unstable();
+
+    for (name, is_file) in found {
         let mut path = PathBuf::with_capacity(base.as_os_str().len() + 1 + name.len());
         path.push(base);
         path.push(name);

@@ -3,8 +3,8 @@
 //!
 //! # Opening
 //! [`open`] takes the path of an Arrow IPC file or stream, a directory of files, or a pattern, and reads metadata only.
-//! A [`Dataset`] is rows over the mapped bytes: cheap to clone, `Send` and `Sync`. Cells are [`Value`]s that borrow from
-//! it.
+//! A [`Dataset`] is rows over the mapped bytes: cheap to clone, `Send` and `Sync`. Cells are [`Value`]s that borrow
+//! from it.
 //! ```
 //! use std::sync::Arc;
 //!
@@ -30,7 +30,8 @@
 //! # Ok(())
 //! # }
 //! ```
-//! [`OpenOptions`] has options, [`read_stream`] reads streams from pipes and sockets, [`Mapping`] is a file as typed memory.
+//! [`OpenOptions`] has options, [`read_stream`] reads streams from pipes and sockets, [`Mapping`] is a file as typed
+//! memory.
 //!
 //! # Tables that grow
 //! A table is a directory of Arrow files with one [`Writer`]. Appended rows are invisible until [`Writer::commit`],
@@ -65,8 +66,8 @@
 //!   rewritten or truncated, calls return [`ErrorKind::FileChanged`] as soon as they notice; until then values may be
 //!   wrong, but nothing outside the mapping is read. Arrays handed to other libraries are memory of the file, without
 //!   that protection. [`OpenOptions::copy`] reads the file into memory first.
-//! - The first mapping installs a handler for SIGBUS, which turns the faults of truncated files into errors. Other faults
-//!   go to the previously installed handler. After [`disable_sigbus_handler`] none is installed.
+//! - The first mapping installs a handler for SIGBUS, which turns the faults of truncated files into errors. Other
+//!   faults go to the previously installed handler. After [`disable_sigbus_handler`] none is installed.
 //!
 //! # Errors
 //! Everything that can fail returns [`Result`]. An [`Error`] has an [`ErrorKind`] to match on, a sentence that says
@@ -104,8 +105,8 @@
 //! # Inside
 //! The modules, in the order of the picture in `ARCHITECTURE.md`; each uses only earlier ones:
 //! - `append_vec`, `escape`, `error`;
-//! - `map` (files as memory, re-exported from the crate [`mapping`]), and `types` ([`layout`](mod@layout): the buffers of
-//!   each type);
+//! - `map` (files as memory, re-exported from the crate [`mapping`]), and `types` ([`layout`](mod@layout): the buffers
+//!   of each type);
 //! - `directory` (files and tables at a path);
 //! - `array` (bytes with an owner, single values, validation), and `parallel`;
 //! - `dataset` (rows over batches);

@@ -25,9 +25,9 @@ const MAX_EAGER_FILES: usize = 256;
 ///
 /// # Trust
 /// The file must not be rewritten while it is open; a file that only grows, or that is replaced by a rename, is fine.
-/// If it is rewritten or truncated, calls answer `FileChanged` as soon as they detect it (`docs/reliability.md` says
-/// when); until then values may be wrong, but nothing outside the mapping is ever read. Use [`OpenOptions::copy`] for files
-/// that untrusted processes can write.
+/// If it is rewritten or truncated, calls return `FileChanged` as soon as they detect it (`docs/reliability.md` says
+/// when); until then values may be wrong, but nothing outside the mapping is ever read. Use [`OpenOptions::copy`] for
+/// files that untrusted processes can write.
 ///
 /// # Errors
 /// `NotFound`, `PermissionDenied`, `InvalidData` with what the file looks like instead, `Unsupported`, `Io`.
@@ -72,7 +72,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// The defaults of [`open`].
+    /// Returns the options of [`open`]: values are checked lazily, and files are mapped.
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
@@ -132,8 +132,8 @@ impl OpenOptions {
     /// Opens all `paths`, whose schemas must match, as one dataset.
     ///
     /// # Errors
-    /// As [`OpenOptions::path`], naming the path; `SchemaMismatch`; `InvalidArgument` without any path, and for rows of a table that are
-    /// in two of them, as in the table and in objects that were pushed from it.
+    /// As [`OpenOptions::path`], naming the path; `SchemaMismatch`; `InvalidArgument` without any path, and for rows of
+    /// a table that are in two of them, as in the table and in objects that were pushed from it.
     pub fn paths<P: AsRef<Path>>(self, paths: &[P]) -> Result<Dataset> {
         let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
         concat_opened(&paths, &self.each(&paths, paths.len())?)
@@ -142,8 +142,8 @@ impl OpenOptions {
     /// Opens each of `paths`, which belong to a dataset of `count` files. If there are many, a file is mapped when its
     /// values are read.
     fn each(self, paths: &[&Path], count: usize) -> Result<Vec<Dataset>> {
-        /// Opening a file is equivalent to copying this many bytes.
-        const WORK: usize = 16 << 10;
+        /// Opening a file takes about as long as copying this many bytes.
+        const BYTES_PER_FILE: usize = 16 << 10;
         let is_eager = self.copy || self.options.partial || self.options.validate == Validation::Full;
         if is_eager || count <= MAX_EAGER_FILES {
             return paths.iter().map(|path| self.path(path)).collect();
@@ -151,7 +151,7 @@ impl OpenOptions {
         let absolute = absolute_paths(paths);
         assert_eq!(absolute.len(), paths.len(), "an absolute path for each path");
         let schemas = SchemaCache::default();
-        let opened = parallel::map(paths.len(), paths.len() * WORK, |number| {
+        let opened = parallel::map(paths.len(), paths.len() * BYTES_PER_FILE, |number| {
             match Shard::open(paths[number], absolute[number].clone(), self.options, &schemas) {
                 Ok(Some(shard)) => Ok(Dataset::from_source(Arc::new(shard))),
                 Ok(None) => self.segment(paths[number]).map_err(|e| e.at(paths[number])),
@@ -232,8 +232,8 @@ impl OpenOptions {
     /// are dictionaries of text, text, integers, floats, booleans and dates.
     ///
     /// # Errors
-    /// As [`OpenOptions::path`]; `NotFound` if there are no partitions; `ColumnNotFound` for a column that is not a partition
-    /// column; `InvalidArgument` for an unsupported type; `InvalidData` for values that are not of the type.
+    /// As [`OpenOptions::path`]; `NotFound` if there are no partitions; `ColumnNotFound` for a column that is not a
+    /// partition column; `InvalidArgument` for an unsupported type; `InvalidData` for values that are not of the type.
     pub fn partitions(self, path: impl AsRef<Path>, types: &Schema) -> Result<Dataset> {
         let path = path.as_ref();
         let Some(dataset) = open_partitions(path, types, Arc::new(self))? else {
@@ -278,8 +278,8 @@ impl<'a> SourceRows<'a> {
         Ok(Some(SourceRows { name, rows, numbers, table, is_pushed }))
     }
 
-    /// Returns the numbers of rows that are provably in both sources: the sources have rows of one table, or the last rows
-    /// with the same numbers are equal.
+    /// Returns the numbers of rows that are provably in both sources: the sources have rows of one table, or the last
+    /// rows with the same numbers are equal.
     fn shared_with(&self, other: &SourceRows<'a>) -> Result<Option<Range<u64>>> {
         let both = self.numbers.start.max(other.numbers.start)..self.numbers.end.min(other.numbers.end);
         let has_schema = self.rows.schema().fields() == other.rows.schema().fields();
@@ -388,8 +388,8 @@ impl PartitionOpener for OpenOptions {
 /// Rows of a file or table by number: the information another process needs to open the same rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSlice {
-    /// The absolute path of the file or table directory. An object in a store has its URL here, with the password or the
-    /// signature that it was opened with, and its version: opening it is an error if the object was replaced.
+    /// The absolute path of the file or table directory. An object in a store has its URL here, with the password or
+    /// the signature that it was opened with, and its version: opening it is an error if the object was replaced.
     pub path: PathBuf,
     /// The number of the first row; in a table, counted from the first ever written.
     pub start: u64,
@@ -402,8 +402,8 @@ pub struct FileSlice {
 }
 
 impl Dataset {
-    /// Returns the ranges of the dataset's rows in files, for [`OpenOptions::file_slices`]. The ranges of a growing table
-    /// end with this snapshot.
+    /// Returns the ranges of the dataset's rows in files, for [`OpenOptions::file_slices`]. The ranges of a growing
+    /// table end with this snapshot.
     ///
     /// # Errors
     /// `Unsupported` if some rows are in memory only.

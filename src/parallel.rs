@@ -3,7 +3,6 @@
 //! No pool: a pool's threads don't exist in a forked child (PyTorch's DataLoader forks), which would wait for them
 //! forever. Starting a thread costs about 15 µs, so small work stays on the caller's thread.
 
-use crate::map::MutexExt;
 use std::convert::Infallible;
 use std::iter::Peekable;
 use std::num::NonZero;
@@ -14,12 +13,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use crate::blocking::CancelToken;
-use crate::map::{adopt_fault, guard_on_thread, is_guarded};
+use crate::map::{MutexExt, adopt_fault, guard_on_thread, is_guarded};
 
-/// Bytes of input that justify another thread, and that a thread takes at once.
-const SHARE: usize = 1 << 20;
-/// Small items that a thread takes at once.
-const ITEMS: usize = 64;
+/// The number of bytes of input that justify another thread, and that a thread claims at once.
+const BYTES_PER_CLAIM: usize = 1 << 20;
+/// The maximum number of items that a thread claims at once, however small they are.
+const MAX_ITEMS_PER_CLAIM: usize = 64;
 
 /// Runs `work(0) … work(jobs - 1)`, with results in order, on as many threads as `bytes` of input justify.
 pub(crate) fn map<T: Send>(jobs: usize, bytes: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
@@ -39,7 +38,7 @@ pub(crate) fn map_with<S, T: Send>(
     work: impl Fn(&mut S, usize) -> T + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let by_thread = map((bytes / SHARE).clamp(1, available_threads()).min(jobs), bytes, |_| {
+    let by_thread = map((bytes / BYTES_PER_CLAIM).clamp(1, available_threads()).min(jobs), bytes, |_| {
         let mut state = make();
         let mut results = Vec::new();
         loop {
@@ -68,7 +67,7 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     work: impl Fn(I) -> Result<T, E> + Sync,
     mut tick: impl FnMut(),
 ) -> Result<Vec<T>, E> {
-    let threads = (bytes / SHARE).clamp(1, available_threads());
+    let threads = (bytes / BYTES_PER_CLAIM).clamp(1, available_threads());
     if threads == 1 {
         return items.map(|item| work(item?).inspect(|_| tick())).collect();
     }
@@ -87,6 +86,7 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
             done.lock_ignoring_poison().extend(results);
         },
     );
+
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|&(number, _)| number);
     debug_assert!(done.is_sorted_by(|(a, _), (b, _)| a < b), "each claim was completed once");
@@ -97,8 +97,8 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     Ok(results)
 }
 
-/// Runs `on_caller` on this thread, and `on_other` on up to `others` other threads, as far as the system has them. Returns
-/// when all have ended.
+/// Runs `on_caller` on this thread, and `on_other` on up to `others` other threads, as far as the system has them.
+/// Returns when all have ended.
 ///
 /// Takes trait objects, so that it is compiled once and not for each of a hundred kinds of work.
 fn on_threads(others: usize, on_other: &(dyn Fn() + Sync), on_caller: &mut dyn FnMut()) {
@@ -131,12 +131,23 @@ fn on_threads(others: usize, on_other: &(dyn Fn() + Sync), on_caller: &mut dyn F
     });
 }
 
-/// Items that threads claim in small groups, so that they finish together. Results never depend on the thread that claimed
-/// an item.
+/// Items that threads claim in small groups, so that they finish together. Results never depend on the thread that
+/// claimed an item.
+///
+/// Claims are numbered in order under the lock of `rest`. A thread that fails sets `has_failed`, after which no claims
+/// are made; those with smaller numbers were made before, and are completed by their threads. So the failure with the
+/// smallest number is the same for any number of threads. The flag orders no other memory, so it is relaxed: results
+/// are passed by the caller's mutex.
 struct Queue<I: Iterator> {
-    /// The items, and the number of claims.
-    items: Mutex<(Peekable<I>, usize)>,
-    failed: AtomicBool,
+    rest: Mutex<Unclaimed<I>>,
+    has_failed: AtomicBool,
+}
+
+/// The items that no thread has claimed yet.
+struct Unclaimed<I: Iterator> {
+    items: Peekable<I>,
+    /// The number of claims so far.
+    claims: usize,
 }
 
 /// The number of a claim, and its items or results.
@@ -144,36 +155,41 @@ type Claim<C> = (usize, C);
 
 impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
     fn new(items: Items) -> Queue<Items> {
-        Queue { items: Mutex::new((items.peekable(), 0)), failed: AtomicBool::new(false) }
+        let rest = Unclaimed { items: items.peekable(), claims: 0 };
+        Queue { rest: Mutex::new(rest), has_failed: AtomicBool::new(false) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Peekable<Items>, usize)> {
+    fn lock(&self) -> MutexGuard<'_, Unclaimed<Items>> {
         // A panic of the items' maker ends the whole call.
-        self.items.lock_ignoring_poison()
+        self.rest.lock_ignoring_poison()
     }
 
     fn is_empty(&self) -> bool {
-        self.lock().0.peek().is_none()
+        self.lock().items.peek().is_none()
     }
 
     /// Claims the next items; returns `None` at the end and after a failure. Claims before the failed one are still
     /// completed, so the first error does not depend on the threads.
     fn claim(&self, weight: impl Fn(&I) -> usize) -> Option<Claim<Vec<Result<I, E>>>> {
-        let mut queue = self.lock();
-        if self.failed.load(Ordering::Relaxed) {
+        let mut rest = self.lock();
+        if self.has_failed.load(Ordering::Relaxed) {
             return None;
         }
         let mut claim = Vec::new();
         let mut total = 0usize;
-        while total < SHARE {
-            let Some(item) = queue.0.next() else { break };
-            total = total.saturating_add(item.as_ref().map_or(SHARE, &weight).max(SHARE / ITEMS));
+        while total < BYTES_PER_CLAIM {
+            let Some(item) = rest.items.next() else { break };
+            total = total.saturating_add(
+                item.as_ref().map_or(BYTES_PER_CLAIM, &weight).max(BYTES_PER_CLAIM / MAX_ITEMS_PER_CLAIM),
+            );
             claim.push(item);
         }
-        queue.1 += 1;
-        (!claim.is_empty()).then_some((queue.1, claim))
+        rest.claims += 1;
+        (!claim.is_empty()).then_some((rest.claims, claim))
     }
 
+    /// Works on `first` and on further claims, until there are none. Returns the results of each claim; those of a
+    /// failed one are its first error.
     fn work_off<T>(
         &self,
         first: Option<Claim<Vec<Result<I, E>>>>,
@@ -181,16 +197,16 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
         work: impl Fn(I) -> Result<T, E>,
         tick: &mut dyn FnMut(),
     ) -> Vec<Claim<Result<Vec<T>, E>>> {
-        let mut all = Vec::new();
+        let mut completed = Vec::new();
         let mut next = first.or_else(|| self.claim(&weight));
         while let Some((number, items)) = next {
-            let done: Result<Vec<T>, E> = items.into_iter().map(|item| work(item?)).collect();
-            self.failed.fetch_or(done.is_err(), Ordering::Relaxed);
-            all.push((number, done));
+            let results: Result<Vec<T>, E> = items.into_iter().map(|item| work(item?)).collect();
+            self.has_failed.fetch_or(results.is_err(), Ordering::Relaxed);
+            completed.push((number, results));
             tick();
             next = self.claim(&weight);
         }
-        all
+        completed
     }
 }
 

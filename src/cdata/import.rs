@@ -1,8 +1,8 @@
-//! Imports schemas and arrays that another library passes through the Arrow C data interface. Counts, lengths and offsets
-//! are checked against the types, and pointers for null. Values are left unchecked.
+//! Imports schemas and arrays that another library passes through the Arrow C data interface. Counts, lengths and
+//! offsets are checked against the types, and pointers for null. Values are left unchecked.
 //!
-//! A dangling pointer, or a buffer that is shorter than its array says, can't be detected: the interface has no lengths of
-//! buffers.
+//! A dangling pointer, or a buffer that is shorter than its array says, can't be detected: the interface has no lengths
+//! of buffers.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -30,6 +30,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_COUNT: i64 = 1 << 24;
 /// The maximum length of a key or value of metadata.
 const MAX_TEXT: i32 = 1 << 30;
+/// The key of the metadata that has the name of an extension type.
 const EXTENSION: &str = "ARROW:extension:name";
 
 /// `ArrowSchema` of the C data interface.
@@ -64,16 +65,16 @@ struct RawArray {
 const _: () = assert!(size_of::<RawSchema>() == size_of::<FFI_ArrowSchema>());
 const _: () = assert!(size_of::<RawArray>() == size_of::<FFI_ArrowArray>());
 
-fn wrong(what: &str, why: impl std::fmt::Display) -> Error {
+fn import_error(what: &str, why: impl std::fmt::Display) -> Error {
     Error::invalid_argument(format!("importing an Arrow C {what}: {why}"))
 }
 
-fn wrong_schema(why: impl std::fmt::Display) -> Error {
-    wrong("schema", why)
+fn schema_error(why: impl std::fmt::Display) -> Error {
+    import_error("schema", why)
 }
 
 pub(super) fn taken(what: &str) -> Error {
-    wrong(what, "it was taken before; export it anew")
+    import_error(what, "it was taken before; export it anew")
 }
 
 // ---- schemas ----
@@ -81,32 +82,32 @@ pub(super) fn taken(what: &str) -> Error {
 /// Returns the field that `schema` describes. Metadata that is not UTF-8 is left out.
 ///
 /// # Errors
-/// `InvalidArgument` for a schema that was released, or is none; `Unsupported` for a type that we don't have, and for a
-/// dictionary whose values have an extension type, which would be lost.
+/// `InvalidArgument` for a schema that was released, or that breaks the rules of the interface; `Unsupported` for a
+/// type that we don't have, and for a dictionary whose values have an extension type, which would be lost.
 pub(super) fn field_of(schema: &FFI_ArrowSchema) -> Result<Field> {
     // SAFETY: both are the struct of the interface, and as large.
     let raw = unsafe { &*std::ptr::from_ref(schema).cast::<RawSchema>() };
     // Copied, since arrow-rs reads names, formats and metadata without checks, and panics if they are wrong.
     let copy = copy_of(raw, 0)?;
-    let field = Field::try_from(&copy).map_err(wrong_schema)?;
+    let field = Field::try_from(&copy).map_err(schema_error)?;
     check_type(field.data_type())?;
     Ok(field)
 }
 
 fn copy_of(raw: &RawSchema, depth: usize) -> Result<FFI_ArrowSchema> {
     if depth > MAX_DEPTH {
-        return Err(wrong_schema(format_args!("types are nested deeper than {MAX_DEPTH} levels")));
+        return Err(schema_error(format_args!("types are nested deeper than {MAX_DEPTH} levels")));
     }
     if raw.release.is_null() || raw.format.is_null() {
         return Err(taken("schema"));
     }
-    let format = text_of(raw.format).ok_or_else(|| wrong_schema("the format is not UTF-8"))?;
+    let format = text_of(raw.format).ok_or_else(|| schema_error("the format is not UTF-8"))?;
     let name = if raw.name.is_null() { Some("") } else { text_of(raw.name) };
-    let name = name.ok_or_else(|| wrong_schema("a name is not UTF-8"))?;
+    let name = name.ok_or_else(|| schema_error("a name is not UTF-8"))?;
     let below = children_of(raw.n_children, raw.children, || taken("schema"))?;
     let count = below.len();
     if count_of(format).is_some_and(|expected| expected != count) {
-        return Err(wrong_schema(format_args!("the format {format:?} with {count} children")));
+        return Err(schema_error(format_args!("the format {format:?} with {count} children")));
     }
     let below = below.into_iter().map(|child| copy_of(child, depth + 1));
     let below = below.collect::<Result<Vec<_>>>()?;
@@ -115,8 +116,8 @@ fn copy_of(raw: &RawSchema, depth: usize) -> Result<FFI_ArrowSchema> {
     let dictionary = dictionary.map(|values| copy_of(values, depth + 1)).transpose()?;
     if let Some(extension) = dictionary.as_ref().and_then(|values| values.metadata().ok()?.remove(EXTENSION)) {
         return Err(Error::unsupported(format!(
-            "importing column '{}': the values of its dictionary are of the extension type '{extension}', which would be \
-             lost; decode the column first",
+            "importing column '{}': the values of its dictionary are of the extension type '{extension}', which would \
+             be lost; decode the column first",
             name.escape_debug()
         )));
     }
@@ -124,23 +125,32 @@ fn copy_of(raw: &RawSchema, depth: usize) -> Result<FFI_ArrowSchema> {
     FFI_ArrowSchema::try_new(format, below, dictionary)
         .and_then(|schema| schema.with_name(name)?.with_flags(Flags::from_bits_truncate(raw.flags)))
         .and_then(|schema| schema.with_metadata(metadata))
-        .map_err(wrong_schema)
+        .map_err(schema_error)
 }
+
+/// The format of structs.
+const STRUCT: &str = "+s";
+/// The format of run-end encoded arrays, whose children are the run ends and the values.
+const RUN_END_ENCODED: &str = "+r";
+/// The beginning of the formats of unions.
+const UNION: &str = "+u";
+/// The beginning of the formats of all nested types.
+const NESTED: char = '+';
 
 /// Returns the number of children of a format; `None` if it may have any number.
 fn count_of(format: &str) -> Option<usize> {
     match format {
-        "+s" => None,
-        "+r" => Some(2),
-        _ if format.starts_with("+u") => None,
-        _ => Some(usize::from(format.starts_with('+'))),
+        STRUCT => None,
+        RUN_END_ENCODED => Some(2),
+        _ if format.starts_with(UNION) => None,
+        _ => Some(usize::from(format.starts_with(NESTED))),
     }
 }
 
 /// Returns the text that `start` points to; `None` if it is not UTF-8.
 fn text_of<'a>(start: *const c_char) -> Option<&'a str> {
-    // SAFETY: not null, so text that ends in NUL and lives as long as its schema (*Structure definitions*), of which the callers
-    // have a reference.
+    // SAFETY: not null, so text that ends in NUL and lives as long as its schema (*Structure definitions*), of which
+    // the callers have a reference.
     unsafe { CStr::from_ptr(start) }.to_str().ok()
 }
 
@@ -149,13 +159,13 @@ fn children_of<'a, T>(count: i64, start: *const *const T, missing: impl Fn() -> 
     match usize::try_from(count) {
         Ok(0) => Ok(Vec::new()),
         Ok(len) if count <= MAX_COUNT && !start.is_null() => {
-            // SAFETY: pointers to as many structs, each of which lives as long as the one that has them, of which the callers have
-            // a reference (*Structure definitions*).
+            // SAFETY: pointers to as many structs, each of which lives as long as the one that has them, of which the
+            // callers have a reference (*Structure definitions*).
             let all = unsafe { slice::from_raw_parts(start, len) };
             // SAFETY: as above, or null.
             all.iter().map(|&child| unsafe { child.as_ref() }.ok_or_else(&missing)).collect()
         }
-        _ => Err(wrong("struct", format_args!("{count} children"))),
+        _ => Err(import_error("struct", format_args!("{count} children"))),
     }
 }
 
@@ -175,16 +185,18 @@ fn metadata_of(start: *const c_char) -> Result<Vec<(String, String)>> {
     Ok(all)
 }
 
-/// The rest of a schema's metadata: a number of pairs, and each key and value behind its length (*ArrowSchema.metadata*).
+/// The rest of a schema's metadata: a number of pairs, and each key and value behind its length
+/// (*ArrowSchema.metadata*).
 struct MetadataReader(*const u8);
 
 impl MetadataReader {
     fn number(&mut self, max: i32) -> Result<usize> {
+        const WIDTH: usize = size_of::<i32>();
         // SAFETY: called where the metadata has a number, as its counts say, which need not be aligned.
-        let number = i32::from_ne_bytes(unsafe { self.0.cast::<[u8; 4]>().read_unaligned() });
-        self.skip(4);
+        let number = i32::from_ne_bytes(unsafe { self.0.cast::<[u8; WIDTH]>().read_unaligned() });
+        self.skip(WIDTH);
         let len = usize::try_from(number).ok().filter(|_| number <= max);
-        len.ok_or_else(|| wrong_schema(format_args!("metadata with a length of {number}")))
+        len.ok_or_else(|| schema_error(format_args!("metadata with a length of {number}")))
     }
 
     /// Reads the next text; returns `None` if it is not UTF-8.
@@ -217,7 +229,7 @@ fn check_type(data_type: &DataType) -> Result<()> {
         _ => true,
     };
     if !is_right {
-        return Err(wrong_schema(format_args!("there is no type {}", type_name(data_type))));
+        return Err(schema_error(format_args!("there is no type {}", type_name(data_type))));
     }
     if let Dictionary(_, values) = data_type {
         check_type(values)?;
@@ -227,19 +239,19 @@ fn check_type(data_type: &DataType) -> Result<()> {
 
 // ---- arrays ----
 
-fn wrong_array(why: impl std::fmt::Display) -> Error {
-    wrong("array", why)
+fn array_error(why: impl std::fmt::Display) -> Error {
+    import_error("array", why)
 }
 
-/// Returns the array as an array of type `data_type` with unchecked values. Buffers are not copied; they are released when
-/// the last reference to the returned array is dropped.
+/// Returns the array as an array of type `data_type` with unchecked values. Buffers are not copied; they are released
+/// when the last reference to the returned array is dropped.
 ///
 /// # Errors
 /// `InvalidArgument` for an array that was released, or can't be of that type.
 ///
 /// # Safety
-/// The pointers of the array, and of its children, must be those of the C data interface for this type: each leads to what
-/// the array says is there, and does so until it is released.
+/// The pointers of the array, and of its children, must be those of the C data interface for this type: each leads to
+/// what the array says is there, and does so until it is released.
 pub(super) unsafe fn array_of(array: FFI_ArrowArray, data_type: &DataType) -> Result<UncheckedArray> {
     let owner = Arc::new(array);
     let raw = Arc::as_ptr(&owner).cast::<RawArray>();
@@ -257,15 +269,15 @@ fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>)
     let kinds = children(data_type);
     let below = children_of(raw.n_children, raw.children, || taken("array"))?;
     if below.len() != kinds.len() {
-        return Err(context(wrong_array(format_args!("{} children, expected {}", below.len(), kinds.len()))));
+        return Err(context(array_error(format_args!("{} children, expected {}", below.len(), kinds.len()))));
     }
     let below = below.into_iter().zip(kinds).map(|(child, field)| read_array(child, field.data_type(), owner));
     let mut below = below.collect::<Result<Vec<_>>>()?;
     // SAFETY: null, or a struct that lives as long as this one.
     match (data_type, unsafe { raw.dictionary.as_ref() }) {
         (DataType::Dictionary(_, values), Some(dictionary)) => below.push(read_array(dictionary, values, owner)?),
-        (DataType::Dictionary(..), None) => return Err(context(wrong_array("it has no dictionary"))),
-        (_, Some(_)) => return Err(context(wrong_array("it has a dictionary"))),
+        (DataType::Dictionary(..), None) => return Err(context(array_error("it has no dictionary"))),
+        (_, Some(_)) => return Err(context(array_error("it has a dictionary"))),
         (_, None) => (),
     }
     let (nulls, buffers) = Buffers { raw, rows, owner }.read(data_type).map_err(context)?;
@@ -273,6 +285,9 @@ fn read_array(raw: &RawArray, data_type: &DataType, owner: &Arc<FFI_ArrowArray>)
     // SAFETY: the values are left unchecked, as an `UncheckedArray` permits: the caller makes one of it.
     Ok(unsafe { builder.buffers(buffers).child_data(below).build_unchecked() })
 }
+
+/// The null count of an array whose nulls were not counted.
+const UNKNOWN_NULL_COUNT: i64 = -1;
 
 /// The rows of an array.
 #[derive(Clone, Copy)]
@@ -288,12 +303,16 @@ impl RowRange {
         let len = row_count("a length", raw.length)?;
         // Buffers without rows may be missing, whatever the offset is.
         let offset = if len == 0 { 0 } else { row_count("an offset", raw.offset)? };
-        let nulls = if raw.null_count == -1 { None } else { Some(row_count("a count of nulls", raw.null_count)?) };
+        let nulls = if raw.null_count == UNKNOWN_NULL_COUNT {
+            None
+        } else {
+            Some(row_count("a count of nulls", raw.null_count)?)
+        };
         if offset.checked_add(len).is_none_or(|end| isize::try_from(end).is_err()) {
-            return Err(wrong_array(format_args!("an offset of {offset} rows")));
+            return Err(array_error(format_args!("an offset of {offset} rows")));
         }
         if nulls.is_some_and(|nulls| nulls > len) {
-            return Err(wrong_array(format_args!("{} nulls", raw.null_count)));
+            return Err(array_error(format_args!("{} nulls", raw.null_count)));
         }
         Ok(RowRange { offset, len, nulls })
     }
@@ -304,7 +323,7 @@ impl RowRange {
 }
 
 fn row_count(what: &str, count: i64) -> Result<usize> {
-    usize::try_from(count).map_err(|_| wrong_array(format_args!("{what} of {count} rows")))
+    usize::try_from(count).map_err(|_| array_error(format_args!("{what} of {count} rows")))
 }
 
 /// The buffers of one array.
@@ -326,14 +345,14 @@ impl Buffers<'_> {
         // The lengths of variadic buffers are in another one behind them.
         let fixed = roles.len() + usize::from(layout.variadic);
         if places.len() < fixed || places.len() > fixed && !layout.variadic {
-            return Err(wrong_array(format_args!("{} buffers, expected {fixed}", places.len())));
+            return Err(array_error(format_args!("{} buffers, expected {fixed}", places.len())));
         }
         let mut nulls = None;
         let mut buffers: Vec<Buffer> = Vec::with_capacity(places.len());
         for (&role, &place) in roles.iter().zip(places) {
             let len = match role {
                 BufferRole::Data => buffers.last().map_or(Ok(0), |offsets| self.last_offset(offsets))?,
-                role => role.bytes_for(self.rows.end()).ok_or_else(|| wrong_array("more bytes than can be counted"))?,
+                role => role.bytes_for(self.rows.end()).ok_or_else(|| array_error("more bytes than can be counted"))?,
             };
             if let (BufferRole::Offsets { width }, 0) = (role, self.rows.end()) {
                 // Without rows it may be missing, and others read the first one all the same.
@@ -345,10 +364,11 @@ impl Buffers<'_> {
             }
         }
         if let (true, Some((&lens, data))) = (layout.variadic, places[roles.len()..].split_last()) {
-            let lens = self.buffer(lens, 8 * data.len(), "lengths")?;
-            for (&place, len) in data.iter().zip(lens.chunks_exact(8)) {
-                let len = len.first_chunk().map_or(0, |len| i64::from_ne_bytes(*len));
-                let len = usize::try_from(len).map_err(|_| wrong_array(format_args!("a buffer of {len} bytes")))?;
+            const WIDTH: usize = size_of::<i64>();
+            let lens = self.buffer(lens, WIDTH * data.len(), "lengths")?;
+            for (&place, len) in data.iter().zip(lens.as_chunks::<WIDTH>().0) {
+                let len = i64::from_ne_bytes(*len);
+                let len = usize::try_from(len).map_err(|_| array_error(format_args!("a buffer of {len} bytes")))?;
                 buffers.push(self.buffer(place, len, "data")?);
             }
         }
@@ -364,7 +384,7 @@ impl Buffers<'_> {
             Ok(len) if count <= MAX_COUNT && !self.raw.buffers.is_null() => unsafe {
                 Ok(slice::from_raw_parts(self.raw.buffers, len))
             },
-            _ => Err(wrong_array(format_args!("{count} buffers"))),
+            _ => Err(array_error(format_args!("{count} buffers"))),
         }
     }
 
@@ -373,7 +393,7 @@ impl Buffers<'_> {
             return Ok(Buffer::default());
         }
         let start = NonNull::new(place.cast_mut()).filter(|_| isize::try_from(len).is_ok());
-        let start = start.ok_or_else(|| wrong_array(format_args!("no buffer of {len} bytes of {name}")))?;
+        let start = start.ok_or_else(|| array_error(format_args!("no buffer of {len} bytes of {name}")))?;
         // SAFETY: a buffer of this type has as many bytes, and lives until the array is released, which the owner does
         // (*Buffers*; that pointers are right is promised to `array_of`).
         Ok(unsafe { Buffer::from_custom_allocation(start, len, self.owner.clone()) })
@@ -398,7 +418,7 @@ impl Buffers<'_> {
             // No rows have no offsets.
             (None, None) => 0,
         };
-        usize::try_from(last).map_err(|_| wrong_array(format_args!("a last offset of {last}")))
+        usize::try_from(last).map_err(|_| array_error(format_args!("a last offset of {last}")))
     }
 }
 
@@ -587,8 +607,8 @@ mod tests {
         ]
     }
 
-    /// Half of these crashed, or panicked in arrow-rs. A length of -1 was 2⁶⁴ - 1 rows, and an offset of -1 led to wrong
-    /// sums.
+    /// Half of these crashed, or panicked in arrow-rs. A length of -1 was 2⁶⁴ - 1 rows, and an offset of -1 led to
+    /// wrong sums.
     #[test]
     fn import_rejects_impossible_arrays() {
         for (number, (exported, message)) in invalid_exports().into_iter().enumerate() {
