@@ -165,8 +165,8 @@ impl fmt::Display for RedirectError {
             }
             RedirectError::OfWrite(host) => write!(
                 f,
-                "the store redirects what is written to '{host}', which is not told the signature; set AWS_REGION to the region \
-                 of the bucket, or AWS_ENDPOINT_URL to its host"
+                "the store redirects what is written to '{host}', which is not told the signature; set AWS_REGION to \
+                 the region of the bucket, or AWS_ENDPOINT_URL to its host"
             ),
         }
     }

@@ -8,13 +8,17 @@ use crate::client::RedirectError;
 pub(crate) const READING: &str = "reading the object";
 
 /// The advice for a bucket.
-const CREDENTIALS: &str = "credentials are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the \
-                           region from AWS_REGION; for a public bucket set AWS_SKIP_SIGNATURE=true";
+const CREDENTIALS: &str = "credentials are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, \
+                           the region from AWS_REGION; for a public bucket set AWS_SKIP_SIGNATURE=true";
 /// The advice for a web server.
 const PASSWORD: &str = "both are given in the URL, before the host: USER:PASSWORD@HOST";
 
 /// The address of the service for the credentials of a machine, which is asked if there are no others.
 const METADATA_SERVICE: &str = "169.254.169.254";
+/// The status of a request without valid credentials.
+const UNAUTHORIZED: u16 = 401;
+/// The status of a request whose credentials do not suffice.
+const FORBIDDEN: u16 = 403;
 /// The maximum number of characters of a cause.
 const MAX_CAUSE_CHARS: usize = 200;
 
@@ -23,14 +27,15 @@ pub(crate) fn request_error(operation: &str, e: &object_store::Error, is_bucket:
     use object_store::Error as Store;
     let (kind, problem) = match e {
         Store::NotFound { .. } => missing(operation, is_bucket),
-        Store::PermissionDenied { .. } => denied(403, is_bucket),
-        Store::Unauthenticated { .. } => denied(401, is_bucket),
+        Store::PermissionDenied { .. } => denied(FORBIDDEN, is_bucket),
+        Store::Unauthenticated { .. } => denied(UNAUTHORIZED, is_bucket),
         Store::Precondition { .. } => return changed_error(),
         _ => classify_cause(e, operation, is_bucket),
     };
     Error::new(kind, format!("{operation}: {problem}"))
 }
 
+/// Returns the kind and the message of the error that there is no such object.
 fn missing(operation: &str, is_bucket: bool) -> (ErrorKind, String) {
     let problem = match operation {
         READING if is_bucket => "the store has no such object, or no such bucket",
@@ -40,10 +45,13 @@ fn missing(operation: &str, is_bucket: bool) -> (ErrorKind, String) {
     (ErrorKind::NotFound, problem.into())
 }
 
+/// Returns the kind and the message of a refused request.
 fn denied(status: u16, is_bucket: bool) -> (ErrorKind, String) {
     let problem = match (status, is_bucket) {
-        (401, true) => format!("the store asks for credentials (401); {CREDENTIALS}"),
-        (401, false) => format!("the server asks for a user and a password (401), or refuses those given; {PASSWORD}"),
+        (UNAUTHORIZED, true) => format!("the store asks for credentials (401); {CREDENTIALS}"),
+        (UNAUTHORIZED, false) => {
+            format!("the server asks for a user and a password (401), or refuses those given; {PASSWORD}")
+        }
         (_, true) => format!("the store denies access (403); {CREDENTIALS}"),
         (_, false) => "the server denies access (403); a signed URL may have expired".into(),
     };
@@ -68,9 +76,9 @@ fn classify_cause(e: &object_store::Error, operation: &str, is_bucket: bool) -> 
     } else if cause.contains("status code: 404") {
         missing(operation, is_bucket)
     } else if cause.contains("status code: 403") {
-        denied(403, is_bucket)
+        denied(FORBIDDEN, is_bucket)
     } else if cause.contains("status code: 401") {
-        denied(401, is_bucket)
+        denied(UNAUTHORIZED, is_bucket)
     } else {
         (ErrorKind::Io, cause)
     }

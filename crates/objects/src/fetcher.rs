@@ -22,11 +22,22 @@ use crate::runtime::{MAX_REQUESTS, RequestRuntime};
 const TAIL_BYTES: u64 = 64 << 10;
 /// The maximum size of objects whose files are filled for tests.
 const MAX_POISONED_BYTES: usize = 1 << 28;
-/// How often a fork tries to lock the state, and the time between two attempts.
+/// How often a fork tries to lock the state, [`FORK_LOCK_INTERVAL`] apart.
 const FORK_LOCK_ATTEMPTS: u32 = 100;
+/// The mode of a file that only its owner can read and write.
+const PRIVATE: u32 = 0o600;
 const FORK_LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// An object, and the file that has the fetched ranges.
+///
+/// A thread that needs ranges looks under the lock of `state` which of them are neither in the file nor in flight,
+/// adds these to `in_flight`, and sends requests for them without the lock. When the bytes are in the file, it moves
+/// the ranges to `present`, under the lock again, and notifies `fetched`. Threads that need ranges in flight wait for
+/// that. A range in `in_flight` belongs to one thread, and only that thread writes it to the file, once: readers of a
+/// present range never see it change.
+///
+/// In a forked child, the threads of the parent do not exist, so what they were fetching is no longer in flight; see
+/// [`lock`](Fetcher::lock).
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     object: Arc<Object>,
@@ -35,10 +46,11 @@ pub(crate) struct Fetcher {
     state: Mutex<State>,
     /// Notified when ranges were fetched, or a request has failed.
     fetched: Condvar,
-    /// The process that created the fetcher.
+    /// The process that created the fetcher, as its [`fork_count`].
     process: u64,
 }
 
+/// Which ranges of the object were fetched.
 #[derive(Debug, Default)]
 struct State {
     /// The ranges that are in the file.
@@ -103,7 +115,7 @@ fn create_private_file(folder: &Path) -> io::Result<(File, PathBuf)> {
         let high = RandomState::new().hash_one(folder);
         let low = RandomState::new().hash_one(folder);
         let path = folder.join(format!(".arrowwood-{high:016x}{low:016x}"));
-        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE).open(&path) {
             Ok(file) => return Ok((file, path)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
             Err(e) => return Err(e),
@@ -226,7 +238,7 @@ impl Fetch for Fetcher {
             let unrequested = state.in_flight.missing_of(&missing);
             if unrequested.is_empty() {
                 // Check again regularly, as the thread that fetches may be in the parent of a fork.
-                let waited = self.fetched.wait_timeout(state, blocking::TURN);
+                let waited = self.fetched.wait_timeout(state, blocking::POLL_INTERVAL);
                 drop(waited.unwrap_or_else(PoisonError::into_inner).0);
                 blocking::check_interrupt()?;
                 state = self.lock()?;

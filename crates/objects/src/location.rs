@@ -36,6 +36,16 @@ pub(crate) struct Location {
 /// The prefix of an object's version in the fragment of its URL, which is not sent to servers.
 const VERSION_PREFIX: &str = "arrowwood-version=";
 
+/// The time before a request is sent again, which doubles with each attempt up to [`MAX_BACKOFF`].
+const INIT_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// How often a request is sent again.
+const MAX_RETRIES: usize = 3;
+/// How long to wait for a connection.
+const MAX_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The default of [`Options::timeout`].
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
 impl Location {
     /// Parses a URL.
     ///
@@ -140,14 +150,11 @@ impl Location {
             return Ok(Arc::new(LocalFileSystem::new().with_fsync(true)));
         }
         use_ring();
-        let backoff = BackoffConfig {
-            init_backoff: Duration::from_millis(100),
-            max_backoff: Duration::from_secs(5),
-            ..BackoffConfig::default()
-        };
-        let retry = RetryConfig { backoff, max_retries: 3, retry_timeout: timeout };
+        let backoff =
+            BackoffConfig { init_backoff: INIT_BACKOFF, max_backoff: MAX_BACKOFF, ..BackoffConfig::default() };
+        let retry = RetryConfig { backoff, max_retries: MAX_RETRIES, retry_timeout: timeout };
         let connector = Connector {
-            connect_timeout: timeout.min(Duration::from_secs(10)),
+            connect_timeout: timeout.min(MAX_CONNECT_TIMEOUT),
             authorization: self.authorization.clone(),
             creates_only: self.is_bucket(),
         };
@@ -218,7 +225,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cache: None, timeout: Duration::from_secs(30), poison: None }
+        Options { cache: None, timeout: DEFAULT_TIMEOUT, poison: None }
     }
 }
 

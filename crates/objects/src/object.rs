@@ -32,9 +32,11 @@ pub(crate) struct Object {
     store: Mutex<Option<ProcessStore>>,
 }
 
-/// The version of an object. Another object that replaces it has another version.
+/// The version of an object, by which it is told from another one that replaces it: its size, its time, and the tag of
+/// its content, if the store has tags.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Version {
+    /// Bytes.
     pub size: u64,
     e_tag: Option<String>,
     modified_millis: i64,

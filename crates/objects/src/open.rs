@@ -20,6 +20,8 @@ use crate::runtime::{MAX_REQUESTS, RequestRuntime};
 
 /// The maximum number of objects of a folder.
 const MAX_OBJECTS: usize = 100_000;
+/// The number of digits in the names of a table's objects.
+pub(crate) const ROW_DIGITS: usize = 20;
 /// The URL schemes that [`install`] handles.
 const SCHEMES: [&str; 4] = ["s3", "s3a", "http", "https"];
 
@@ -36,7 +38,7 @@ pub fn open(url: &str) -> Result<Dataset> {
 /// Acts as [`open`], with options.
 ///
 /// # Errors
-/// Errors of [`open`].
+/// The errors of [`open`].
 pub fn open_with(url: &str, open_options: OpenOptions, options: &Options) -> Result<Dataset> {
     let location = Location::parse(url)?;
     if location.is_folder() && location.is_bucket() {
@@ -95,7 +97,7 @@ fn open_folder(location: &Location, open_options: OpenOptions, options: &Options
 /// Returns the number of the first row of a table's object, which is its name. Returns `None` for other names.
 pub(crate) fn first_row(object: &Location) -> Option<u64> {
     let digits = object.path.filename()?.strip_suffix(".arrow")?;
-    let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = digits.len() == ROW_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { digits.parse().ok() } else { None }
 }
 
@@ -116,14 +118,15 @@ pub(crate) fn row_span(object: &Location, start: u64, rows: &Dataset) -> Result<
 /// `InvalidData` if rows are missing, or in two objects.
 pub(crate) fn check_order(objects: &[Location], spans: &[Range<u64>]) -> Result<()> {
     assert_eq!(objects.len(), spans.len(), "each object has a range of rows");
-    for (pair, object) in spans.windows(2).zip(objects.iter().skip(1)) {
-        let end = pair[0].end;
-        let start = pair[1].start;
+    let later = objects.iter().zip(spans).skip(1);
+    for (before, (object, span)) in spans.iter().zip(later) {
+        let end = before.end;
+        let start = span.start;
         if end != start {
             let problem = if end < start { "are missing" } else { "are there twice" };
             let message = format!(
-                "it begins with row {start}, and the object before ends with row {end}: rows {problem}; remove it and all \
-                 after it, and push again"
+                "it begins with row {start}, and the object before ends with row {end}: rows {problem}; remove it and \
+                 all after it, and push again"
             );
             return Err(Error::new(ErrorKind::InvalidData, message).at(&object.name));
         }

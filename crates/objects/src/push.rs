@@ -13,7 +13,7 @@ use arrowwood::{
 };
 
 use crate::location::{Location, Options};
-use crate::open::{check_order, first_row, list_objects, map_parallel, open_object, row_span};
+use crate::open::{ROW_DIGITS, check_order, first_row, list_objects, map_parallel, open_object, row_span};
 use crate::upload::{UploadOutcome, upload};
 
 /// The maximum bytes of an object that has the rows of several segments.
@@ -41,7 +41,7 @@ pub struct PushResult {
 /// The options of [`push`].
 #[derive(Clone, Debug, Default)]
 pub struct PushOptions {
-    /// True to copy also the durable rows of the growing segment.
+    /// True to copy the durable rows of the growing segment, too.
     pub all: bool,
     /// The maximum rows of a batch. By default, a batch has some 480 KiB, so that a small request fetches a row.
     pub batch_rows: Option<u64>,
@@ -85,8 +85,8 @@ pub fn push(
         // Another push has created this object, and the next attempt finds its rows.
         blocked_attempts = if result.end > end_before { 0 } else { blocked_attempts + 1 };
         if blocked_attempts > MAX_BLOCKED_ATTEMPTS {
-            let message = "there is an object of this name already, without the rows that begin there; remove it, or push to \
-                           another folder";
+            let message = "there is an object of this name already, without the rows that begin there; remove it, or \
+                           push to another folder";
             return Err(Error::new(ErrorKind::InvalidData, message).at(object.name));
         }
     }
@@ -123,6 +123,7 @@ fn push_missing(
             ends.push(end);
         }
     }
+
     assert!(start <= end, "rows {start} to {end} are pushed");
     let total = result.rows + (end - start);
     result.end = start;
@@ -130,7 +131,7 @@ fn push_missing(
         progress(result.rows, total);
         assert!(local.start <= range.start && range.end <= local.end, "rows {range:?} of {local:?} are pushed");
         let object_rows = rows.slice(range.start - local.start, range.end - range.start)?;
-        let object = location.child(&format!("{:020}.arrow", range.start));
+        let object = location.child(&format!("{:0ROW_DIGITS$}.arrow", range.start));
         let origin = PushedRows { first_row: range.start, table: identity.to_owned() };
         let outcome = upload(&object_rows, &origin, &object, options.batch_rows, &options.store);
         match outcome.map_err(|e| e.at(&object.name))? {
@@ -156,8 +157,9 @@ fn check_first_object(location: &Location, start: u64, options: &Options) -> Res
     for object in &objects {
         if first_row(object).is_some_and(|first| first < start) {
             let message = format!(
-                "another push has begun the folder with this object at the same time, and this one with row {start}: rows \
-                 between them may be missing; remove all objects from {start:020}.arrow on, and push again"
+                "another push has begun the folder with this object at the same time, and this one with row {start}: \
+                 rows \
+                 between them may be missing; remove all objects from {start:0ROW_DIGITS$}.arrow on, and push again"
             );
             return Err(Error::new(ErrorKind::InvalidData, message).at(&object.name));
         }
@@ -216,8 +218,8 @@ fn stored_end(location: &Location, rows: &Dataset, identity: &str, options: &Pus
     })?;
     let has_compared = compared_rows.iter().any(|count| *count > 0);
     if !is_same_table && !has_compared && !options.unseen {
-        let message = "the table has dropped all rows that are there, and was moved or is another one since: nothing tells that it \
-                       is the same; push to another folder, or with --unseen if you know that it is";
+        let message = "the table has dropped all rows that are there, and was moved or is another one since: nothing \
+                       tells that it is the same; push to another folder, or with --unseen if you know that it is";
         return Err(Error::new(ErrorKind::InvalidData, message).at(&last.location.name));
     }
     Ok(Some(end))
@@ -235,8 +237,8 @@ fn compare_tail(rows: &Dataset, object_rows: &Dataset, span: &Range<u64>) -> Res
         return Ok(end - start);
     }
     let message = format!(
-        "among the rows from {start} to {end} are others than the table's: it is another table, or its rows were sorted; push to \
-         another folder"
+        "among the rows from {start} to {end} are others than the table's: it is another table, or its rows were \
+         sorted; push to another folder"
     );
     Err(Error::new(ErrorKind::InvalidData, message))
 }

@@ -46,6 +46,7 @@ impl RangeSet {
         }
     }
 
+    /// Removes all ranges.
     pub(crate) fn clear(&mut self) {
         self.ends.clear();
     }

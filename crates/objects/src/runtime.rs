@@ -13,6 +13,9 @@ use tokio::sync::Semaphore;
 /// The maximum number of concurrent requests of a process.
 pub(crate) const MAX_REQUESTS: usize = 16;
 
+/// The number of threads that send requests, which are mostly waiting.
+const THREADS: usize = 2;
+
 /// The threads that send the requests of a process.
 #[derive(Clone)]
 pub(crate) struct RequestRuntime {
@@ -32,7 +35,7 @@ impl RequestRuntime {
             return Ok(runtime.clone());
         }
         let mut builder = Builder::new_multi_thread();
-        let tokio = builder.worker_threads(2).thread_name("arrowwood-objects").enable_all().build();
+        let tokio = builder.worker_threads(THREADS).thread_name("arrowwood-objects").enable_all().build();
         let tokio = tokio.map_err(|e| Error::io("starting threads for requests", &e))?;
         // Never shut down: the threads sleep while there are no requests, and do not exist in a fork.
         let tokio: &'static Runtime = Box::leak(Box::new(tokio));
@@ -46,6 +49,7 @@ impl RequestRuntime {
         let (sender, receiver) = mpsc::sync_channel(1);
         self.runtime.spawn(async move {
             work.await;
+            // Fails if the caller waits no longer.
             let _ = sender.send(());
         });
         let _ = receiver.recv_timeout(timeout);
@@ -59,7 +63,7 @@ impl RequestRuntime {
             let _ = sender.send(work.await);
         });
         loop {
-            match receiver.recv_timeout(blocking::TURN) {
+            match receiver.recv_timeout(blocking::POLL_INTERVAL) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Timeout) => blocking::check_interrupt().inspect_err(|_| task.abort())?,
                 Err(RecvTimeoutError::Disconnected) => {

@@ -2,6 +2,7 @@
 //!
 //! The object gets its name after its last byte has arrived, and never replaces another object.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,6 +128,7 @@ impl Write for PartWriter {
 
 /// The outcome of sending the parts of an object.
 enum SendOutcome {
+    /// The object was created.
     Created,
     /// An object of this name exists.
     Exists,
@@ -235,6 +237,7 @@ impl UploadTarget {
         }
     }
 
+    /// Creates the object by a single request.
     async fn put(&self, bytes: Vec<u8>) -> object_store::Result<SendOutcome> {
         let payload = PutPayload::from(bytes);
         if self.location.is_file() {
@@ -244,6 +247,7 @@ impl UploadTarget {
         create_outcome(self.store.put_opts(&self.location.path, payload, PutMode::Create.into()).await)
     }
 
+    /// Creates the object from the parts that were sent.
     async fn complete(&self, upload: &mut dyn MultipartUpload) -> object_store::Result<SendOutcome> {
         if self.location.is_file() {
             upload.complete().await?;
@@ -258,12 +262,12 @@ impl UploadTarget {
         create_outcome(upload.complete().await)
     }
 
-    /// Gives the hidden file its name, unless another file has it.
+    /// Gives the hidden file its name, unless another file has it, and syncs the name to the disk.
     fn link(&self) -> object_store::Result<SendOutcome> {
         let files = LocalFileSystem::new();
         let hidden = files.path_to_filesystem(&self.path())?;
         let named = files.path_to_filesystem(&self.location.path)?;
-        let linked = link_or_rename(&hidden, &named);
+        let linked = link_or_rename(&hidden, &named).and_then(|()| sync_folder_of(&named));
         // Fails if the file was renamed.
         let _ = std::fs::remove_file(&hidden);
         match linked {
@@ -271,6 +275,14 @@ impl UploadTarget {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(SendOutcome::Exists),
             Err(e) => Err(object_store::Error::Generic { store: "file", source: Box::new(e) }),
         }
+    }
+}
+
+/// Syncs the names in the folder of a file to the disk. Its bytes were synced when it was written.
+fn sync_folder_of(path: &std::path::Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
     }
 }
 
