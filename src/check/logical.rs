@@ -1,6 +1,13 @@
-//! Logical checks beyond the checks that make values safe to read: decimals within their precision, whole days in date64,
-//! times within a day. Some software writes values that fail them, in arrays that are sound otherwise, so these checks are
-//! only made on request.
+//! Logical checks: whether values that are safe to read also mean something.
+//!
+//! | type | check |
+//! |---|---|
+//! | decimals | no more digits than the precision |
+//! | date64 | a whole number of days |
+//! | time32, time64 | a time within a day |
+//!
+//! Some software writes values that fail them, in arrays that are sound otherwise, so these checks are only made on
+//! request.
 
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
@@ -12,25 +19,31 @@ use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 use crate::types::per_second;
 
-const MILLISECONDS_PER_DAY: i64 = 86_400_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+const MILLISECONDS_PER_DAY: i64 = 1000 * SECONDS_PER_DAY;
 
 impl Dataset {
-    /// Runs [`Dataset::validate`], and then the logical checks: digits of decimals, whole days of date64, times of day.
+    /// Runs [`Dataset::validate`], and then checks that decimals have no more digits than their precision, that values
+    /// of date64 are whole days, and that times are within a day.
     ///
     /// # Errors
-    /// `InvalidData` naming batch, column, row and what was expected.
+    /// `InvalidData` naming batch, column, row and what was expected. For a value inside of a list, struct or other
+    /// nested column, the row is the value's position in the child array.
     pub fn validate_logical(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         self.validate(&mut progress)?;
-        self.with_change_check(ChangeCheck::Now, || self.check_meaning())
+        self.with_change_check(ChangeCheck::Now, || self.check_all_logical())
     }
 
-    fn check_meaning(&self) -> Result<()> {
+    fn check_all_logical(&self) -> Result<()> {
         for part in self.parts() {
             let part = part?;
             for (&column, field) in part.piece.columns.iter().zip(self.schema().fields()) {
-                check(&part.column(column)?).map_err(|e| {
+                check_array(&part.column(column)?).map_err(|e| {
                     let e = e.context(format_args!("batch {}, column '{}'", part.batch, field.name()));
-                    part.piece.source.facts().path.map_or(e.clone(), |path| e.at(path))
+                    match part.piece.source.facts().path {
+                        Some(path) => e.at(path),
+                        None => e,
+                    }
                 })?;
             }
         }
@@ -38,7 +51,8 @@ impl Dataset {
     }
 }
 
-fn check(array: &ArrayData) -> Result<()> {
+/// Checks the values of an array, and of its children. Rows in errors are those of the array that has the value.
+fn check_array(array: &ArrayData) -> Result<()> {
     use DataType::*;
     match array.data_type() {
         Decimal32(precision, _) | Decimal64(precision, _) | Decimal128(precision, _) | Decimal256(precision, _) => {
@@ -52,7 +66,7 @@ fn check(array: &ArrayData) -> Result<()> {
         }
         Date64 => check_days(array)?,
         Time32(unit) | Time64(unit) => {
-            let day = 86_400 * per_second(*unit);
+            let day = SECONDS_PER_DAY * per_second(*unit);
             check_rows(array, |value| match value {
                 Value::Time(time, _) if !(0..day).contains(&time) => Some(format!("{time} is not a time within a day")),
                 _ => None,
@@ -60,25 +74,31 @@ fn check(array: &ArrayData) -> Result<()> {
         }
         _ => {}
     }
-    array.child_data().iter().try_for_each(check)
+    array.child_data().iter().try_for_each(check_array)
 }
 
-fn check_rows(array: &ArrayData, wrong: impl Fn(Value<'_>) -> Option<String>) -> Result<()> {
+/// Returns the error of the first row whose value has a defect, which `find_defect` describes.
+fn check_rows(array: &ArrayData, find_defect: impl Fn(Value<'_>) -> Option<String>) -> Result<()> {
     for row in 0..array.len() {
-        if let Some(what) = wrong(value(array, row)?) {
-            return Err(Error::invalid(format!("row {row}: {what}")));
+        if let Some(defect) = find_defect(value(array, row)?) {
+            return Err(Error::invalid(format!("row {row}: {defect}")));
         }
     }
     Ok(())
 }
 
-/// Checks the milliseconds of date64 in the buffer, as cells show days.
+/// Checks that values of date64 are whole days. Reads the milliseconds from the buffer, because [`Value::Date`] is
+/// rounded to days.
 fn check_days(array: &ArrayData) -> Result<()> {
     let values = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice()).as_chunks::<8>().0;
     for row in 0..array.len() {
-        let is_null = array.nulls().is_some_and(|nulls| nulls.is_null(row));
-        let milliseconds = values.get(array.offset() + row).map_or(0, |raw| i64::from_le_bytes(*raw));
-        if !is_null && milliseconds % MILLISECONDS_PER_DAY != 0 {
+        if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+            continue;
+        }
+        let raw = values.get(array.offset() + row);
+        let raw = raw.ok_or_else(|| Error::internal(format_args!("no date in row {row} of a validated array")))?;
+        let milliseconds = i64::from_le_bytes(*raw);
+        if milliseconds % MILLISECONDS_PER_DAY != 0 {
             return Err(Error::invalid(format!("row {row}: a date of {milliseconds} ms is not a whole day")));
         }
     }
@@ -87,11 +107,13 @@ fn check_days(array: &ArrayData) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Dataset;
-    use arrow_array::{ArrayRef, Date64Array, Decimal128Array, RecordBatch, Time32SecondArray};
     use std::sync::Arc;
 
-    fn outcome(array: ArrayRef) -> Result<(), String> {
+    use arrow_array::{ArrayRef, Date64Array, Decimal128Array, RecordBatch, Time32SecondArray};
+
+    use crate::Dataset;
+
+    fn validate(array: ArrayRef) -> Result<(), String> {
         let dataset =
             Dataset::try_from(vec![RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap()]).unwrap();
         dataset.validate(|_, _| ()).unwrap();
@@ -102,10 +124,10 @@ mod tests {
     fn logical_errors_name_the_value() {
         let decimal =
             |digits| Arc::new(Decimal128Array::from(vec![None, Some(digits)]).with_precision_and_scale(3, 1).unwrap());
-        assert_eq!(outcome(decimal(-999)), Ok(()));
-        assert_eq!(outcome(decimal(1000)), Err("batch 0, column 'c': row 1: 1000 has more than 3 digits".into()));
-        assert_eq!(outcome(Arc::new(Date64Array::from(vec![86_400_000, -86_400_000]))), Ok(()));
-        assert!(outcome(Arc::new(Date64Array::from(vec![0, 1]))).unwrap_err().contains("not a whole day"));
-        assert!(outcome(Arc::new(Time32SecondArray::from(vec![86_399, 86_400]))).unwrap_err().contains("row 1"));
+        assert_eq!(validate(decimal(-999)), Ok(()));
+        assert_eq!(validate(decimal(1000)), Err("batch 0, column 'c': row 1: 1000 has more than 3 digits".into()));
+        assert_eq!(validate(Arc::new(Date64Array::from(vec![86_400_000, -86_400_000]))), Ok(()));
+        assert!(validate(Arc::new(Date64Array::from(vec![0, 1]))).unwrap_err().contains("not a whole day"));
+        assert!(validate(Arc::new(Time32SecondArray::from(vec![86_399, 86_400]))).unwrap_err().contains("row 1"));
     }
 }

@@ -14,6 +14,9 @@ use crate::partitions::partition_directories;
 use crate::table;
 use crate::table::RepairReport;
 
+/// The first bytes of an Arrow file. A stream has no such bytes.
+const FILE_MAGIC: &[u8] = b"ARROW1";
+
 /// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -36,11 +39,12 @@ impl Report {
         !self.findings.iter().any(|finding| finding.is_damage)
     }
 
-    /// The damage found.
+    /// Returns the findings that are damage.
     pub fn damage(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.is_damage)
     }
 
+    /// Adds the report of another file of the same directory or pattern.
     fn add(&mut self, other: Report) {
         self.rows += other.rows;
         self.batches += other.batches;
@@ -80,17 +84,18 @@ pub fn check_bytes(bytes: Bytes, name: impl AsRef<Path>, mut progress: impl FnMu
     guard(|| check_ipc(bytes, name.as_ref(), &mut progress))
 }
 
-/// As [`check`], and if there is damage, keeps the rows before it. A table also keeps rows after text that is not UTF-8,
-/// in which wrong bytes are replaced by `?`.
+/// As [`check`], and if there is damage, keeps the rows before it. A table also keeps rows after text that is not
+/// UTF-8, in which wrong bytes are replaced by `?`.
 ///
-/// Damaged files are never written to. A file is renamed to end in `.damaged`. A table's damaged segment and, if rows of
-/// it are lost, all later segments move to a directory of such a name next to the table, or to the hidden directory
+/// Damaged files are never written to. A file is renamed to end in `.damaged`. A table's damaged segment and, if rows
+/// of it are lost, all later segments move to a directory of such a name next to the table, or to the hidden directory
 /// `.damaged` inside it if nothing can be moved out of the table, as from a mount point. `findings` describes the state
 /// before the repair, the other fields the state after it.
 ///
 /// # Errors
-/// As [`check`]; `Busy` while the table is being written; `InvalidArgument` for a single segment of a table, and for a file
-/// that is not Arrow data, which stays as it is. The other files of a directory are repaired before the error is returned.
+/// As [`check`]; `Busy` while the table is being written; `InvalidArgument` for a single segment of a table, and for a
+/// file that is not Arrow data, which stays as it is. The other files of a directory are repaired before the error is
+/// returned.
 pub fn repair(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {
     let path = path.as_ref();
     guard(|| {
@@ -119,7 +124,7 @@ fn each(
     for file in files {
         match work(&file, progress) {
             Ok(other) => report.add(other),
-            // A file that is no Arrow data must not keep the others from being repaired.
+            // A file that is not Arrow data must not keep the others from being repaired.
             Err(e) if e.kind() == ErrorKind::InvalidArgument => _ = refused.get_or_insert(e),
             Err(e) => return Err(e),
         }
@@ -162,8 +167,8 @@ fn foreign_file(directory: &Path) -> Result<Option<String>> {
     let other = others.first().filter(|_| !segments.is_empty()).and_then(|other| other.file_name());
     Ok(other.map(|other| {
         format!(
-            "the directory holds segments of a table and other Arrow files, such as {other:?}, so that it is opened and \
-             written as a table no more; move what does not belong to it"
+            "the directory holds segments of a table and other Arrow files, such as {other:?}, so that it is opened \
+             and written as a table no more; move what does not belong to it"
         )
     }))
 }
@@ -253,8 +258,8 @@ fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
     }
     let mut findings = before.findings;
     if had_positions || has_positions(path)? {
-        let message = "rows and positions of the last commits may have been given up apart: compare both before a producer \
-                       sends again";
+        let message = "rows and positions of the last commits may have been given up apart: compare both before a \
+                       producer sends again";
         findings.push(Finding { path: path.to_path_buf(), offset: None, message: message.into(), is_damage: false });
     }
     Ok(Report { findings, repaired: Some(repaired), ..now })
@@ -282,7 +287,7 @@ fn has_positions(path: &Path) -> Result<bool> {
 fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<RepairReport>)> {
     let mut findings = Findings::new(path);
     let bytes = Bytes::from_mapping(Mapping::open(path, Mode::Read)?)?;
-    let is_file = bytes.slice(0, 6).is_some_and(|head| head.as_slice() == b"ARROW1");
+    let is_file = bytes.slice(0, FILE_MAGIC.len()).is_some_and(|head| head.as_slice() == FILE_MAGIC);
     let (ipc, summary) = open_and_check(bytes.clone(), path, &mut findings, progress)?;
     let has_damage = findings.has_damage();
     let batches = summary.batches as u64;
@@ -291,6 +296,7 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
         return Ok((report, None));
     }
     let rows_before = ipc.as_ref().map(|_| summary.rows);
+
     let kept = good_rows(ipc, summary, bytes.clone(), path)?;
     let format = if is_file { Format::File } else { Format::Stream };
     let aside = table::damaged_path(path, |name| Ok(!exists(name)?))?;

@@ -7,6 +7,9 @@ use crate::array::check_memory;
 use crate::error::{Error, Result};
 use crate::map::can_allocate;
 
+/// The bytes with which some programs begin a text in UTF-8.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// The approximate number of bytes of a chunk.
 pub(super) const CHUNK: usize = 2 << 20;
 

@@ -20,6 +20,9 @@ use crate::array::{UncheckedArray, to_array, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{is_ordered, is_text_or_binary, type_name};
 
+const SECONDS_PER_DAY: i64 = 86_400;
+const MILLISECONDS_PER_DAY: i64 = 1000 * SECONDS_PER_DAY;
+
 /// Collects the values of a column, from text.
 pub(crate) trait Sink: Finish + Send {
     /// Appends a value, or a null for `None`; returns `None` for values that are not of the type.
@@ -47,7 +50,8 @@ impl<F: Finish + ?Sized> Finish for Box<F> {
     }
 }
 
-/// A column being filled.
+/// A column being filled. Its sink has the values since the last cut, and `chunks` the earlier ones, an array for each
+/// batch. To *cut* is to end the array of the sink, and so the batch.
 pub(crate) struct TextColumn<S> {
     pub(crate) field: Field,
     pub(crate) sink: S,
@@ -162,6 +166,9 @@ fn batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<Recor
     RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(|e| Error::invalid(e.to_string()))
 }
 
+/// The default of the maximum number of rows of a batch.
+pub(crate) const DEFAULT_BATCH_ROWS: usize = 1 << 20;
+
 /// Checks that `batch_rows` is valid.
 pub(crate) fn check_batch_rows(batch_rows: usize) -> Result<()> {
     if batch_rows == 0 {
@@ -209,7 +216,9 @@ pub(crate) fn override_fields(schema: &SchemaRef, overrides: &Fields) -> Result<
 
 /// Returns the error for a column `name`, which `wanted_by` names, and which is not in `names`.
 pub(crate) fn missing_column<'a>(name: &str, wanted_by: &str, names: impl Iterator<Item = &'a str>) -> Error {
-    let names: Vec<_> = names.take(20).map(|name| format!("`{}`", shorten(name))).collect();
+    /// So many names are in the message.
+    const MAX_NAMES: usize = 20;
+    let names: Vec<_> = names.take(MAX_NAMES).map(|name| format!("`{}`", shorten(name))).collect();
     let message = format!(
         "expected a column `{}`, as {wanted_by} names it, got the columns {}; correct {wanted_by}",
         shorten(name),
@@ -257,7 +266,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
         Float32 => primitives(Float32Builder::new(), float),
         Float64 => primitives(Float64Builder::new(), float),
         Date32 => primitives(Date32Builder::new(), |value| any_date(value)?.try_into().ok()),
-        Date64 => primitives(Date64Builder::new(), |value| any_date(value)?.checked_mul(86_400_000)),
+        Date64 => primitives(Date64Builder::new(), |value| any_date(value)?.checked_mul(MILLISECONDS_PER_DAY)),
         Timestamp(TimeUnit::Second, zone) => moments(TimestampSecondBuilder::new(), 1, zone),
         Timestamp(TimeUnit::Millisecond, zone) => moments(TimestampMillisecondBuilder::new(), 1_000, zone),
         Timestamp(TimeUnit::Microsecond, zone) => moments(TimestampMicrosecondBuilder::new(), 1_000_000, zone),
@@ -462,7 +471,7 @@ fn time64(value: &str, per_second: i64) -> Option<i64> {
         return Some(count);
     }
     let count = parse(value)?;
-    (0..86_400 * per_second).contains(&count).then_some(count)
+    (0..SECONDS_PER_DAY * per_second).contains(&count).then_some(count)
 }
 
 fn time32(value: &str, per_second: i64) -> Option<i32> {
@@ -503,10 +512,15 @@ fn append<T: ByteArrayType>(builder: &mut GenericByteBuilder<T>, value: Option<&
 /// Numbers the distinct values in order of first appearance. The key width and the dictionary are only known at the
 /// end, so until the encoder is sealed its arrays have only the numbers.
 struct DictionaryEncoder {
+    /// The type of keys; `None` for the smallest that has enough.
     key: Option<DataType>,
+    /// The type of values.
     data_type: DataType,
+    /// The number of each distinct text.
     numbers: HashMap<Box<str>, i32>,
+    /// The distinct values, in order of their numbers.
     values: Box<dyn Sink>,
+    /// The numbers of the rows since the last cut.
     keys: PrimitiveBuilder<Int32Type>,
 }
 
@@ -530,9 +544,12 @@ impl DictionaryEncoder {
     }
 
     fn smallest_key(&self) -> DataType {
+        /// Keys of `i8` and `i16` number so many values, from 0 to their maximum.
+        const MAX_INT8: usize = i8::MAX as usize + 1;
+        const MAX_INT16: usize = i16::MAX as usize + 1;
         match self.numbers.len() {
-            0..=0x80 => DataType::Int8,
-            0x81..=0x8000 => DataType::Int16,
+            0..=MAX_INT8 => DataType::Int8,
+            ..=MAX_INT16 => DataType::Int16,
             _ => DataType::Int32,
         }
     }
@@ -600,6 +617,7 @@ fn remove_duplicates(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
 struct RunEncoder {
     ends: RunEnds,
     values: Box<dyn Sink>,
+    /// The value of the last run, which may be null; `None` before the first run.
     last: Option<Option<Box<str>>>,
 }
 

@@ -33,12 +33,14 @@ pub fn format_count(count: u64) -> String {
 #[doc(hidden)]
 pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    /// An amount from this one on would be rounded to 1000.0.
+    const LARGEST_AMOUNT: f64 = 999.95;
     if bytes < 1000 {
         return format!("{bytes} B");
     }
     let mut amount = bytes as f64 / 1000.0;
     let mut unit = 0;
-    while amount >= 999.95 && unit + 1 < UNITS.len() {
+    while amount >= LARGEST_AMOUNT && unit + 1 < UNITS.len() {
         amount /= 1000.0;
         unit += 1;
     }
@@ -65,13 +67,15 @@ pub(super) fn decimal_text(digits: i256, scale: i8) -> String {
     format!("{sign}{digits}{}", "0".repeat(zeros))
 }
 
-/// The seconds of a day.
-const DAY: i64 = 86_400;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const SECONDS_PER_MINUTE: i64 = 60;
+const SECONDS_PER_HOUR: i64 = 3600;
+const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Splits a time into whole seconds, rounded down, and the remaining nanoseconds.
 fn split_seconds(count: i64, unit: TimeUnit) -> (i64, i64) {
     let per_second = per_second(unit);
-    (count.div_euclid(per_second), count.rem_euclid(per_second) * (1_000_000_000 / per_second))
+    (count.div_euclid(per_second), count.rem_euclid(per_second) * (NANOS_PER_SECOND / per_second))
 }
 
 /// Formats a time that no calendar has.
@@ -81,7 +85,7 @@ fn count_text(count: i64, unit: TimeUnit) -> String {
 
 /// Returns the date of a number of days since 1970; `None` beyond chrono's calendar of a quarter of a million years.
 fn civil_date(days: i64) -> Option<NaiveDate> {
-    Some(DateTime::from_timestamp(days.checked_mul(DAY)?, 0)?.date_naive())
+    Some(DateTime::from_timestamp(days.checked_mul(SECONDS_PER_DAY)?, 0)?.date_naive())
 }
 
 fn date_text(days: i64) -> String {
@@ -90,8 +94,9 @@ fn date_text(days: i64) -> String {
 
 /// Formats hours, minutes and seconds, and, if not zero, a fraction of as many digits as the unit has.
 fn clock_text(second: i64, nanos: i64, unit: TimeUnit) -> String {
-    debug_assert!((0..DAY).contains(&second), "second {second} of a day");
-    let time = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+    debug_assert!((0..SECONDS_PER_DAY).contains(&second), "second {second} of a day");
+    let minute = second % SECONDS_PER_HOUR / SECONDS_PER_MINUTE;
+    let time = format!("{:02}:{minute:02}:{:02}", second / SECONDS_PER_HOUR, second % SECONDS_PER_MINUTE);
     match unit {
         _ if nanos == 0 => time,
         TimeUnit::Second => time,
@@ -103,7 +108,7 @@ fn clock_text(second: i64, nanos: i64, unit: TimeUnit) -> String {
 
 fn time_text(count: i64, unit: TimeUnit) -> String {
     match split_seconds(count, unit) {
-        (second @ 0..DAY, nanos) => clock_text(second, nanos, unit),
+        (second @ 0..SECONDS_PER_DAY, nanos) => clock_text(second, nanos, unit),
         _ => count_text(count, unit),
     }
 }
@@ -112,8 +117,8 @@ fn time_text(count: i64, unit: TimeUnit) -> String {
 /// calendar.
 fn date_time_text(count: i64, unit: TimeUnit, separator: char) -> Option<String> {
     let (seconds, nanos) = split_seconds(count, unit);
-    let date = civil_date(seconds.div_euclid(DAY))?;
-    Some(format!("{date}{separator}{}", clock_text(seconds.rem_euclid(DAY), nanos, unit)))
+    let date = civil_date(seconds.div_euclid(SECONDS_PER_DAY))?;
+    Some(format!("{date}{separator}{}", clock_text(seconds.rem_euclid(SECONDS_PER_DAY), nanos, unit)))
 }
 
 /// Formats a timestamp. A zone that is an offset shows local time and the offset: `2000-01-01 02:00:00+02:00`. The
@@ -152,20 +157,20 @@ impl TimeSpan {
         if seconds < 0 && nanos > 0 {
             // Seconds and nanoseconds have the same sign.
             seconds += 1;
-            nanos -= 1_000_000_000;
+            nanos -= NANOS_PER_SECOND;
         }
-        TimeSpan { months: 0, days: seconds / DAY, seconds: seconds % DAY, nanos }
+        TimeSpan { months: 0, days: seconds / SECONDS_PER_DAY, seconds: seconds % SECONDS_PER_DAY, nanos }
     }
 
     pub(super) fn from_interval(months: i32, days: i32, nanos: i64) -> TimeSpan {
-        let seconds = nanos / 1_000_000_000;
-        let nanos = nanos % 1_000_000_000;
+        let seconds = nanos / NANOS_PER_SECOND;
+        let nanos = nanos % NANOS_PER_SECOND;
         TimeSpan { months: months.into(), days: days.into(), seconds, nanos }
     }
 
     fn seconds(&self) -> String {
         let sign = if self.seconds < 0 || self.nanos < 0 { "-" } else { "" };
-        let seconds = (self.seconds % 60).abs();
+        let seconds = (self.seconds % SECONDS_PER_MINUTE).abs();
         let nanos = self.nanos.abs();
         let text = format!("{sign}{seconds}.{nanos:09}");
         text.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -181,10 +186,14 @@ impl TimeSpan {
 
     /// Returns the nonzero hours, minutes and seconds.
     fn time_parts(&self) -> Vec<TimeSpanPart> {
-        let hours = TimeSpanPart { amount: (self.seconds / 3600).to_string(), unit: "h", iso_unit: 'H' };
-        let minutes = TimeSpanPart { amount: (self.seconds / 60 % 60).to_string(), unit: "m", iso_unit: 'M' };
+        let hours = TimeSpanPart { amount: (self.seconds / SECONDS_PER_HOUR).to_string(), unit: "h", iso_unit: 'H' };
+        let minutes = TimeSpanPart {
+            amount: (self.seconds % SECONDS_PER_HOUR / SECONDS_PER_MINUTE).to_string(),
+            unit: "m",
+            iso_unit: 'M',
+        };
         let mut parts: Vec<_> = [hours, minutes].into_iter().filter(|part| part.amount != "0").collect();
-        if self.seconds % 60 != 0 || self.nanos != 0 {
+        if self.seconds % SECONDS_PER_MINUTE != 0 || self.nanos != 0 {
             parts.push(TimeSpanPart { amount: self.seconds(), unit: "s", iso_unit: 'S' });
         }
         parts
@@ -248,7 +257,7 @@ impl Value<'_> {
             Value::Float64(value) => write_float(f, *value, format!("{value:?}")),
             Value::Decimal { digits, scale } => f.write_str(&decimal_text(*digits, *scale)),
             Value::Str(text) => f.write_str(text),
-            Value::Bytes(bytes) => bytes_short(f, bytes),
+            Value::Bytes(bytes) => write_bytes(f, bytes),
             Value::Uuid(bytes) => f.write_str(&uuid_text(bytes)),
             Value::Date(days) => f.write_str(&date_text(*days)),
             Value::Time(count, unit) => f.write_str(&time_text(*count, *unit)),
@@ -298,6 +307,7 @@ fn short_float(value: f64, all_digits: String) -> String {
     if rounded.len() < all_digits.len() { rounded } else { all_digits }
 }
 
+/// Writes an item of a list or struct, or the error that it is.
 fn item(f: &mut fmt::Formatter<'_>, value: Result<Value<'_>>) -> fmt::Result {
     match value {
         Ok(value) => value.fmt(f),
@@ -311,7 +321,8 @@ pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
-fn bytes_short(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+/// Writes the first bytes in hexadecimal digits, and an ellipsis if there are more.
+fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     const MAX_BYTES: usize = 32;
     write!(f, "0x{}", hex(&bytes[..bytes.len().min(MAX_BYTES)]))?;
     f.write_str(if bytes.len() > MAX_BYTES { "…" } else { "" })

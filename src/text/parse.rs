@@ -1,10 +1,10 @@
 //! Parses the chunks of a text, once if the types of its beginning fit the whole text, and twice otherwise.
 //!
 //! ```text
-//! a text ── cut behind whole records ──▶ chunks ── parsed by threads by the types of the first one ──▶ batches in order
-//!                                          │                  │ a value that makes a column of another type
-//!                                          │                  ▼
-//!                                          └─────────▶ types of all the rest ── the text read again ──▶ batches in order
+//! a text ── cut after whole records ──▶ chunks ── parsed by the types of the first one ──▶ batches in order
+//!                                         │                │ a value that makes a column of another type
+//!                                         │                ▼
+//!                                         └───────▶ types of all the rest ── the text read again ──▶ batches in order
 //! ```
 //!
 //! Each parsed chunk also narrows the inferred types, so types depend on all values either way.
@@ -22,6 +22,12 @@ use crate::parallel;
 
 /// The maximum number of chunks in memory at the same time.
 const MAX_CHUNKS: usize = 16;
+/// The number of chunks for each thread: one that it parses, and one that waits for earlier ones.
+const CHUNKS_PER_THREAD: usize = 2;
+/// The number of times that a text is read if the types of its beginning hold.
+pub(super) const ONE_PASS: u64 = 1;
+/// The number of times that a text is read if it is read for its types first.
+pub(super) const TWO_PASSES: u64 = 2;
 
 /// Receives the batches of a text, in order: see [`read_csv_in_order`](crate::read_csv_in_order).
 pub trait TextTarget {
@@ -134,7 +140,7 @@ enum ChunkResult<T> {
 
 /// Returns the maximum number of chunks that are parsed ahead of the target.
 fn max_ahead() -> usize {
-    (2 * parallel::available_threads()).clamp(2, MAX_CHUNKS)
+    (CHUNKS_PER_THREAD * parallel::available_threads()).clamp(CHUNKS_PER_THREAD, MAX_CHUNKS)
 }
 
 /// Parses all chunks by `schema`. The text is read `passes` times in all.
@@ -181,7 +187,7 @@ pub(super) fn infer_types<P: ChunkParser>(
         },
         |chunk_types| {
             parser.merge(&mut types, chunk_types);
-            target.tick(2)
+            target.tick(TWO_PASSES)
         },
     )?;
     Ok(types)
@@ -202,9 +208,10 @@ pub(super) fn parse_and_infer<P: ChunkParser, C: Iterator<Item = Result<Chunk>> 
     let guess = parser.schema(&sample);
     let Some(second) = chunks.next().transpose()? else {
         let schema = guess?;
-        parse_all(parser, first.into_iter().map(Ok), &schema, 1, target)?;
+        parse_all(parser, first.into_iter().map(Ok), &schema, ONE_PASS, target)?;
         return Ok(schema);
     };
+
     let guess = guess.ok().filter(|_| target.can_restart());
     if let Some(guess) = &guess {
         target.begin(guess)?;
@@ -218,7 +225,7 @@ pub(super) fn parse_and_infer<P: ChunkParser, C: Iterator<Item = Result<Chunk>> 
             Ok(guess)
         }
         _ => {
-            parse_all(parser, reopen()?, &schema, 2, target)?;
+            parse_all(parser, reopen()?, &schema, TWO_PASSES, target)?;
             Ok(schema)
         }
     }
@@ -233,6 +240,7 @@ fn parse_by_guess<P: ChunkParser>(
     guess: Option<&SchemaRef>,
     target: &mut dyn TextTarget,
 ) -> Result<(P::Types, bool)> {
+    // A hint for threads that parse later chunks (relaxed): a stale value only makes them parse in vain.
     let holds = AtomicBool::new(guess.is_some());
     let mut types = parser.no_types();
     let mut is_complete = guess.is_some();
@@ -265,7 +273,7 @@ fn parse_by_guess<P: ChunkParser>(
                 }
             };
             parser.merge(&mut types, chunk_types);
-            target.tick(if is_complete { 1 } else { 2 })
+            target.tick(if is_complete { ONE_PASS } else { TWO_PASSES })
         },
     )?;
     Ok((types, is_complete))

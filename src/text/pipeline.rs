@@ -54,29 +54,48 @@ pub(super) fn in_order<I: Send, T: Send, E: Send>(
 }
 
 /// The items and results of [`in_order`], which its threads share.
+///
+/// Workers claim items one after the other, and insert each result in `waiting`. The caller's thread removes the result
+/// of the next item in order, passes it on, and increments `passed`. A worker claims item `passed + ahead` only after
+/// that, and waits for it while it holds the lock of `items`: the other workers could not claim a later item either.
+///
+/// Two locks are held at the same time only in [`claim`](Pipeline::claim), which takes `items` before `results`. The
+/// condition variable belongs to `results`, and is notified after each change of it.
 struct Pipeline<Items, T, E> {
-    /// The items, and the number of the next one.
-    items: Mutex<(Items, usize)>,
+    items: Mutex<Unclaimed<Items>>,
     results: Mutex<Results<T, E>>,
     /// Notified when `results` change.
     changed: Condvar,
+    /// The maximum number of items that are claimed and not passed on.
     ahead: usize,
 }
 
+/// The items that no thread has claimed yet.
+struct Unclaimed<Items> {
+    rest: Items,
+    /// The number of the next item.
+    number: usize,
+}
+
+/// The progress of a [`Pipeline`].
 struct Results<T, E> {
     /// The results that wait for earlier ones, by the number of their item.
     waiting: BTreeMap<usize, Result<T, E>>,
     /// The number of results that were passed on.
     passed: usize,
-    /// The number of items up to the end or the first error; `usize::MAX` before it is known.
+    /// The number of items up to the end or the first error; [`UNKNOWN_END`] before it is known.
     end: usize,
+    /// True once the caller wants no more results, or a thread has panicked.
     is_stopped: bool,
 }
 
+const UNKNOWN_END: usize = usize::MAX;
+
 impl<I, T, E, Items: Iterator<Item = Result<I, E>>> Pipeline<Items, T, E> {
     fn new(items: Items, ahead: usize) -> Pipeline<Items, T, E> {
-        let results = Results { waiting: BTreeMap::new(), passed: 0, end: usize::MAX, is_stopped: false };
-        Pipeline { items: Mutex::new((items, 0)), results: Mutex::new(results), changed: Condvar::new(), ahead }
+        let results = Results { waiting: BTreeMap::new(), passed: 0, end: UNKNOWN_END, is_stopped: false };
+        let items = Unclaimed { rest: items, number: 0 };
+        Pipeline { items: Mutex::new(items), results: Mutex::new(results), changed: Condvar::new(), ahead }
     }
 
     /// Runs `work` on items until there are no more.
@@ -97,15 +116,15 @@ impl<I, T, E, Items: Iterator<Item = Result<I, E>>> Pipeline<Items, T, E> {
     /// Waits until there is room for another result, and returns the next item with its number.
     fn claim(&self) -> Option<(usize, Result<I, E>)> {
         let mut items = self.items.lock_ignoring_poison();
-        let number = items.1;
+        let number = items.number;
         let results = self.changed.wait_while(self.results.lock_ignoring_poison(), |results| {
             !results.is_stopped && number >= results.passed.saturating_add(self.ahead)
         });
         let results = results.unwrap_or_else(PoisonError::into_inner);
         let is_over = results.is_stopped || number >= results.end;
         drop(results);
-        let item = if is_over { None } else { items.0.next() };
-        items.1 += 1;
+        let item = if is_over { None } else { items.rest.next() };
+        items.number += 1;
         if item.is_none() {
             let mut results = self.results.lock_ignoring_poison();
             results.end = results.end.min(number);
@@ -130,6 +149,7 @@ impl<I, T, E, Items: Iterator<Item = Result<I, E>>> Pipeline<Items, T, E> {
         }
     }
 
+    /// Runs `work` and `each` on this thread, if there are no others.
     fn process_on_this_thread(
         &self,
         work: impl Fn(I) -> Result<T, E>,

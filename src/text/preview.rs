@@ -14,6 +14,21 @@ use crate::escape::escape_hidden;
 use crate::map::ChangeCheck;
 use crate::types::field_type_name;
 
+/// The number of rows that a preview has by default.
+const DEFAULT_ROWS: u64 = 10;
+/// The maximum number of characters of a line by default.
+const DEFAULT_WIDTH: usize = 100;
+/// The maximum number of characters of a cell.
+const DEFAULT_CELL_WIDTH: usize = 30;
+/// The maximum number of characters of a cell in HTML, where a browser wraps text.
+const HTML_CELL_WIDTH: usize = 60;
+/// The maximum number of columns in HTML.
+const MAX_HTML_COLUMNS: usize = 20;
+/// The maximum number of characters of an error below the table.
+const MAX_ERROR_WIDTH: usize = 500;
+/// The spaces between two columns.
+const COLUMN_GAP: &str = "  ";
+
 /// A printable view of a dataset: `println!("{}", dataset.preview().rows(20).width(120))`.
 #[derive(Clone, Copy, Debug)]
 pub struct Preview<'a> {
@@ -22,18 +37,19 @@ pub struct Preview<'a> {
     width: usize,
     /// The maximum width of a cell.
     cell_width: usize,
+    /// True to print only the table.
     bare: bool,
 }
 
 impl Dataset {
     /// Returns the dataset for printing: its first and last rows, 10 in all, in lines of at most 100 characters.
     pub fn preview(&self) -> Preview<'_> {
-        Preview { dataset: self, rows: 10, width: 100, cell_width: 30, bare: false }
+        Preview { dataset: self, rows: DEFAULT_ROWS, width: DEFAULT_WIDTH, cell_width: DEFAULT_CELL_WIDTH, bare: false }
     }
 
     /// Formats the dataset as an HTML table for notebooks.
     pub fn to_html(&self) -> String {
-        Preview { cell_width: 60, ..self.preview() }.html()
+        Preview { cell_width: HTML_CELL_WIDTH, ..self.preview() }.html()
     }
 }
 
@@ -121,25 +137,30 @@ impl<'a> Preview<'a> {
 
     /// Prints the columns that fit, alternating first and last, with a column of `…` for omitted ones.
     fn fitting_columns(&self, lines: &[PreviewLine<'_>]) -> Vec<PrintedColumn> {
-        let (mut columns, gap) = self.columns(lines, self.width / 3 + 2);
+        // A column of one character, and the gap behind it. Two more columns than fit show whether any are left out.
+        const MIN_COLUMN_WIDTH: usize = 1 + COLUMN_GAP.len();
+        let (mut columns, gap) = self.columns(lines, self.width / MIN_COLUMN_WIDTH + 2);
         if gap.is_none() {
             // The last column has no spaces behind it.
             let total = columns.iter().map(PrintedColumn::padded_width).sum::<usize>();
-            if columns.len() == 1 || total <= self.width.saturating_add(2) {
+            if columns.len() == 1 || total <= self.width.saturating_add(COLUMN_GAP.len()) {
                 return columns.into();
             }
         }
+        // The column of omitted ones is an ellipsis.
         let mut room = self.width.saturating_sub(1);
         let mut left = Vec::new();
         let mut right = VecDeque::new();
-        while let Some(column) = take_end(&mut columns, left.len() > right.len()) {
+        loop {
+            let is_right = left.len() > right.len();
+            let Some(column) = (if is_right { columns.pop_back() } else { columns.pop_front() }) else { break };
             room = match room.checked_sub(column.padded_width()) {
                 Some(rest) => rest,
                 // The first column is shown even if it does not fit.
                 None if left.is_empty() => 0,
                 None => break,
             };
-            if left.len() > right.len() { right.push_front(column) } else { left.push(column) }
+            if is_right { right.push_front(column) } else { left.push(column) }
         }
         left.into_iter().chain(once(PrintedColumn::gap(lines.len()))).chain(right).collect()
     }
@@ -171,7 +192,7 @@ impl<'a> Preview<'a> {
         let footprint = self.dataset.footprint();
         match len {
             Ok(_) => format!("{} mapped, {} copied", format_bytes(footprint.mapped), format_bytes(footprint.copied)),
-            Err(e) => ellipsize(format_args!("<error: {e}>"), 500),
+            Err(e) => ellipsize(format_args!("<error: {e}>"), MAX_ERROR_WIDTH),
         }
     }
 
@@ -203,7 +224,7 @@ impl<'a> Preview<'a> {
     fn html_text(&self) -> String {
         let len = self.dataset.len();
         let lines = self.lines(&len);
-        let (columns, gap) = self.columns(&lines, 20);
+        let (columns, gap) = self.columns(&lines, MAX_HTML_COLUMNS);
         let mut columns = Vec::from(columns);
         if let Some(gap) = gap {
             columns.insert(gap, PrintedColumn::gap(lines.len()));
@@ -225,10 +246,6 @@ impl Display for Preview<'_> {
     }
 }
 
-fn take_end<T>(items: &mut VecDeque<T>, back: bool) -> Option<T> {
-    if back { items.pop_back() } else { items.pop_front() }
-}
-
 impl PrintedColumn {
     fn gap(lines: usize) -> PrintedColumn {
         PrintedColumn {
@@ -245,9 +262,9 @@ impl PrintedColumn {
         width
     }
 
-    /// Returns the width including the two spaces between columns.
+    /// Returns the width including the gap before the next column.
     fn padded_width(&self) -> usize {
-        self.width() + 2
+        self.width() + COLUMN_GAP.len()
     }
 
     fn pad(&self, text: &str, width: usize) -> String {
@@ -271,7 +288,7 @@ fn write_table(out: &mut String, columns: &[PrintedColumn], lines: usize) {
         }
     }
     for line in [names, type_names, rules].into_iter().chain(cells) {
-        out.push_str(line.join("  ").trim_end());
+        out.push_str(line.join(COLUMN_GAP).trim_end());
         out.push('\n');
     }
 }
@@ -309,7 +326,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Formats a cell. Errors get twice the width, as thirty characters are too short for a sentence.
+/// Formats a cell. Errors get twice the width, as the width of a cell is too short for a sentence.
 fn cell_text(value: Result<Value<'_>>, width: usize) -> String {
     match value {
         Ok(value) => ellipsize(value, width),

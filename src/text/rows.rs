@@ -62,7 +62,8 @@ impl JsonLines {
             let name = field.name().as_str();
             if !unique_names.insert(name) {
                 return Err(Error::invalid_argument(format!(
-                    "writing JSON: two columns are called '{}', which an object can't tell apart; leave one out, or write CSV",
+                    "writing JSON: two columns are called '{}', which an object can't tell apart; leave one out, or \
+                     write CSV",
                     name.escape_debug()
                 )));
             }

@@ -3,18 +3,33 @@
 use std::str::FromStr;
 
 use arrow_buffer::i256;
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
 use chrono::NaiveDate;
 
 use crate::array::Value;
 use crate::types::per_second;
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const MICROS_PER_SECOND: i64 = 1_000_000;
+const NANOS_PER_MICRO: i64 = 1000;
+const SECONDS_PER_MINUTE: u32 = 60;
+const SECONDS_PER_HOUR: u32 = 3600;
+const SECONDS_PER_DAY: i64 = 86_400;
+/// The maximum number of digits behind the point of a second.
+const NANO_DIGITS: usize = 9;
+/// The length of the end of a date, `-MM-DD`.
+const MONTH_AND_DAY: usize = 6;
+/// The length of a date with a year of four digits, `YYYY-MM-DD`.
+const ISO_DATE: usize = MONTH_AND_DAY + YEAR_DIGITS;
+/// The number of digits of the years from 1 to 9999.
+const YEAR_DIGITS: usize = 4;
 
 // ---- kinds ----
 
 /// The types that are possible for a column, with a bit for each type that [`inferred_type`] returns.
 pub(crate) type TypeSet = u16;
 
-pub(crate) const BOOLEAN: TypeSet = 1;
+pub(crate) const BOOLEAN: TypeSet = 1 << 0;
 pub(crate) const INT: TypeSet = 1 << 1;
 pub(crate) const UINT: TypeSet = 1 << 2;
 pub(crate) const FLOAT: TypeSet = 1 << 3;
@@ -27,7 +42,9 @@ pub(crate) const UTC_NANOS: TypeSet = 1 << 8;
 pub(crate) const WORD: TypeSet = 1 << 9;
 /// Numbers of JSON, which never become texts, even if no type holds all of them.
 pub(crate) const NUMBER: TypeSet = 1 << 10;
+/// No type but text is possible.
 pub(crate) const TEXT: TypeSet = 0;
+/// There are only nulls so far, so all types are possible.
 pub(crate) const UNSEEN: TypeSet = TypeSet::MAX;
 
 /// Returns the type of a column whose values have the common types `kinds`.
@@ -170,7 +187,7 @@ pub(crate) fn narrow_by_ints(kinds: TypeSet, values: &[i64]) -> TypeSet {
 
 /// Narrows the kinds of a column by its times in microseconds.
 pub(crate) fn narrow_by_micros(kinds: TypeSet, values: &[i64]) -> TypeSet {
-    let fit = values.iter().all(|&micros| micros.checked_mul(1000).is_some());
+    let fit = values.iter().all(|&micros| micros.checked_mul(NANOS_PER_MICRO).is_some());
     kinds & !(if fit { 0 } else { NANOS | UTC_NANOS })
 }
 
@@ -179,11 +196,12 @@ fn two_digits(tens: u8, ones: u8) -> Option<u32> {
     are_digits.then(|| u32::from(tens - b'0') * 10 + u32::from(ones - b'0'))
 }
 
-/// Parses exactly `width` digits, at most nine.
+/// Parses exactly `width` digits. Returns `None` for more than nine, as a `u32` holds any nine.
 fn digits(value: &str, width: usize) -> Option<u32> {
+    const MAX_DIGITS: usize = 9;
     let mut number = 0;
     for byte in value.bytes() {
-        if !byte.is_ascii_digit() || value.len() > 9 {
+        if !byte.is_ascii_digit() || value.len() > MAX_DIGITS {
             return None;
         }
         number = number * 10 + u32::from(byte - b'0');
@@ -198,7 +216,7 @@ pub(crate) fn date(value: &str) -> Option<i32> {
 
 fn iso_date(value: &str) -> Option<i32> {
     let &[.., b'-', m, n, b'-', d, e] = value.as_bytes() else { return None };
-    days(value.get(..value.len() - 6)?, two_digits(m, n)?, two_digits(d, e)?)
+    days(value.get(..value.len() - MONTH_AND_DAY)?, two_digits(m, n)?, two_digits(d, e)?)
 }
 
 fn english_date(value: &str) -> Option<i32> {
@@ -211,7 +229,7 @@ fn english_date(value: &str) -> Option<i32> {
 }
 
 fn days(year: &str, month: u32, day: u32) -> Option<i32> {
-    let year = digits(year, 4).filter(|&year| year > 0)?;
+    let year = digits(year, YEAR_DIGITS).filter(|&year| year > 0)?;
     let date = NaiveDate::from_ymd_opt(year as i32, month, day)?;
     Some(date.to_epoch_days())
 }
@@ -228,14 +246,14 @@ fn far_date(value: &str) -> Option<i64> {
         return parse(count);
     }
     let &[.., b'-', m, n, b'-', d, e] = value.as_bytes() else { return None };
-    let year = value.get(..value.len() - 6)?;
+    let year = value.get(..value.len() - MONTH_AND_DAY)?;
     let (sign, number) = match year.as_bytes().first()? {
         b'-' => (-1, &year[1..]),
         b'+' => (1, &year[1..]),
-        _ if year == "0000" || year.len() > 4 => (1, year),
+        _ if year == "0000" || year.len() > YEAR_DIGITS => (1, year),
         _ => return None,
     };
-    let number = digits(number, number.len()).filter(|_| number.len() >= 4)?;
+    let number = digits(number, number.len()).filter(|_| number.len() >= YEAR_DIGITS)?;
     let date = NaiveDate::from_ymd_opt(sign * number as i32, two_digits(m, n)?, two_digits(d, e)?)?;
     Some(date.to_epoch_days().into())
 }
@@ -274,7 +292,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     pub(crate) fn parse(value: &str) -> Option<Moment> {
-        let (date, time) = value.split_at_checked(10)?;
+        let (date, time) = value.split_at_checked(ISO_DATE)?;
         let time = time.strip_prefix(['T', ' '])?;
         Moment::parse_on_day(iso_date(date)?.into(), time)
     }
@@ -286,11 +304,11 @@ impl Moment {
     }
 
     fn parse_on_day(days: i64, time: &str) -> Option<Moment> {
-        let midnight = days.checked_mul(86_400)?;
+        let midnight = days.checked_mul(SECONDS_PER_DAY)?;
         let zone = time.bytes().position(|byte| matches!(byte, b'Z' | b'+' | b'-'));
         let (clock, zone) = time.split_at_checked(zone.unwrap_or(time.len()))?;
         let (clock, nanos) = split_nanoseconds(clock)?;
-        debug_assert!((0..1_000_000_000).contains(&nanos), "{nanos} nanoseconds of a second");
+        debug_assert!((0..NANOS_PER_SECOND).contains(&nanos), "{nanos} nanoseconds of a second");
         Some(Moment {
             seconds: midnight + clock_seconds(clock)? - zone_seconds(zone)?,
             nanos,
@@ -304,16 +322,16 @@ impl Moment {
             return Some(moment);
         }
         let days = date(value)?;
-        Some(Moment { seconds: i64::from(days) * 86_400, nanos: 0, has_offset: false })
+        Some(Moment { seconds: i64::from(days) * SECONDS_PER_DAY, nanos: 0, has_offset: false })
     }
 
     /// Returns the timestamp types that hold the moment exactly.
     fn kinds(&self) -> TypeSet {
         let mut kinds = TEXT;
-        if self.count(1_000_000).is_some() {
+        if self.count(MICROS_PER_SECOND).is_some() {
             kinds |= if self.has_offset { UTC_MICROS } else { MICROS };
         }
-        if self.count(1_000_000_000).is_some() {
+        if self.count(NANOS_PER_SECOND).is_some() {
             kinds |= if self.has_offset { UTC_NANOS } else { NANOS };
         }
         kinds
@@ -321,7 +339,7 @@ impl Moment {
 
     /// Returns the time since 1970 in units of which a second has `per_second`; `None` if not exact.
     pub(crate) fn count(&self, per_second: i64) -> Option<i64> {
-        let unit_nanos = 1_000_000_000 / per_second;
+        let unit_nanos = NANOS_PER_SECOND / per_second;
         if self.nanos % unit_nanos != 0 {
             return None;
         }
@@ -339,8 +357,8 @@ fn split_nanoseconds(time: &str) -> Option<(&str, i64)> {
 }
 
 fn nanoseconds(fraction: &str) -> Option<i64> {
-    let number = digits(fraction, fraction.len().clamp(1, 9))?;
-    Some(i64::from(number) * 10_i64.pow(9 - fraction.len() as u32))
+    let number = digits(fraction, fraction.len().clamp(1, NANO_DIGITS))?;
+    Some(i64::from(number) * 10_i64.pow((NANO_DIGITS - fraction.len()) as u32))
 }
 
 fn clock_seconds(clock: &str) -> Option<i64> {
@@ -349,7 +367,7 @@ fn clock_seconds(clock: &str) -> Option<i64> {
     let minutes = two_digits(m, n)?;
     let seconds = two_digits(s, t)?;
     let valid = hours < 24 && minutes < 60 && seconds < 60;
-    valid.then_some(i64::from(hours * 3600 + minutes * 60 + seconds))
+    valid.then_some(i64::from(hours * SECONDS_PER_HOUR + minutes * SECONDS_PER_MINUTE + seconds))
 }
 
 /// Parses the offset of a zone: an empty text, `Z`, `+05`, `+0530` or `+05:30`. Returns the seconds east of Greenwich.
@@ -360,7 +378,7 @@ fn zone_seconds(zone: &str) -> Option<i64> {
     let (hours, rest) = zone[1..].split_at_checked(2)?;
     let minutes = if rest.is_empty() { 0 } else { digits(rest.strip_prefix(':').unwrap_or(rest), 2)? };
     let hours = digits(hours, 2).filter(|&hours| hours < 24 && minutes < 60)?;
-    let seconds = i64::from(hours * 3600 + minutes * 60);
+    let seconds = i64::from(hours * SECONDS_PER_HOUR + minutes * SECONDS_PER_MINUTE);
     Some(if sign == '-' { -seconds } else { seconds })
 }
 
@@ -378,7 +396,7 @@ pub fn parse_time(data_type: &DataType, text: &str) -> Option<Value<'static>> {
     match data_type {
         DataType::Date32 | DataType::Date64 => date(text).map(|days| Value::Date(days.into())),
         DataType::Time32(_) | DataType::Time64(_) => {
-            time(text, 1_000_000_000).map(|nanos| Value::Time(nanos, TimeUnit::Nanosecond))
+            time(text, NANOS_PER_SECOND).map(|nanos| Value::Time(nanos, TimeUnit::Nanosecond))
         }
         DataType::Timestamp(..) => {
             let moment = Moment::parse_or_midnight(text)?;
@@ -402,7 +420,8 @@ pub fn utc_offset_hint(data_type: &DataType, text: &str) -> &'static str {
     let DataType::Timestamp(_, zone) = data_type else { return "" };
     match Moment::parse_or_midnight(text) {
         Some(moment) if !moment.has_offset && zone.is_some() => {
-            "; the column has a time zone: write the time's offset, as in 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00"
+            "; the column has a time zone: write the time's offset, as in 2026-01-31T12:00:00Z or \
+             2026-01-31T12:00:00+02:00"
         }
         Some(moment) if moment.has_offset && zone.is_none() => {
             "; the column has no time zone: write the time without an offset, or make the column timestamp[us, UTC]"
@@ -442,7 +461,7 @@ pub(crate) fn decimal(value: &str, precision: u8, scale: i8) -> Option<i128> {
 
 /// Parses a number of up to 76 digits, as [`decimal`].
 pub(crate) fn wide_decimal(value: &str, precision: u8, scale: i8) -> Option<i256> {
-    if let Some(digits) = decimal(value, precision.min(38), scale) {
+    if let Some(digits) = decimal(value, precision.min(DECIMAL128_MAX_PRECISION), scale) {
         return Some(i256::from_i128(digits));
     }
     let (mantissa, exponent) = match value.split_once(['e', 'E']) {
@@ -493,8 +512,12 @@ pub(crate) fn bytes(value: &str) -> Option<Vec<u8>> {
 
 /// Parses bytes written as hexadecimal digits or as a UUID.
 pub(crate) fn bytes_or_uuid(value: &str) -> Option<Vec<u8>> {
-    let is_uuid = value.len() == 36
-        && value.bytes().enumerate().all(|(index, byte)| (byte == b'-') == [8, 13, 18, 23].contains(&index));
+    /// The length of a UUID such as `01234567-89ab-cdef-0123-456789abcdef`.
+    const UUID_LEN: usize = 36;
+    /// The places of its dashes.
+    const DASHES: [usize; 4] = [8, 13, 18, 23];
+    let is_uuid = value.len() == UUID_LEN
+        && value.bytes().enumerate().all(|(index, byte)| (byte == b'-') == DASHES.contains(&index));
     if is_uuid { bytes(&value.replace('-', "")) } else { bytes(value) }
 }
 
@@ -532,13 +555,15 @@ impl IsoDuration {
         (value.len() > 1).then_some(span)
     }
 
+    /// Adds an amount of a unit, such as `2` of `H`. Returns `None` if it is not a number.
     fn add(&mut self, amount: &str, unit: char, is_time: bool) -> Option<()> {
+        const MONTHS_PER_YEAR: i128 = 12;
         let (number, fraction) = match amount.split_once('.') {
             Some((number, fraction)) if unit == 'S' => (number, fraction),
             _ => (amount, ""),
         };
         let digits = number.strip_prefix('-').unwrap_or(number);
-        if digits.is_empty() || fraction.len() > 9 {
+        if digits.is_empty() || fraction.len() > NANO_DIGITS {
             return None;
         }
         if !digits.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
@@ -548,13 +573,14 @@ impl IsoDuration {
         let whole = i128::from(digits.parse::<u64>().ok()?);
         let part: i128 = format!("{fraction:0<9}").parse().ok()?;
         let sign = if number.starts_with('-') { -1 } else { 1 };
+        let nanos_per_second = i128::from(NANOS_PER_SECOND);
         match (unit, is_time) {
-            ('Y', _) => self.months += sign * whole * 12,
+            ('Y', _) => self.months += sign * whole * MONTHS_PER_YEAR,
             ('M', false) => self.months += sign * whole,
             ('D', _) => self.days += sign * whole,
-            ('H', _) => self.nanos += sign * whole * 3_600_000_000_000,
-            ('M', true) => self.nanos += sign * whole * 60_000_000_000,
-            _ => self.nanos += sign * (whole * 1_000_000_000 + part),
+            ('H', _) => self.nanos += sign * whole * i128::from(SECONDS_PER_HOUR) * nanos_per_second,
+            ('M', true) => self.nanos += sign * whole * i128::from(SECONDS_PER_MINUTE) * nanos_per_second,
+            _ => self.nanos += sign * (whole * nanos_per_second + part),
         }
         Some(())
     }
@@ -569,8 +595,8 @@ impl IsoDuration {
 /// the number of units; `None` if not exact.
 pub(crate) fn duration(value: &str, per_second: i64) -> Option<i64> {
     let Some(span) = IsoDuration::parse(value) else { return parse(value) };
-    let nanos = span.days * 86_400_000_000_000 + span.nanos;
-    let unit = i128::from(1_000_000_000 / per_second);
+    let nanos = span.days * i128::from(SECONDS_PER_DAY * NANOS_PER_SECOND) + span.nanos;
+    let unit = i128::from(NANOS_PER_SECOND / per_second);
     if span.months != 0 || nanos % unit != 0 {
         return None;
     }
@@ -579,7 +605,8 @@ pub(crate) fn duration(value: &str, per_second: i64) -> Option<i64> {
 
 /// Shortens a field for a message, as it can be as long as the file.
 pub(crate) fn shorten(value: &str) -> String {
-    let mut short: String = value.chars().take(60).collect();
+    const MAX_CHARS: usize = 60;
+    let mut short: String = value.chars().take(MAX_CHARS).collect();
     if short.len() < value.len() {
         short.push('…');
     }

@@ -54,20 +54,25 @@ pub struct TextStream {
     parser: Box<dyn StreamParser>,
     /// The action that errors name.
     action: &'static str,
+    /// Blocks of the reading thread, and an empty one at the end.
     blocks: Receiver<io::Result<Vec<u8>>>,
+    /// How long the first pending row may wait for a full batch.
     patience: Duration,
     /// The beginning of an incomplete record.
     incomplete: Vec<u8>,
+    /// Full batches that were not returned yet.
     ready: VecDeque<RecordBatch>,
     /// When the first pending row arrived.
     pending_since: Option<Instant>,
-    ended: bool,
+    has_ended: bool,
     /// The error that ended the stream, until it is returned.
     error: Option<Error>,
 }
 
+/// What the reading thread has sent.
 enum InputEvent {
     Block(Vec<u8>),
+    /// Nothing, while the first pending row has waited long enough.
     Pause,
     End,
 }
@@ -92,7 +97,7 @@ impl TextStream {
             incomplete: Vec::new(),
             ready: VecDeque::new(),
             pending_since: None,
-            ended: false,
+            has_ended: false,
             error: None,
         })
     }
@@ -108,7 +113,7 @@ impl TextStream {
             InputEvent::Block(block) => return self.push(&block),
             InputEvent::Pause => {}
             InputEvent::End => {
-                self.ended = true;
+                self.has_ended = true;
                 let rest = std::mem::take(&mut self.incomplete);
                 self.parser.parse(rest, &mut self.ready)?;
                 self.parser.end()?;
@@ -181,11 +186,11 @@ impl Iterator for TextStream {
             if let Some(batch) = self.ready.pop_front() {
                 return Some(Ok(batch));
             }
-            if self.ended {
+            if self.has_ended {
                 return self.error.take().map(Err);
             }
             if let Err(e) = self.step() {
-                self.ended = true;
+                self.has_ended = true;
                 self.error = Some(e);
                 // Pending rows are before the error. An error of their own would be a second one.
                 let _ = self.flush();
@@ -196,7 +201,10 @@ impl Iterator for TextStream {
 
 impl std::fmt::Debug for TextStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TextStream").field("schema", &self.schema).field("ended", &self.ended).finish_non_exhaustive()
+        f.debug_struct("TextStream")
+            .field("schema", &self.schema)
+            .field("has_ended", &self.has_ended)
+            .finish_non_exhaustive()
     }
 }
 

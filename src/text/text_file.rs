@@ -68,7 +68,9 @@ impl Read for CountingReader {
     }
 }
 
+/// The first bytes of a text compressed by gzip.
 const GZIP: &[u8] = b"\x1f\x8b";
+/// The first bytes of a text compressed by zstd.
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
 /// Returns the text of `input`, decompressed if it begins like gzip or zstd.

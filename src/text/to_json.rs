@@ -1,4 +1,5 @@
-//! Converts values to JSON and to cells of CSV, for programs. Damage is an error here.
+//! Converts values to JSON and to cells of CSV, for programs. A damaged value is an error, where
+//! [`display`](super::display) shows a placeholder.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -86,15 +87,24 @@ fn float_json(value: f64) -> Json {
     }
 }
 
-/// Returns an object, or, if the keys are no distinct strings, a list of pairs.
+/// Returns an object, or a list of `[key, value]` unless all keys are distinct strings.
 fn object(pairs: impl Iterator<Item = Result<(Json, Json)>>) -> Result<Json> {
     let pairs = pairs.collect::<Result<Vec<_>>>()?;
-    let mut names = HashSet::new();
-    if pairs.iter().all(|(key, _)| key.as_str().is_some_and(|key| names.insert(key))) {
-        let members = pairs.iter().filter_map(|(key, value)| Some((key.as_str()?.to_string(), value.clone())));
-        return Ok(Json::Object(members.collect()));
+    if !have_distinct_names(&pairs) {
+        return Ok(Json::Array(pairs.into_iter().map(|(key, value)| Json::Array(vec![key, value])).collect()));
     }
-    Ok(Json::Array(pairs.into_iter().map(|(key, value)| Json::Array(vec![key, value])).collect()))
+
+    let members = pairs.into_iter().filter_map(|(key, value)| match key {
+        Json::String(name) => Some((name, value)),
+        _ => None,
+    });
+    Ok(Json::Object(members.collect()))
+}
+
+/// Returns true if all keys are strings, and no two of them are equal.
+fn have_distinct_names(pairs: &[(Json, Json)]) -> bool {
+    let mut names = HashSet::new();
+    pairs.iter().all(|(key, _)| key.as_str().is_some_and(|name| names.insert(name)))
 }
 
 #[cfg(test)]

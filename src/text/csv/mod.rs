@@ -89,9 +89,11 @@ fn read_in_order<R: Read + Send>(
         }
         None => {
             let types = infer_types(&parser, text.into_chunks(), target)?;
-            (parser.schema(&types)?, reopen_chunks(open()?, options, chunk, &header)?, 2)
+            (parser.schema(&types)?, reopen_chunks(open()?, options, chunk, &header)?, TWO_PASSES)
         }
-        Some(schema) => (override_fields(schema, &options.schema_overrides).map_err(reading)?, text.into_chunks(), 1),
+        Some(schema) => {
+            (override_fields(schema, &options.schema_overrides).map_err(reading)?, text.into_chunks(), ONE_PASS)
+        }
     };
     let table = CsvTable::new(&schema, &header, options)?;
     let has_dictionary = schema.fields().iter().any(|field| matches!(field.data_type(), DataType::Dictionary(..)));

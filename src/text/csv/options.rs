@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use arrow_schema::{DataType, Fields, SchemaRef};
 
 use crate::error::{Error, Result};
-use crate::text::columns::check_batch_rows;
+use crate::text::columns::{DEFAULT_BATCH_ROWS, check_batch_rows};
 use crate::text::scalar::is_null;
 
 /// Options for reading CSV.
@@ -47,7 +47,7 @@ impl Default for CsvOptions {
             header: true,
             null_values: None,
             decimal_comma: false,
-            batch_rows: 1 << 20,
+            batch_rows: DEFAULT_BATCH_ROWS,
         }
     }
 }
@@ -63,6 +63,7 @@ impl CsvOptions {
         if schema_names.len() == width && !is_by_number { schema_names } else { numbered }
     }
 
+    /// Checks that the options have valid values that fit together.
     pub(super) fn check(&self) -> Result<()> {
         check_batch_rows(self.batch_rows).map_err(reading)?;
         if !self.delimiter.is_ascii() || b"\"\r\n".contains(&self.delimiter) {
@@ -82,7 +83,8 @@ impl CsvOptions {
         }
         if self.decimal_comma && self.delimiter == b',' {
             return Err(Error::invalid_argument(
-                "reading CSV: expected another delimiter where numbers have a comma, got a comma; give a semicolon, for example",
+                "reading CSV: expected another delimiter where numbers have a comma, got a comma; give a semicolon, \
+                 for example",
             ));
         }
         Ok(())
@@ -112,6 +114,7 @@ impl CsvOptions {
     }
 }
 
+/// Returns true if values of the type are text.
 pub(super) fn is_text(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -131,6 +134,7 @@ fn can_be_empty(data_type: &DataType) -> bool {
     }
 }
 
+/// Adds to an error that CSV was being read.
 pub(super) fn reading(e: Error) -> Error {
     e.context("reading CSV")
 }

@@ -10,9 +10,9 @@ use std::ops::Range;
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use super::options::CsvOptions;
-use super::splitter::{BYTE_ORDER_MARK, ParserState, line_ends};
+use super::splitter::{ParserState, line_ends};
 use crate::error::{Error, Result};
-use crate::text::chunks::Chunk;
+use crate::text::chunks::{BYTE_ORDER_MARK, Chunk};
 use crate::text::scalar::shorten;
 
 /// A text of whole records.
@@ -21,6 +21,7 @@ pub(super) struct CsvText<'a> {
     options: &'a CsvOptions,
     /// The number of lines before the text.
     lines: usize,
+    /// True if there is a quote anywhere.
     has_quotes: bool,
     /// True if the first record has the names of the columns.
     pub has_header: bool,
@@ -46,6 +47,7 @@ impl<'a> CsvText<'a> {
         CsvText { bytes, options, lines, has_quotes, has_header: false }
     }
 
+    /// Returns all records, including the header.
     pub(super) fn records(&self) -> CsvRecords<'_> {
         let valid = match std::str::from_utf8(&self.bytes) {
             Ok(text) => text,
@@ -268,8 +270,8 @@ impl CsvRecords<'_> {
             && self.has_quotes
             && has_text_behind_quote(&rest[..end - self.start], self.text.options.delimiter, quote)
         {
-            let message = "expected a delimiter or the end of the line behind a closing quote, got text; write quotes that \
-                           belong to a text twice";
+            let message = "expected a delimiter or the end of the line behind a closing quote, got text; write quotes \
+                           that belong to a text twice";
             return Err(self.error(message));
         }
         self.check_width()
@@ -343,16 +345,21 @@ struct QuotedParser {
     parser: Reader,
     /// The fields of the last record, one after the other.
     text: String,
+    /// Room for the parser's output.
     output: Vec<u8>,
+    /// Room for the ends of the fields in the output.
     ends: Vec<usize>,
 }
 
 impl QuotedParser {
     fn new(delimiter: u8, quote: u8) -> QuotedParser {
+        /// The room for a record at first; both lengths double until it fits.
+        const INITIAL_BYTES: usize = 256;
+        const INITIAL_FIELDS: usize = 16;
         let mut parser = ReaderBuilder::new().delimiter(delimiter).quote(quote).build();
         // The parser skips a byte order mark in its first record. It must not do so here, as it gets parts of a text.
         parser.read_record(b"\n", &mut [0], &mut [0]);
-        QuotedParser { parser, text: String::new(), output: vec![0; 256], ends: vec![0; 16] }
+        QuotedParser { parser, text: String::new(), output: vec![0; INITIAL_BYTES], ends: vec![0; INITIAL_FIELDS] }
     }
 
     /// Adds the ranges in `text` of the fields of the first record of `bytes`. Returns the length of the record with

@@ -1,9 +1,7 @@
 //! Finds the ends of CSV records in a text that arrives in blocks.
 
 use super::options::CsvOptions;
-use crate::text::chunks::RecordSplitter;
-
-pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+use crate::text::chunks::{BYTE_ORDER_MARK, RecordSplitter};
 
 /// Finds the ends of records.
 pub(super) struct CsvSplitter {
@@ -67,8 +65,11 @@ impl RecordSplitter for CsvSplitter {
 pub(super) enum ParserState {
     /// Before the header, in byte order marks.
     Mark,
+    /// Before the first byte of a field.
     FieldStart,
+    /// In a field without quotes.
     Field,
+    /// In a field, after its opening quote.
     Quoted,
     /// After a quote in a quoted field: the field's end, or half of a doubled quote.
     Quote,

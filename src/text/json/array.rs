@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use crate::text::chunks::BYTE_ORDER_MARK;
+
 /// A reader that converts an array to a text with one element on each line, and leaves other texts unchanged.
 ///
 /// Each byte becomes one byte: commas between elements become line breaks, and line breaks inside of elements and the
@@ -27,8 +29,6 @@ enum ArrayState {
     /// After the array.
     End,
 }
-
-const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 impl<R> ArrayLines<R> {
     pub fn new(input: R) -> ArrayLines<R> {

@@ -54,18 +54,37 @@ pub(super) enum AcceptedJson {
     TypeSet(TypeSet),
 }
 
+/// The layout of lists of any length.
+#[derive(Clone, Copy)]
+struct ListKind {
+    /// True for offsets of 64 bits.
+    is_large: bool,
+    /// True for views: an offset and a length of each list.
+    is_view: bool,
+}
+
+impl ListKind {
+    const LIST: ListKind = ListKind { is_large: false, is_view: false };
+    const LARGE_LIST: ListKind = ListKind { is_large: true, is_view: false };
+    const LIST_VIEW: ListKind = ListKind { is_large: false, is_view: true };
+    const LARGE_LIST_VIEW: ListKind = ListKind { is_large: true, is_view: true };
+}
+
+/// Lists of any length.
 pub(super) struct ListFiller {
     item: Box<TextColumn<Filler>>,
-    wide: bool,
-    is_view: bool,
+    kind: ListKind,
     /// The end of each list's items.
     ends: Vec<usize>,
+    /// False for each list that is null.
     valid: Vec<bool>,
 }
 
+/// Lists of `size` items.
 pub(super) struct FixedListFiller {
     item: Box<TextColumn<Filler>>,
     size: usize,
+    /// False for each list that is null, under which there are `size` nulls.
     valid: Vec<bool>,
 }
 
@@ -88,6 +107,7 @@ pub(super) struct RunFiller {
     last: Option<String>,
 }
 
+/// Structs, as objects.
 pub(super) struct StructFiller {
     columns: Vec<TextColumn<Filler>>,
     members: MemberIndex,
@@ -154,10 +174,12 @@ impl ColumnFactory<'_> {
     fn column(&self, field: &FieldRef) -> Result<TextColumn<Filler>> {
         let children = ColumnFactory { dictionary: &[], ..*self };
         let filler = match field.data_type() {
-            DataType::List(item) => Filler::List(ListFiller::new(children.column(item)?, false, false)),
-            DataType::LargeList(item) => Filler::List(ListFiller::new(children.column(item)?, true, false)),
-            DataType::ListView(item) => Filler::List(ListFiller::new(children.column(item)?, false, true)),
-            DataType::LargeListView(item) => Filler::List(ListFiller::new(children.column(item)?, true, true)),
+            DataType::List(item) => Filler::List(ListFiller::new(children.column(item)?, ListKind::LIST)),
+            DataType::LargeList(item) => Filler::List(ListFiller::new(children.column(item)?, ListKind::LARGE_LIST)),
+            DataType::ListView(item) => Filler::List(ListFiller::new(children.column(item)?, ListKind::LIST_VIEW)),
+            DataType::LargeListView(item) => {
+                Filler::List(ListFiller::new(children.column(item)?, ListKind::LARGE_LIST_VIEW))
+            }
             DataType::FixedSizeList(item, size) => {
                 Filler::FixedList(FixedListFiller::new(children.column(item)?, fixed_size(*size)?))
             }
@@ -184,7 +206,7 @@ fn exact_columns(fields: &Fields, inferred: &InferredFields) -> Result<Vec<TextC
 fn exact_column(field: &FieldRef, common_type: &CommonType) -> Result<TextColumn<Filler>> {
     let filler = match (common_type, field.data_type()) {
         (CommonType::List(item_type), DataType::List(item)) => {
-            Filler::List(ListFiller::new(exact_column(item, item_type)?, false, false))
+            Filler::List(ListFiller::new(exact_column(item, item_type)?, ListKind::LIST))
         }
         (CommonType::Struct(inferred), DataType::Struct(fields)) => {
             StructFiller::new_filler(fields, exact_columns(fields, inferred)?, true)?
@@ -374,15 +396,15 @@ fn invalid(e: arrow_schema::ArrowError) -> Error {
 }
 
 impl ListFiller {
-    fn new(item: TextColumn<Filler>, wide: bool, is_view: bool) -> ListFiller {
-        ListFiller { item: Box::new(item), wide, is_view, ends: Vec::new(), valid: Vec::new() }
+    fn new(item: TextColumn<Filler>, kind: ListKind) -> ListFiller {
+        ListFiller { item: Box::new(item), kind, ends: Vec::new(), valid: Vec::new() }
     }
 
     fn push(&mut self, json: Option<&str>) -> Result<(), JsonLineError> {
         if let Some(json) = json {
             each_item(json, &mut |_, value| self.item.push(value).map_err(|e| e.inside("[]")))?;
         }
-        if !self.wide {
+        if !self.kind.is_large {
             check_offsets(&self.item)?;
         }
         self.ends.push(self.item.rows);
@@ -396,10 +418,10 @@ impl ListFiller {
         let values = self.item.take_array(num_items(&ends))?;
         let field = Arc::new(self.item.field.clone());
         let nulls = take_nulls(&mut self.valid);
-        if self.wide {
-            list::<i64>(field, &ends, values, nulls, self.is_view)
+        if self.kind.is_large {
+            list::<i64>(field, &ends, values, nulls, self.kind.is_view)
         } else {
-            list::<i32>(field, &ends, values, nulls, self.is_view)
+            list::<i32>(field, &ends, values, nulls, self.kind.is_view)
         }
     }
 }

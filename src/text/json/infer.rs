@@ -94,7 +94,10 @@ impl InferredFields {
     pub(super) fn merge(&mut self, later: InferredFields) {
         for (name, later_type) in later.members {
             match self.numbers.get(&name) {
-                Some(&number) => self.members[number].1.merge(later_type),
+                Some(&number) => {
+                    let (_, member_type) = &mut self.members[number];
+                    member_type.merge(later_type);
+                }
                 None => self.push(name, later_type),
             }
         }
@@ -174,8 +177,8 @@ impl CommonType {
         Ok(match self {
             CommonType::Scalar(NUMBER) => {
                 return Err(Error::invalid(format!(
-                    "column `{}`: no type holds all its numbers exactly; give its type, such as float64, decimal or utf8, in a \
-                     schema or in schema_overrides",
+                    "column `{}`: no type holds all its numbers exactly; give its type, such as float64, decimal or \
+                     utf8, in a schema or in schema_overrides",
                     shorten(path)
                 )));
             }

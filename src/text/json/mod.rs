@@ -76,8 +76,8 @@ fn read_in_order<R: Read + Send>(
         return parse_and_infer(&parser, line_chunks(open()?, chunk), || Ok(line_chunks(open()?, chunk)), target);
     }
     let (schema, passes) = match &options.schema {
-        Some(schema) => (override_fields(schema, &options.schema_overrides).map_err(reading)?, 1),
-        None => (parser.schema(&infer_types(&parser, line_chunks(open()?, chunk), target)?)?, 2),
+        Some(schema) => (override_fields(schema, &options.schema_overrides).map_err(reading)?, ONE_PASS),
+        None => (parser.schema(&infer_types(&parser, line_chunks(open()?, chunk), target)?)?, TWO_PASSES),
     };
     check_dictionary(&options.dictionary, &schema).map_err(reading)?;
     let chunks = line_chunks(open()?, chunk);

@@ -7,6 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::chunks::BYTE_ORDER_MARK;
 use crate::text::scalar::shorten;
 
 /// An iterator over the nonblank lines of a text.
@@ -47,7 +48,7 @@ impl<'a> Iterator for Lines<'a> {
             }
             self.number += 1;
             if self.number == 1
-                && let Some(unmarked) = line.strip_prefix(b"\xEF\xBB\xBF")
+                && let Some(unmarked) = line.strip_prefix(BYTE_ORDER_MARK)
             {
                 line = unmarked;
             }
@@ -109,6 +110,7 @@ pub(super) fn quoted(value: &str) -> String {
 /// Receives a member of an object: its name, and its value unparsed. The names of items are empty.
 pub(super) type MemberCallback<'t, 'a> = dyn FnMut(&str, &'a str) -> Result<(), JsonLineError> + 't;
 
+/// A string of JSON, which is copied only if it has escapes.
 pub(super) struct JsonText<'a>(pub Cow<'a, str>);
 
 /// Passes each member of an object to `take`, in order, up to its first error. An error of the JSON takes precedence.

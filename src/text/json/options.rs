@@ -2,6 +2,8 @@
 
 use arrow_schema::{Fields, SchemaRef};
 
+use crate::text::columns::DEFAULT_BATCH_ROWS;
+
 /// Options for reading JSON lines.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -26,7 +28,7 @@ impl Default for JsonOptions {
             schema_overrides: Fields::empty(),
             refuse_unknown: false,
             dictionary: Vec::new(),
-            batch_rows: 1 << 20,
+            batch_rows: DEFAULT_BATCH_ROWS,
         }
     }
 }
