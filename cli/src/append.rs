@@ -19,6 +19,11 @@ use crate::shell::{
     CliError, CliResult, Progress, Stdout, eprint_line, print_json, printable_path, reading_error, stdin_or_path,
 };
 
+/// The time between two attempts to open a table that has another writer.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// The maximum number of batches that wait to be appended.
+const MAX_WAITING_BATCHES: usize = 4;
+
 /// Append rows to a table, creating it if there is none.
 ///
 /// A file is appended as a whole or not at all. Rows from a pipe are committed as they arrive, so that readers see
@@ -106,7 +111,7 @@ impl Append {
         loop {
             match Writer::open(&self.table, schema.clone(), &self.options()) {
                 Err(e) if e.kind() == ErrorKind::Busy && start.elapsed().as_secs_f64() < self.wait => {
-                    thread::sleep(Duration::from_millis(20));
+                    thread::sleep(RETRY_INTERVAL);
                 }
                 Err(e) if e.kind() == ErrorKind::Busy => return Err(still_busy(&e, self.wait)),
                 opened => return opened,
@@ -139,8 +144,8 @@ impl Append {
                 eprint_line(format_args!("{table}: {} is left out, it was appended before", printable_path(path)));
                 return Ok(());
             }
-            let hint = "a file of this name and other content was appended before; --once is for files that don't change, and \
-                        knows them by their names without directories: give another file another name";
+            let hint = "a file of this name and other content was appended before; --once is for files that don't \
+                        change, and knows them by their names without directories: give another file another name";
             return Err(CliError::new(hint));
         }
         // Parsing and committing each take up to half of the time.
@@ -167,6 +172,7 @@ impl Append {
         Ok(committed?)
     }
 
+    /// Appends batches until the end, and commits when enough rows have come, or the first has waited long enough.
     fn append_received(&self, writer: &mut Writer, receiver: &BatchReceiver, max_delay: Duration) -> CliResult {
         // When the first uncommitted rows arrived.
         let mut first_arrival: Option<Instant> = None;
@@ -212,11 +218,16 @@ impl Append {
 /// The position of a table that records that a file was appended.
 struct FilePosition {
     name: String,
-    /// The checksum of the file, and 31 bits of its size.
+    /// The CRC-32C of the file, followed by the low [`SIZE_BITS`](FilePosition::SIZE_BITS) bits of its size. So it is
+    /// never negative.
     fingerprint: i64,
 }
 
 impl FilePosition {
+    const SIZE_BITS: u32 = 31;
+    /// The number of bytes that are read at once.
+    const CHUNK: usize = 1 << 20;
+
     /// Reads the file at `path` and computes its fingerprint.
     fn read(path: &Path) -> CliResult<FilePosition> {
         if !is_file(path)? {
@@ -227,7 +238,7 @@ impl FilePosition {
         let mut file = File::open(path).map_err(|e| reading_error(&e, path))?;
         let mut checksum = 0;
         let mut size = 0_u64;
-        let mut chunk = vec![0; 1 << 20];
+        let mut chunk = vec![0; FilePosition::CHUNK];
         loop {
             let len = file.read(&mut chunk).map_err(|e| reading_error(&e, path))?;
             if len == 0 {
@@ -236,7 +247,8 @@ impl FilePosition {
             checksum = crc32c::crc32c_append(checksum, &chunk[..len]);
             size += len as u64;
         }
-        let fingerprint = i64::from(checksum) << 31 | (size & 0x7fff_ffff) as i64;
+        let low_size = size & ((1 << FilePosition::SIZE_BITS) - 1);
+        let fingerprint = i64::from(checksum) << FilePosition::SIZE_BITS | low_size as i64;
         Ok(FilePosition { name: name.to_owned(), fingerprint })
     }
 }
@@ -294,7 +306,7 @@ fn still_busy(error: &Error, waited: f64) -> Error {
 
 /// Reads batches in a separate thread, so that commits need not wait for them.
 fn read_in_background(batches: Batches) -> CliResult<BatchReceiver> {
-    let (sender, receiver) = sync_channel(4);
+    let (sender, receiver) = sync_channel(MAX_WAITING_BATCHES);
     let spawned = thread::Builder::new().name("arrowwood-input".into()).spawn(move || {
         for batch in batches.map(Some).chain([None]) {
             if sender.send(batch).is_err() {

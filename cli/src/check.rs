@@ -31,9 +31,9 @@ Lines that begin with 'note:' are worth knowing and no damage.
 Example: arrowwood check ticks trades.arrow
 Example: arrowwood check --repair ticks")]
 pub(crate) struct Check {
-    /// Keep the rows before the first damage; in a table also those behind text that is not UTF-8, in which each wrong byte
-    /// becomes a question mark. A damaged file is never written to: it is moved to PATH.damaged, in a
-    /// table together with all later files if rows of it are lost, and a new file takes its place.
+    /// Keep the rows before the first damage; in a table also those behind text that is not UTF-8, in which each wrong
+    /// byte becomes a question mark. A damaged file is never written to: it is moved to PATH.damaged, in a table
+    /// together with all later files if rows of it are lost, and a new file takes its place.
     #[arg(long)]
     repair: bool,
     /// Also make logical checks: digits of decimals, whole days of date64, times within a day. Values that fail them
@@ -127,7 +127,13 @@ fn to_json(path: &Path, result: &CliResult<Report>) -> Json {
         Err(e) => return json!({"path": path, "ok": false, "error": e.to_line()}),
     };
     let findings: Vec<_> = report.findings.iter().map(finding_json).collect();
-    let mut json = json!({"path": path, "ok": report.is_good(), "rows": report.rows, "batches": report.batches, "findings": findings});
+    let mut json = json!({
+        "path": path,
+        "ok": report.is_good(),
+        "rows": report.rows,
+        "batches": report.batches,
+        "findings": findings,
+    });
     if let Some(repaired) = &report.repaired {
         let moved: Vec<_> = repaired.moved.iter().map(|path| path_json(path)).collect();
         json["repaired"] = json!({"kept": repaired.kept, "given_up": repaired.given_up, "moved": moved});

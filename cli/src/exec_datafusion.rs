@@ -11,8 +11,10 @@ use std::process::Command;
 /// The command with DataFusion inside.
 const PROGRAM: &str = "arrowwood-datafusion";
 
+/// Returns true if the path is a file that somebody may execute.
 fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    const EXECUTABLE: u32 = 0o111;
+    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & EXECUTABLE != 0)
 }
 
 /// Finds the command in the folder of this program, or on `PATH`.

@@ -12,7 +12,7 @@ use arrowwood::{
 use clap::{Args, ValueEnum};
 
 use crate::export::{engine_error, is_parquet, require_parquet};
-use crate::input::{TextArgs, extension};
+use crate::input::{BYTE_ORDER_MARK, TextArgs, extension};
 use crate::shell::{CliResult, Progress, Stdout, is_dash, is_pipe, printable_path, reader, stdin_or_path};
 use crate::sql::Engine;
 
@@ -48,6 +48,11 @@ enum Codec {
     Lz4,
     Zstd,
 }
+
+/// The number of bytes by which JSON is told from CSV.
+const HEAD_BYTES: u64 = 4096;
+/// The first bytes of a Parquet file.
+const PARQUET: &[u8] = b"PAR1";
 
 /// The text to import: a file, or memory filled from a pipe.
 enum TextSource {
@@ -114,6 +119,7 @@ impl TextTarget for OutputTarget<'_, '_> {
     }
 }
 
+/// Shows how much of a text was read, over all passes.
 struct TextProgress<'t> {
     text: &'t TextSource,
     bar: Progress,
@@ -135,8 +141,8 @@ impl Import {
             return self.write(&rows, out);
         }
         let text = self.open_text().map_err(|e| e.at(stdin_or_path(&self.text)))?;
-        // All rows are collected for a file with dictionaries, which has one for all batches, and for outputs that can't
-        // be written batch by batch.
+        // All rows are collected for a file with dictionaries, which has one for all batches, and for outputs that
+        // can't be written batch by batch.
         let is_stream = self.options().format == Format::Stream;
         if !self.dictionary.is_empty() || !is_dash(&self.out) && (is_stream || is_pipe(&self.out)?) {
             return self.write(&self.collect(&text)?, out);
@@ -208,11 +214,11 @@ impl Import {
             _ => {}
         }
         let mut head = Vec::new();
-        text.open()?.take(4096).read_to_end(&mut head).map_err(|e| Error::io("reading", &e))?;
-        if head.starts_with(b"PAR1") {
+        text.open()?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|e| Error::io("reading", &e))?;
+        if head.starts_with(PARQUET) {
             return Err(Error::new(ErrorKind::Unsupported, "Parquet, which is imported from a file called *.parquet"));
         }
-        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
+        let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&head).trim_ascii_start();
         let inside = head.strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
         Ok(head.starts_with(b"{") || inside.is_some_and(|inside| inside.starts_with(b"{") || inside.starts_with(b"]")))
     }

@@ -108,6 +108,7 @@ pub(crate) enum Format {
     Json,
 }
 
+/// A reader of an input, whose format may be unknown.
 pub(crate) type Source = Box<dyn Read + Send>;
 
 /// Batches as they arrive.
@@ -186,8 +187,8 @@ impl Input {
         Ok((schema.clone(), Input::Dataset(Dataset::from_batches(schema, batches)?)))
     }
 
-    /// Returns the rows, parsed from text by `schema`: at most `batch_rows` in a batch, none later than `max_delay` after
-    /// its arrival.
+    /// Returns the rows, parsed from text by `schema`: at most `batch_rows` in a batch, none later than `max_delay`
+    /// after its arrival.
     pub(crate) fn rows(self, schema: &SchemaRef, batch_rows: usize, max_delay: Duration) -> CliResult<InputRows> {
         Ok(match self {
             Input::Dataset(dataset) => InputRows::Dataset(dataset),
@@ -243,9 +244,14 @@ enum DetectedFormat {
     Compressed,
 }
 
+/// The number of bytes that are read at once to detect a format.
+const HEAD_BLOCK: usize = 4096;
+/// The bytes with which some programs begin a text in UTF-8.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads into `head` until the format is clear.
 fn detect_format(source: &mut Source, head: &mut Vec<u8>) -> io::Result<DetectedFormat> {
-    let mut block = [0; 4096];
+    let mut block = [0; HEAD_BLOCK];
     loop {
         let len = match source.read(&mut block) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
@@ -261,20 +267,27 @@ fn detect_format(source: &mut Source, head: &mut Vec<u8>) -> io::Result<Detected
 /// Returns the format of an input that begins with `head`, or `None` if more bytes are needed, which can't be if `head`
 /// is the whole input.
 fn classify_head(head: &[u8], is_all: bool) -> Option<DetectedFormat> {
-    const MAGIC: &[u8] = b"ARROW1";
-    const COMPRESSED: [&[u8]; 2] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
-    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    const ARROW: &[u8] = b"ARROW1";
+    const GZIP: &[u8] = b"\x1f\x8b";
+    const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+    /// The first byte of a message of a stream, which text never has.
+    const CONTINUATION: u8 = 0xff;
+    /// More white space than a text begins with.
+    const MAX_SPACE: usize = 1 << 16;
+    /// Without a line break, CSV has at least so many bytes before it is told from the start of anything else.
+    const MIN_CSV: usize = 4;
+    let text = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).trim_ascii_start();
     match text.first() {
-        _ if head.starts_with(MAGIC) => Some(DetectedFormat::File),
-        _ if COMPRESSED.iter().any(|magic| head.starts_with(magic)) => Some(DetectedFormat::Compressed),
-        _ if !is_all && [MAGIC, COMPRESSED[0], COMPRESSED[1]].iter().any(|magic| magic.starts_with(head)) => None,
+        _ if head.starts_with(ARROW) => Some(DetectedFormat::File),
+        _ if [GZIP, ZSTD].iter().any(|magic| head.starts_with(magic)) => Some(DetectedFormat::Compressed),
+        _ if !is_all && [ARROW, GZIP, ZSTD].iter().any(|magic| magic.starts_with(head)) => None,
         // Message lengths contain zeros, or are marked by bytes that text never has.
-        _ if head.first() == Some(&0xff) || head.contains(&0) => Some(DetectedFormat::Stream),
+        _ if head.first() == Some(&CONTINUATION) || head.contains(&0) => Some(DetectedFormat::Stream),
         // An empty input has no rows, and text does not begin with pages of spaces.
-        None if is_all || head.len() > 1 << 16 => Some(DetectedFormat::Json),
+        None if is_all || head.len() > MAX_SPACE => Some(DetectedFormat::Json),
         None => None,
         Some(b'{' | b'[') => Some(DetectedFormat::Json),
-        Some(_) if is_all || head.len() >= 4 || head.contains(&b'\n') => Some(DetectedFormat::Csv),
+        Some(_) if is_all || head.len() >= MIN_CSV || head.contains(&b'\n') => Some(DetectedFormat::Csv),
         Some(_) => None,
     }
 }

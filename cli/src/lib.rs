@@ -59,6 +59,11 @@ struct Cli {
     verb: CliCommand,
 }
 
+/// The exit code of a verb that has done its work.
+const SUCCESS: i32 = 0;
+/// The exit code for errors in the data or the system.
+const FAILURE: i32 = 1;
+
 #[derive(Subcommand)]
 enum CliCommand {
     Head(head::Head),
@@ -134,7 +139,7 @@ impl CliCommand {
             CliCommand::Completions(completions) => completions.run(out, &mut Cli::command()),
             CliCommand::Man(man) => man.run(Cli::command()),
         }?;
-        Ok(0)
+        Ok(SUCCESS)
     }
 }
 
@@ -157,8 +162,8 @@ fn print_usage(usage: &clap::Error) {
 
 /// Runs the command as [`run`] does, with an engine for SQL queries and Parquet.
 ///
-/// If the engine lacks what `sql`, `view` or `serve` need, this process becomes the command `arrowwood-datafusion`, which
-/// is searched for in the folder of this program and on `PATH`.
+/// If the engine lacks what `sql`, `view` or `serve` need, this process becomes the command `arrowwood-datafusion`,
+/// which is searched for in the folder of this program and on `PATH`.
 pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'static dyn Engine>) -> i32 {
     let args: Vec<OsString> = args.into_iter().collect();
     let command = match Cli::try_parse_from(&args) {
@@ -174,14 +179,14 @@ pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'stati
     #[cfg(feature = "objects")]
     arrowwood_objects::install();
     let mut out = Stdout::new();
-    let outcome = command.verb.run(&mut out, engine);
+    let code = command.verb.run(&mut out, engine);
     let flushed = out.flush().map_err(Into::into);
-    match outcome.and_then(|code| flushed.map(|()| code)) {
-        _ if out.is_broken_pipe() => 0,
+    match code.and_then(|code| flushed.map(|()| code)) {
+        _ if out.is_broken_pipe() => SUCCESS,
         Ok(code) => code,
         Err(failure) => {
             eprint_line(format_args!("arrowwood: {}", failure.to_line()));
-            1
+            FAILURE
         }
     }
 }

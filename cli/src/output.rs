@@ -11,6 +11,12 @@ use crate::shell::{CliResult, Progress, Stdout, print_json, terminal_width};
 /// The maximum characters of a cell in a table that is printed row by row.
 const MAX_CELL_WIDTH: usize = 40;
 
+/// The number of rows that determine the width of columns before they are printed.
+const HEADING_ROWS: u64 = 100;
+/// The spaces between two columns.
+const COLUMN_GAP: &str = "  ";
+
+/// The format of printed rows.
 #[derive(Args)]
 pub(crate) struct OutputArgs {
     /// Print CSV: nulls are empty, nested values are JSON.
@@ -90,7 +96,7 @@ impl Printer<'_> {
         let fields = dataset.schema().fields();
         let names: Vec<String> = fields.iter().map(|field| ellipsize(field.name(), MAX_CELL_WIDTH)).collect();
         let types: Vec<String> = fields.iter().map(|field| ellipsize(field_type_name(field), MAX_CELL_WIDTH)).collect();
-        for row in dataset.head(100)?.rows() {
+        for row in dataset.head(HEADING_ROWS)?.rows() {
             self.widen_columns(&cells(&row?)?);
         }
         self.widen_columns(&names);
@@ -112,7 +118,7 @@ impl Printer<'_> {
         let mut line = String::new();
         for (cell, &TableColumn { width, is_numeric }) in cells.iter().zip(&self.columns) {
             if !line.is_empty() {
-                line.push_str("  ");
+                line.push_str(COLUMN_GAP);
             }
             line.push_str(&if is_numeric { format!("{cell:>width$}") } else { format!("{cell:width$}") });
         }
@@ -120,10 +126,12 @@ impl Printer<'_> {
     }
 }
 
+/// Returns the texts of a row's cells.
 fn cells(row: &Row<'_>) -> CliResult<Vec<String>> {
     row.iter().map(|(_, value)| Ok(ellipsize(value?, MAX_CELL_WIDTH))).collect()
 }
 
+/// Writes all rows as CSV, with a heading.
 pub(crate) fn write_csv(dataset: &Dataset, out: &mut impl Write) -> CliResult {
     write_csv_heading(dataset.schema(), out)?;
     write_csv_rows(dataset, out)
@@ -161,6 +169,7 @@ fn rows_with_progress(dataset: &Dataset) -> CliResult<impl Iterator<Item = arrow
     }))
 }
 
+/// Writes all rows as JSON lines.
 pub(crate) fn write_json(dataset: &Dataset, out: &mut impl Write) -> CliResult {
     let lines = JsonLines::new(dataset.schema())?;
     let mut line = String::new();

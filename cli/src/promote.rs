@@ -10,9 +10,10 @@ use crate::shell::{CliResult, Stdout, printable_path};
 
 /// Make a replica a table of its own, after the server that it was pulled from is gone.
 ///
-/// A replica has the rows of a server's table, and not how far its producers were. Until it is promoted it takes no rows from
-/// producers that number their batches, and no positions: a producer that begins anew would append again what is there. Give the
-/// last number of each that goes on here, as far as its rows are in the replica; the others begin anew.
+/// A replica has the rows of a server's table, and not how far its producers were. Until it is promoted it takes no
+/// rows from producers that number their batches, and no positions: a producer that begins anew would append again what
+/// is there. Give the last number of each that goes on here, as far as its rows are in the replica; the others begin
+/// anew.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood promote ticks --producer sensor-9=4711")]
 pub(crate) struct Promote {

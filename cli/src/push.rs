@@ -18,11 +18,10 @@ use crate::shell::{CliResult, Progress, Stdout, print_json, printable_path};
 
 /// Copy a table's rows to an object store, as Arrow files that any reader takes.
 ///
-/// Goes on where it stopped: objects are called by the number of their first row, are there whole or not at all, and are never
-/// replaced. The last rows there must be the table's. Rows of
-/// the file that grows stay until it is full, or the table is compacted, and rows that a power cut may take until they are
-/// durable. Credentials are taken from AWS_ACCESS_KEY_ID,
-/// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION, another server from AWS_ENDPOINT_URL.
+/// Goes on where it stopped: objects are called by the number of their first row, are there whole or not at all, and
+/// are never replaced. The last rows there must be the table's. Rows of the file that grows stay until it is full, or
+/// the table is compacted, and rows that a power cut may take until they are durable. Credentials are taken from
+/// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION, another server from AWS_ENDPOINT_URL.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood push ticks s3://bucket/ticks")]
 pub(crate) struct Push {
@@ -46,16 +45,18 @@ pub(crate) struct Push {
     url: String,
 }
 
+const NO_SIGNAL: usize = 0;
+
 /// Signals that cancel the upload, so that the store can be told, and then end this program.
 struct Signals {
     cancel: CancelToken,
-    /// The number of the signal that was caught; 0 if none was.
+    /// The number of the signal that was caught; [`NO_SIGNAL`] if none was.
     caught: Arc<AtomicUsize>,
 }
 
 impl Signals {
     fn catch() -> Result<Signals> {
-        let signals = Signals { cancel: CancelToken::default(), caught: Arc::new(AtomicUsize::new(0)) };
+        let signals = Signals { cancel: CancelToken::default(), caught: Arc::new(AtomicUsize::new(NO_SIGNAL)) };
         for signal in [SIGINT, SIGTERM] {
             signals.register(signal).map_err(|e| Error::io("waiting for signals", &e))?;
         }
@@ -73,7 +74,7 @@ impl Signals {
     /// Ends the program as the signal would have done, if one was caught.
     fn reraise(&self) {
         let signal = self.caught.load(Ordering::Relaxed);
-        if signal != 0 {
+        if signal != NO_SIGNAL {
             let _ = emulate_default_handler(signal as i32);
         }
     }

@@ -11,6 +11,13 @@ use serde_json::{Value as Json, json};
 
 use crate::shell::{CliResult, Stdout, open, print_json, write_aligned};
 
+/// The maximum number of characters of a column's name.
+const MAX_NAME_WIDTH: usize = 60;
+/// The maximum number of characters of a type, which may be deeply nested.
+const MAX_TYPE_WIDTH: usize = 1000;
+/// The maximum number of characters of a key or value of metadata.
+const MAX_METADATA_WIDTH: usize = 80;
+
 /// Print name, type and metadata of each column.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood schema ticks.arrow")]
@@ -33,7 +40,7 @@ impl Schema {
         }
         write_aligned(out, &schema.fields().iter().map(field_line).collect::<Vec<_>>())?;
         for field in schema.fields().iter().filter(|field| !field.metadata().is_empty()) {
-            write_metadata(out, &format!("metadata of {}", ellipsize(field.name(), 60)), field.metadata())?;
+            write_metadata(out, &format!("metadata of {}", ellipsize(field.name(), MAX_NAME_WIDTH)), field.metadata())?;
         }
         write_metadata(out, "metadata", schema.metadata())
     }
@@ -41,7 +48,7 @@ impl Schema {
 
 fn field_line(field: &FieldRef) -> Vec<String> {
     let nullable = if field.is_nullable() { "" } else { "not null" };
-    vec![ellipsize(field.name(), 60), ellipsize(field_type_name(field), 1000), nullable.into()]
+    vec![ellipsize(field.name(), MAX_NAME_WIDTH), ellipsize(field_type_name(field), MAX_TYPE_WIDTH), nullable.into()]
 }
 
 fn field_json(field: &FieldRef) -> Json {
@@ -57,9 +64,9 @@ fn write_metadata(out: &mut Stdout, title: &str, metadata: &HashMap<String, Stri
     }
     writeln!(out, "\n{title}:")?;
     for (key, value) in metadata.iter().collect::<BTreeMap<_, _>>() {
-        let short = ellipsize(value, 80);
+        let short = ellipsize(value, MAX_METADATA_WIDTH);
         let more = if short.ends_with('…') { format!(" ({} bytes)", value.len()) } else { String::new() };
-        writeln!(out, "  {}: {short}{more}", ellipsize(key, 80))?;
+        writeln!(out, "  {}: {short}{more}", ellipsize(key, MAX_METADATA_WIDTH))?;
     }
     Ok(())
 }

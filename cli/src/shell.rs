@@ -67,6 +67,13 @@ impl From<io::Error> for CliError {
     }
 }
 
+/// The number of bytes that are printed at once.
+const OUTPUT_BUFFER: usize = 64 << 10;
+/// The width of lines that go to no terminal.
+const DEFAULT_WIDTH: usize = 100;
+/// How long an operation takes before its progress is shown.
+const PROGRESS_DELAY: Duration = Duration::from_secs(1);
+
 /// Buffered standard output that remembers that its reader has exited, as `… | head -n 5` is not an error.
 pub(crate) struct Stdout {
     buffer: BufWriter<StdoutLock<'static>>,
@@ -75,7 +82,7 @@ pub(crate) struct Stdout {
 
 impl Stdout {
     pub(crate) fn new() -> Stdout {
-        Stdout { buffer: BufWriter::with_capacity(1 << 16, io::stdout().lock()), is_broken_pipe: false }
+        Stdout { buffer: BufWriter::with_capacity(OUTPUT_BUFFER, io::stdout().lock()), is_broken_pipe: false }
     }
 
     pub(crate) fn is_broken_pipe(&self) -> bool {
@@ -186,6 +193,7 @@ pub(crate) fn reader(path: &Path) -> CliResult<Box<dyn Read>> {
 pub(crate) struct BoundedReader<R> {
     source: R,
     bytes_read: u64,
+    /// Reading more is an error.
     max_bytes: u64,
 }
 
@@ -238,7 +246,7 @@ pub(crate) fn print_json(out: &mut impl Write, json: impl Display) -> io::Result
 
 /// Returns the terminal's width in characters, or 100 without a terminal.
 pub(crate) fn terminal_width() -> usize {
-    terminal_size::terminal_size().map_or(100, |(width, _)| width.0.into())
+    terminal_size::terminal_size().map_or(DEFAULT_WIDTH, |(width, _)| width.0.into())
 }
 
 /// Prints `rows` with their columns aligned.
@@ -257,9 +265,10 @@ pub(crate) fn write_aligned(out: &mut impl Write, rows: &[Vec<String>]) -> io::R
     Ok(())
 }
 
-/// A progress bar on the terminal for operations longer than a second. It does nothing if standard error is not a
-/// terminal.
+/// A progress bar on the terminal for operations longer than [`PROGRESS_DELAY`]. It does nothing if standard error is
+/// not a terminal.
 pub(crate) struct Progress {
+    /// What is being done, as the bar says it.
     operation: String,
     start: Instant,
     is_visible: bool,
@@ -273,8 +282,8 @@ impl Progress {
         Progress { operation: operation.into(), start: Instant::now(), is_visible, bar: None }
     }
 
-    /// Creates a bar for an operation that prints rows. It does nothing if they go to a terminal, to keep the bar out of
-    /// their lines.
+    /// Creates a bar for an operation that prints rows. It does nothing if they go to a terminal, to keep the bar out
+    /// of their lines.
     pub(crate) fn for_output(operation: impl Into<String>) -> Progress {
         let mut progress = Progress::new(operation);
         progress.is_visible &= !io::stdout().is_terminal();
@@ -283,7 +292,7 @@ impl Progress {
 
     /// Reports that `done` units of `total` are done.
     pub(crate) fn update(&mut self, done: u64, total: u64) {
-        if self.is_visible && self.bar.is_none() && self.start.elapsed() > Duration::from_secs(1) {
+        if self.is_visible && self.bar.is_none() && self.start.elapsed() > PROGRESS_DELAY {
             self.bar = Some(progress_bar(&self.operation, total));
         }
         if let Some(bar) = &self.bar {

@@ -55,8 +55,8 @@ pub trait Engine: Sync {
         given_up: &Arc<AtomicBool>,
     ) -> Result<Dataset, String>;
 
-    /// Returns the engine for `arrowwood serve` and the page of `arrowwood view`, or `None` if clients of a server can't
-    /// use this one.
+    /// Returns the engine for `arrowwood serve` and the page of `arrowwood view`, or `None` if clients of a server
+    /// can't use this one.
     #[cfg(feature = "serve")]
     fn server_engine(&self) -> Option<Arc<dyn SqlEngine>> {
         None
@@ -71,8 +71,8 @@ pub trait Engine: Sync {
         Err(NO_CLUSTER.into())
     }
 
-    /// Creates the engine that answers queries of a cluster in `arrowwood serve --worker`. It sends requests to the other
-    /// servers as `cluster` says, and uses at most `memory` bytes.
+    /// Creates the engine that answers queries of a cluster in `arrowwood serve --worker`. It sends requests to the
+    /// other servers as `cluster` says, and uses at most `memory` bytes.
     ///
     /// # Errors
     /// If there is no such engine, or the servers can't be listed.
@@ -96,9 +96,9 @@ pub trait Engine: Sync {
 
 /// Run an SQL query by DuckDB, or by DataFusion.
 ///
-/// Name tables by their path in quotes: any PATH of the other verbs, and with DuckDB Parquet, CSV and JSON files. DuckDB comes
-/// with the Python package: pip install 'arrowwood[sql]'; DataFusion is in the program arrowwood-datafusion, which this command
-/// becomes where it is installed.
+/// Name tables by their path in quotes: any PATH of the other verbs, and with DuckDB Parquet, CSV and JSON files.
+/// DuckDB comes with the Python package: pip install 'arrowwood[sql]'; DataFusion is in the program
+/// arrowwood-datafusion, which this command becomes where it is installed.
 ///
 /// With --cluster, tables are those of the servers, by name; one that several servers have is the rows of all.
 #[derive(Args)]

@@ -26,6 +26,13 @@ pub(crate) struct Stat {
     paths: Vec<PathBuf>,
 }
 
+/// The maximum number of characters of a column's name.
+const MAX_NAME_WIDTH: usize = 60;
+/// The maximum number of characters of a type.
+const MAX_TYPE_WIDTH: usize = 40;
+/// The maximum number of characters of a value.
+const MAX_VALUE_WIDTH: usize = 30;
+
 /// The statistics of a column.
 struct ColumnSummary {
     name: String,
@@ -137,7 +144,7 @@ fn table_facts(table: &TableStat) -> Vec<(&'static str, String)> {
         ("on disk", format!("{}, with holes {}", format_bytes(table.disk), format_bytes(table.apparent))),
     ];
     if table.live {
-        let sorted_by = table.sorted_by.as_ref().map_or("nothing".into(), |name| ellipsize(name, 60));
+        let sorted_by = table.sorted_by.as_ref().map_or("nothing".into(), |name| ellipsize(name, MAX_NAME_WIDTH));
         facts.extend([
             (if table.late { "late rows by" } else { "sorted by" }, sorted_by),
             ("writer", writer),
@@ -197,7 +204,13 @@ impl ColumnSummary {
             Some(range) => (range.min.text.clone(), range.max.text.clone()),
             None => ("-".into(), "-".into()),
         };
-        vec![ellipsize(&self.name, 60), ellipsize(&self.type_name, 40), format_count(self.nulls), min, max]
+        vec![
+            ellipsize(&self.name, MAX_NAME_WIDTH),
+            ellipsize(&self.type_name, MAX_TYPE_WIDTH),
+            format_count(self.nulls),
+            min,
+            max,
+        ]
     }
 
     fn to_json(&self) -> Json {
@@ -223,6 +236,6 @@ impl ValueRange {
 
 impl PrintedValue {
     fn new(value: &Value<'_>) -> CliResult<PrintedValue> {
-        Ok(PrintedValue { text: ellipsize(value, 30), json: value.to_json()? })
+        Ok(PrintedValue { text: ellipsize(value, MAX_VALUE_WIDTH), json: value.to_json()? })
     }
 }

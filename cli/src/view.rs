@@ -18,6 +18,9 @@ use crate::sql::Engine;
 /// Programs that open a URL in the user's browser.
 const OPENERS: [&str; 4] = ["xdg-open", "open", "wslview", "sensible-browser"];
 
+/// The mode of a folder that only its owner can use.
+const PRIVATE: u32 = 0o700;
+
 /// Look at data in the browser: rows, columns, plots, and the bytes of the file.
 ///
 /// Prints the page's URL as the first line, and opens it in the browser. The URL has a token that is made for this run;
@@ -67,7 +70,7 @@ fn write_unnamed_parquet(engine: &dyn Engine, rows: &Dataset) -> Result<File, St
     let number = LAST.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("arrowwood-{}-{number}", std::process::id()));
     // Creation fails if the folder exists, and its mode keeps other users out: only this process writes into it.
-    DirBuilder::new().mode(0o700).create(&folder).map_err(|e| parquet_error(&folder, &e))?;
+    DirBuilder::new().mode(PRIVATE).create(&folder).map_err(|e| parquet_error(&folder, &e))?;
     let path = folder.join("rows.parquet");
     let written =
         engine.write_parquet(rows, &path).and_then(|()| File::open(&path).map_err(|e| parquet_error(&folder, &e)));
