@@ -1388,7 +1388,7 @@ class Aggregation:
         """
     @property
     def dataset(self) -> Dataset:
-        """The number of rows included in the last result; before the first, those in the table at the beginning."""
+        """The rows included in the last result; before the first, those in the table at the beginning."""
     @property
     def rows_read(self) -> int:
         """The number of rows read for the last result."""

@@ -1,8 +1,8 @@
 //! Aggregates of groups: of a dataset, and of a growing table.
 
-use arrowwood::mapping::MutexExt;
 use std::sync::Mutex;
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{AggregateFunction, IncrementalAggregation};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -118,7 +118,7 @@ impl Aggregation {
         Ok(Dataset::new(answer))
     }
 
-    /// The number of rows included in the last result; before the first, those in the table at the beginning.
+    /// The rows included in the last result; before the first, those in the table at the beginning.
     #[getter]
     fn dataset(&self, py: Python<'_>) -> Dataset {
         let dataset = py.detach(|| self.state.lock_ignoring_poison().dataset().clone());

@@ -20,6 +20,7 @@ pub struct AppendConverter {
 }
 
 impl AppendConverter {
+    /// Creates a converter of rows to the columns of `schema`.
     pub fn new(py: Python<'_>, schema: SchemaRef) -> AppendConverter {
         let names = schema.fields().iter().map(|field| PyString::intern(py, field.name()).unbind()).collect();
         AppendConverter { schema, names }
@@ -59,6 +60,7 @@ impl AppendConverter {
         }
     }
 
+    /// Converts the values of a row, one for each column; `None` if they need a table.
     fn row<'a>(&'a self, values: &'a [Bound<'_, PyAny>]) -> Result<Option<Vec<Value<'a>>>> {
         if self.schema.fields().iter().any(|field| needs_a_table(field)) {
             return Ok(None);
@@ -73,6 +75,7 @@ impl AppendConverter {
         Ok(Some(row))
     }
 
+    /// Returns the value of each column, in order; `None` for columns that are not named.
     fn values<'py>(&self, py: Python<'py>, dict: &Bound<'py, PyDict>) -> Result<Vec<Bound<'py, PyAny>>> {
         let mut values = Vec::with_capacity(self.names.len());
         let mut used_keys = 0;

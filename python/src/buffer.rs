@@ -1,9 +1,9 @@
 //! `Buffer`: memory that grows.
 
-use arrowwood::mapping::MutexExt;
 use std::io::{self, IoSlice};
 use std::sync::{Mutex, MutexGuard};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, GrowableBuffer};
 use pyo3::prelude::*;
 

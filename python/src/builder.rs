@@ -1,8 +1,8 @@
 //! `Builder`: rows gathered in memory.
 
-use arrowwood::mapping::MutexExt;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

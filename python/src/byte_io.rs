@@ -42,9 +42,15 @@ pub fn open_pipe(py: Python<'_>, path: &Path, mode: &str) -> Result<Option<File>
     }
 }
 
-/// A method of a Python object: one that takes bytes and says how many, or one that is asked for some.
+/// The maximum number of bytes that a file object is asked for at once.
+const MAX_READ: usize = 1 << 20;
+/// The number of bytes that a file object is given at once.
+const WRITE_BUFFER: usize = 64 << 10;
+
+/// A method of a Python object: one that takes bytes and returns their number, or one that returns bytes.
 pub struct FileObject {
     method: Py<PyAny>,
+    /// Where an exception of the method is stored.
     problem: PendingException,
 }
 
@@ -76,7 +82,7 @@ impl Write for FileObject {
 impl Read for FileObject {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // Enough to be worth a call, but no memory for bytes that may never arrive.
-        let max_bytes = into.len().min(1 << 20);
+        let max_bytes = into.len().min(MAX_READ);
         let received = attach(|py| {
             let bytes = self.method.bind(py).call_py((max_bytes,))?;
             let bytes = bytes.cast::<PyBytes>()?.as_bytes();
@@ -133,7 +139,7 @@ impl Sink {
 
     /// Returns a sink that calls `method` with the bytes.
     fn for_method(method: Bound<'_, PyAny>, problem: &PendingException) -> Sink {
-        Sink::FileObject(BufWriter::with_capacity(1 << 16, FileObject::new(method, problem)))
+        Sink::FileObject(BufWriter::with_capacity(WRITE_BUFFER, FileObject::new(method, problem)))
     }
 }
 
@@ -211,8 +217,8 @@ impl Read for Source {
     }
 }
 
-/// Duplicates the descriptor that `object` is, or that the socket `object` has. A descriptor that does not wait, such as a
-/// socket's with a timeout, is used by the object's methods.
+/// Duplicates the descriptor that `object` is, or that the socket `object` has. A descriptor that does not wait, such
+/// as a socket's with a timeout, is used by the object's methods.
 fn descriptor(object: &Bound<'_, PyAny>) -> Result<Option<OwnedFd>> {
     let py = object.py();
     let number = match object.getattr_opt("fileno")? {

@@ -83,8 +83,8 @@ pub fn extract_schema(data: &Bound<'_, PyAny>) -> Result<Schema> {
     if !data.hasattr(intern!(data.py(), "__arrow_c_schema__"))? {
         let got = data.get_type().name()?;
         return Err(type_error(format!(
-            "schema: expected text such as \"ts: timestamp[us] not null, price: float64\", a dict of types by name, or an \
-             object with __arrow_c_schema__, got {got}"
+            "schema: expected text such as \"ts: timestamp[us] not null, price: float64\", a dict of types by name, or \
+             an object with __arrow_c_schema__, got {got}"
         )));
     }
     let capsule = data.call_py_method(intern!(data.py(), "__arrow_c_schema__"), ())?;

@@ -20,6 +20,13 @@ use crate::tensor::{dtype_name, tensor_shape};
 use crate::value::{to_object, unit_abbreviation};
 use crate::waits::retry_until_fetched;
 
+/// The number of values in a column's `repr`.
+const REPR_ROWS: u64 = 10;
+/// DLPack's number of the processor's memory (`kDLCPU`).
+const CPU: i32 = 1;
+/// The number of the only device of that kind.
+const FIRST_DEVICE: i32 = 0;
+
 /// One column of a dataset, over one or many batches. Iterating gives values.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Column {
@@ -212,11 +219,11 @@ impl Column {
 
     /// The device of the values as DLPack numbers it: the processor's memory.
     fn __dlpack_device__(&self) -> (i32, i32) {
-        (1, 0)
+        (CPU, FIRST_DEVICE)
     }
 
-    /// NumPy's name of the type, the values and nulls (a byte for each row, if there are any) of each chunk, and the shape of
-    /// a row of lists of one length, with the order of its dimensions where that is another.
+    /// NumPy's name of the type, the values and nulls (a byte for each row, if there are any) of each chunk, and the
+    /// shape of a row of lists of one length, with the order of its dimensions where that is another.
     fn _parts<'py>(&self, py: Python<'py>) -> Result<NumpyChunks<'py>> {
         let (data_type, lengths) = match nested_list_shape(self.inner.data_type()) {
             Some((item, lengths)) => (item, Some(lengths)),
@@ -243,8 +250,8 @@ impl Column {
         Ok((Some(dtype), parts, shape, order))
     }
 
-    /// Of lists of numbers without nulls: NumPy's name of the numbers' type, the numbers, and either the shape of a row or,
-    /// where lists have several lengths, where in the numbers the next list begins. ``None`` for others.
+    /// Of lists of numbers without nulls: NumPy's name of the numbers' type, the numbers, and either the shape of a row
+    /// or, where lists have several lengths, where in the numbers the next list begins. ``None`` for others.
     fn _lists(&self, py: Python<'_>) -> Result<Option<NumpyLists>> {
         let is_list = matches!(self.inner.data_type(), DataType::List(_) | DataType::LargeList(_));
         let Some(whole) = py.detach(|| self.inner.contiguous())?.filter(|_| is_list) else { return Ok(None) };
@@ -306,10 +313,10 @@ impl Column {
         let name = escape_hidden(self.name());
         let dtype = self.dtype();
         let mut texts = retry_until_fetched(py, || {
-            self.inner.slice(0, 10)?.values().map(|value| value_repr(py, value?)).collect::<Result<Vec<_>>>()
+            self.inner.slice(0, REPR_ROWS)?.values().map(|value| value_repr(py, value?)).collect::<Result<Vec<_>>>()
         })?;
         let len = self.len(py)?;
-        if len > 10 {
+        if len > REPR_ROWS {
             texts.push("…".into());
         }
         Ok(format!("<arrowwood.Column '{name}': {dtype}, {len} rows>\n[{}]", texts.join(", ")))
@@ -529,6 +536,7 @@ fn spread(buffer: &Buffer, chunk: &ArrayData) -> Option<Buffer> {
     Some(Buffer::from_vec(bits.iter().map(u8::from).collect::<Vec<_>>()))
 }
 
+/// Returns a byte for each row, 1 for a null; `None` if there is no null.
 fn nulls<'py>(py: Python<'py>, chunk: &ArrayData) -> Option<Bound<'py, PyBytes>> {
     let nulls = chunk.nulls().filter(|nulls| nulls.null_count() > 0)?;
     let bytes: Vec<u8> = nulls.iter().map(|valid| u8::from(!valid)).collect();

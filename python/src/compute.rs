@@ -59,7 +59,8 @@ impl Column {
     fn __bool__(&self) -> Result<bool> {
         let name = self.inner().name();
         Err(type_error(format!(
-            "whether column '{name}' is true is not defined: write len(column) > 0, column.any() or column.all(); {NO_TRUTH}"
+            "whether column '{name}' is true is not defined: write len(column) > 0, column.any() or column.all(); \
+             {NO_TRUTH}"
         )))
     }
 
@@ -246,8 +247,9 @@ impl Dataset {
         Ok(self.inner().check_versions(&versions)?)
     }
 
-    /// Pickling carries paths, options, rows and columns, and what tells the files from others at the same paths, not the data;
-    /// what is in memory travels as an Arrow stream. Of rows in another order, as of ``shuffle``, it carries their numbers.
+    /// Pickling carries paths, options, rows and columns, and what tells the files from others at the same paths, not
+    /// the data; what is in memory travels as an Arrow stream. Of rows in another order, as of ``shuffle``, it carries
+    /// their numbers.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let py = slf.py();
         let this = slf.get();
@@ -440,7 +442,8 @@ impl Column {
         }
         let name = self.inner().name();
         Err(type_error(format!(
-            "{sign} of column '{name}': write column.to_numpy() {sign} … for an array, or aw.col({name:?}) {sign} … in filter and aggregate"
+            "{sign} of column '{name}': write column.to_numpy() {sign} … for an array, or aw.col({name:?}) {sign} … in \
+             filter and aggregate"
         )))
     }
 }

@@ -247,8 +247,8 @@ impl Dataset {
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> Result<bool> {
         let Ok(name) = name.cast::<PyString>() else {
             let message = format!(
-                "in asks a dataset for the name of a column, got {}; values are looked for in a column: 7 in ds[\"x\"], rows by \
-                 a condition: ds[ds[\"x\"] == 7]",
+                "in asks a dataset for the name of a column, got {}; values are looked for in a column: 7 in \
+                 ds[\"x\"], rows by a condition: ds[ds[\"x\"] == 7]",
                 describe_object(name)
             );
             return Err(type_error(message));
@@ -385,8 +385,8 @@ impl Dataset {
             return Ok(Bound::new(py, self.filter(py, predicate)?)?.into_any());
         }
         if key.is_instance_of::<PyTuple>() {
-            let message = "a dataset has columns, rows and slices; several columns are ds[[\"a\", \"b\"]], and a value is \
-                           ds[\"a\"][7]";
+            let message = "a dataset has columns, rows and slices; several columns are ds[[\"a\", \"b\"]], and a value \
+                           is ds[\"a\"][7]";
             return Err(type_error(message));
         }
         if is_indices(key) {

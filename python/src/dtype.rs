@@ -30,20 +30,37 @@ pub enum Dtype {
     Float64,
 }
 
-/// Type, name, NumPy's code for kind and width, code of Python's `struct` module.
-const TABLE: [(Dtype, &str, &str, &CStr); 12] = [
-    (Dtype::Bool, "bool", "b1", c"?"),
-    (Dtype::Int8, "int8", "i1", c"b"),
-    (Dtype::Int16, "int16", "i2", c"h"),
-    (Dtype::Int32, "int32", "i4", c"i"),
-    (Dtype::Int64, "int64", "i8", c"q"),
-    (Dtype::UInt8, "uint8", "u1", c"B"),
-    (Dtype::UInt16, "uint16", "u2", c"H"),
-    (Dtype::UInt32, "uint32", "u4", c"I"),
-    (Dtype::UInt64, "uint64", "u8", c"Q"),
-    (Dtype::Float16, "float16", "f2", c"e"),
-    (Dtype::Float32, "float32", "f4", c"f"),
-    (Dtype::Float64, "float64", "f8", c"d"),
+/// The names of a type.
+struct DtypeNames {
+    dtype: Dtype,
+    /// NumPy's name.
+    name: &'static str,
+    /// NumPy's code for kind and width.
+    code: &'static str,
+    /// The code of Python's `struct` module.
+    format: &'static CStr,
+}
+
+impl DtypeNames {
+    const fn new(dtype: Dtype, name: &'static str, code: &'static str, format: &'static CStr) -> DtypeNames {
+        DtypeNames { dtype, name, code, format }
+    }
+}
+
+/// The names of all types, in the order of [`Dtype`].
+static TABLE: [DtypeNames; 12] = [
+    DtypeNames::new(Dtype::Bool, "bool", "b1", c"?"),
+    DtypeNames::new(Dtype::Int8, "int8", "i1", c"b"),
+    DtypeNames::new(Dtype::Int16, "int16", "i2", c"h"),
+    DtypeNames::new(Dtype::Int32, "int32", "i4", c"i"),
+    DtypeNames::new(Dtype::Int64, "int64", "i8", c"q"),
+    DtypeNames::new(Dtype::UInt8, "uint8", "u1", c"B"),
+    DtypeNames::new(Dtype::UInt16, "uint16", "u2", c"H"),
+    DtypeNames::new(Dtype::UInt32, "uint32", "u4", c"I"),
+    DtypeNames::new(Dtype::UInt64, "uint64", "u8", c"Q"),
+    DtypeNames::new(Dtype::Float16, "float16", "f2", c"e"),
+    DtypeNames::new(Dtype::Float32, "float32", "f4", c"f"),
+    DtypeNames::new(Dtype::Float64, "float64", "f8", c"d"),
 ];
 
 /// Runs `$body` with `$T` standing for the Rust type of the elements.
@@ -82,29 +99,29 @@ impl Dtype {
             Err(_) => object.py().import("numpy")?.getattr("dtype")?.call_py((object,))?.getattr("str")?.extract()?,
         };
         Dtype::named(&text).ok_or_else(|| {
-            let names: Vec<_> = TABLE.iter().map(|row| row.1).collect();
+            let names: Vec<_> = TABLE.iter().map(|names| names.name).collect();
             invalid_argument(format!("dtype must be one of {}, in little-endian order; got '{text}'", names.join(", ")))
         })
     }
 
     fn named(text: &str) -> Option<Dtype> {
         let code = text.strip_prefix(['<', '=', '|']).unwrap_or(text);
-        TABLE.iter().find(|row| row.1 == text || row.2 == code).map(|row| row.0)
+        TABLE.iter().find(|names| names.name == text || names.code == code).map(|names| names.dtype)
     }
 
-    fn row(self) -> &'static (Dtype, &'static str, &'static str, &'static CStr) {
+    fn names(self) -> &'static DtypeNames {
         // The table is in the order of the enum.
         &TABLE[self as usize]
     }
 
     /// Returns NumPy's name.
     pub fn name(self) -> &'static str {
-        self.row().1
+        self.names().name
     }
 
     /// Returns the code of Python's `struct` module, as the buffer protocol wants it.
     pub fn format(self) -> &'static CStr {
-        self.row().3
+        self.names().format
     }
 
     /// Returns the number of bytes of an element.
@@ -123,7 +140,7 @@ impl Dtype {
             "e" | "f" | "d" => 'f',
             _ => return false,
         };
-        self.row().2.starts_with(kind) && self.width() == width
+        self.names().code.starts_with(kind) && self.width() == width
     }
 }
 

@@ -74,8 +74,8 @@ impl Dataset {
             None => reopen_args(self.inner(), self.open_args()),
         })?;
         let (places, how) = reopen.ok_or_else(|| {
-            let message = "rows in memory, or in another order than in their files, can't be registered as a table of DataFusion; use \
-                           ctx.from_arrow(ds, name)";
+            let message = "rows in memory, or in another order than in their files, can't be registered as a table of \
+                           DataFusion; use ctx.from_arrow(ds, name)";
             Error::new(ErrorKind::Unsupported, message)
         })?;
         let provider = py.import("arrowwood._datafusion")?.getattr("table_provider")?;
@@ -86,7 +86,8 @@ impl Dataset {
     fn _places(&self, py: Python<'_>) -> Result<Option<Vec<FileSlice>>> {
         if self.inner().is_renamed() {
             return Err(invalid_argument(
-                "the columns were renamed, and others that open the files know them by the names there; rename afterwards",
+                "the columns were renamed, and others that open the files know them by the names there; rename \
+                 afterwards",
             ));
         }
         Ok(py.detach(|| reopen_args(self.inner(), self.open_args()))?.map(|(places, _)| places))

@@ -1,9 +1,9 @@
 //! Errors of the library as Python's exceptions (`arrowwood/_errors.py` has one class for each kind).
 
-use arrowwood::mapping::MutexExt;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, escape_hidden, mapping};
 use pyo3::prelude::*;
 

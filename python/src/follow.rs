@@ -1,11 +1,11 @@
 //! `follow`: new rows of tables.
 
-use arrowwood::mapping::MutexExt;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, FollowFrom, PartitionsFollower};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -17,9 +17,9 @@ use crate::open::extract_path;
 use crate::py_call::CallPy;
 
 /// The interval at which a wait checks Python's signals, and whether the follower was closed.
-const LOOK: Duration = Duration::from_millis(100);
-/// The same for several tables, since only one of them can wake a waiting thread.
-const TURN: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// How long to wait for one of several tables, since only that one can wake the thread.
+const WAIT_PER_TABLE: Duration = Duration::from_millis(5);
 
 /// Iterates over new rows of one table or several, dataset by dataset; made by :func:`follow`.
 ///
@@ -27,6 +27,8 @@ const TURN: Duration = Duration::from_millis(5);
 /// that arrive while a task is cancelled are kept for the next one.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Follow {
+    // No two of the locks are held at the same time, and the interpreter is never waited for while one is held.
+    /// Locked by the thread that waits for rows.
     state: Mutex<FollowState>,
     /// The tables as they were at first, to ask how far they are now; none when it is closed.
     tables: Mutex<Vec<arrowwood::Dataset>>,
@@ -36,6 +38,7 @@ pub struct Follow {
     is_closed: AtomicBool,
 }
 
+/// The followed tables, and rows that one of them has had.
 struct FollowState {
     tables: Vec<FollowSource>,
     /// The table that is asked first.
@@ -77,8 +80,8 @@ impl FollowSource {
             Some(FollowPosition::Rows(rows)) if is_partitioned => FollowFrom::Rows(rows),
             Some(FollowPosition::Row(_)) if is_partitioned => {
                 return Err(invalid_argument(
-                    "follow: the rows of partitions are numbered in each of them; start with 0 for all rows, or with next_row of \
-                     an earlier follower, a dict by directory",
+                    "follow: the rows of partitions are numbered in each of them; start with 0 for all rows, or with \
+                     next_row of an earlier follower, a dict by directory",
                 ));
             }
             Some(FollowPosition::Rows(_)) => {
@@ -95,6 +98,7 @@ impl FollowSource {
         })
     }
 
+    /// Waits for rows of table number `table`, which this is, for at most `timeout`.
     fn poll(&mut self, table: usize, timeout: Duration) -> arrowwood::Result<Option<ReceivedRows>> {
         match self {
             FollowSource::Table(follow) => {
@@ -107,6 +111,7 @@ impl FollowSource {
         }
     }
 
+    /// Returns the number of the next row, or of that of each partition.
     fn next(&self) -> FollowPosition {
         match self {
             FollowSource::Table(follow) => FollowPosition::Row(follow.next_row()),
@@ -224,8 +229,8 @@ impl FollowState {
             if self.ready.is_some() || left.is_zero() {
                 return Ok(self.ready.is_some());
             }
-            let turn = if count == 1 { left } else { left.min(TURN) };
-            self.ready = self.tables[self.turn].poll(self.turn, turn)?;
+            let wait = if count == 1 { left } else { left.min(WAIT_PER_TABLE) };
+            self.ready = self.tables[self.turn].poll(self.turn, wait)?;
         }
     }
 }
@@ -276,10 +281,10 @@ impl Follow {
     fn __next__(&self, py: Python<'_>) -> Result<Option<Dataset>> {
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.map_or(CHECK_INTERVAL, |deadline| deadline.saturating_duration_since(Instant::now()));
             let received = py.detach(|| {
                 let mut state = self.lock();
-                state.wait(left.min(LOOK)).map(|_| state.ready.take())
+                state.wait(left.min(CHECK_INTERVAL)).map(|_| state.ready.take())
             })?;
             if !self.is_closed()
                 && let Some(received) = received
@@ -291,7 +296,7 @@ impl Follow {
                 self.release();
                 return Ok(None);
             }
-            if left <= LOOK && deadline.is_some() {
+            if left <= CHECK_INTERVAL && deadline.is_some() {
                 return Ok(None);
             }
         }
@@ -341,7 +346,7 @@ impl Follow {
 
     /// Wait for rows, at most the given number of seconds. They are kept until they are taken.
     fn _wait(&self, py: Python<'_>, seconds: f64) -> Result<()> {
-        let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(LOOK);
+        let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(CHECK_INTERVAL);
         py.detach(|| if self.is_closed() { Ok(true) } else { self.lock().wait(timeout) })?;
         if self.is_closed() {
             self.release();

@@ -13,6 +13,10 @@ use pyo3::types::{PyBool, PyList, PySlice, PyString, PyTuple};
 use crate::capsule::column_not_found;
 use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
 
+/// The number of rows between checks for signals.
+const ROWS_PER_CHECK: u64 = 1 << 16;
+/// The maximum number of characters of a value in a message.
+const MAX_REPR_WIDTH: usize = 40;
 /// The start of a slice without a start.
 const FIRST_ROW: i64 = 0;
 
@@ -210,7 +214,7 @@ pub fn seconds(what: &str, object: Option<&Bound<'_, PyAny>>) -> Result<Option<D
 
 /// Describes a value by its class and `repr`, for messages.
 pub fn describe_object(object: &Bound<'_, PyAny>) -> String {
-    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
+    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, MAX_REPR_WIDTH));
     match object.get_type().name() {
         Ok(class) if !object.is_none() => format!("{class} {text}"),
         _ => text,
@@ -224,7 +228,7 @@ pub fn out_of_range(message: String) -> PyArrowwoodError {
 
 /// Lets Ctrl-C stop a loop over rows. Signals are checked every 65,536 rows, as a check takes as long as a row.
 pub fn stop_on_signal(py: Python<'_>, row: u64) -> Result<()> {
-    if row.is_multiple_of(1 << 16) {
+    if row.is_multiple_of(ROWS_PER_CHECK) {
         py.check_signals()?;
     }
     Ok(())

@@ -32,21 +32,27 @@ fn items(field: &Field) -> Option<NumpyType> {
     NumpyType::for_type(item).filter(|_| !matches!(item, DataType::Boolean | DataType::Date32))
 }
 
-/// How many rows' values are in a digest of all rows.
+/// The number of rows whose values are in a digest of all rows.
 const SAMPLES: u64 = 32;
-/// How many items of a list are.
-const ITEMS: usize = 1 << 12;
+/// The maximum number of items of a list that are in a digest.
+const MAX_ITEMS: usize = 1 << 12;
 
 /// FNV-1a of numbers and values. The same on every machine.
 struct Digest(u64);
 
 impl Digest {
+    /// The parameters of FNV-1a for 64 bits.
+    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x100_0000_01b3;
+    /// The number of bits of the result, which JSON keeps in every language.
+    const RESULT_BITS: u32 = 53;
+
     fn new() -> Digest {
-        Digest(0xcbf2_9ce4_8422_2325)
+        Digest(Digest::OFFSET_BASIS)
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        self.0 = bytes.iter().fold(self.0, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(Digest::PRIME));
     }
 
     fn number(&mut self, number: u64) {
@@ -67,7 +73,7 @@ impl Digest {
             Value::Bytes(bytes) => self.text(bytes),
             Value::List(items) | Value::Map(items) => {
                 self.number(items.len() as u64);
-                items.iter().take(ITEMS).try_for_each(|item| self.value(&item?))?;
+                items.iter().take(MAX_ITEMS).try_for_each(|item| self.value(&item?))?;
             }
             Value::Struct(members) => members.iter().try_for_each(|(_, member)| self.value(&member?))?,
             other => self.text(other.to_string().as_bytes()),
@@ -75,9 +81,9 @@ impl Digest {
         Ok(())
     }
 
-    /// 53 bits, which JSON keeps in every language.
+    /// Returns the high bits of the hash.
     fn finish(self) -> u64 {
-        self.0 >> 11
+        self.0 >> (u64::BITS - Digest::RESULT_BITS)
     }
 }
 
@@ -206,7 +212,8 @@ impl Dataset {
     ///     InvalidArgument: an argument is out of range, or PyTorch has no such device.
     ///     ImportError: a device is given, and PyTorch is not installed.
     #[pyo3(signature = (
-        batch_size, *, seed = None, block = None, start = 0, drop_last = false, columns = None, device = None, rank = 0, world = 1
+        batch_size, *, seed = None, block = None, start = 0, drop_last = false, columns = None, device = None, rank = 0,
+        world = 1
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn loader<'py>(

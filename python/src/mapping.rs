@@ -230,8 +230,8 @@ impl Mapping {
 
     /// Libraries disagree about == of memory: a boolean, or one for each element.
     fn __richcmp__(&self, _other: &Bound<'_, PyAny>, _operator: CompareOp) -> Result<bool> {
-        let message = "mappings are compared as arrays: np.asarray(mapping) == np.asarray(other), np.array_equal(mapping, other); \
-                       `mapping is other` says whether they are the same object";
+        let message = "mappings are compared as arrays: np.asarray(mapping) == np.asarray(other), \
+                       np.array_equal(mapping, other); `mapping is other` says whether they are the same object";
         Err(type_error(message))
     }
 

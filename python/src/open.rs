@@ -151,7 +151,8 @@ fn way_out(source: &Bound<'_, PyAny>) -> &'static str {
     if has_method(source, "__arrow_c_stream__") {
         "; data that is in memory is a dataset by aw.from_arrow(…)"
     } else if has_method(source, "read") {
-        "; open a file by its name, or what it holds as bytes, aw.open(file.read()); aw.read_stream(file) reads batches as they come"
+        "; open a file by its name, or what it holds as bytes, aw.open(file.read()); aw.read_stream(file) reads \
+         batches as they come"
     } else {
         ""
     }

@@ -14,6 +14,7 @@ use crate::errors::{Result, invalid_argument};
 use crate::py_call::{CallPy, guard};
 use crate::schema::Schema;
 use crate::shared_writer::SharedWriter;
+use crate::value::ORDINAL_OF_1970;
 
 /// Columns of a partition and their values.
 pub struct PartitionArg(Vec<(String, PartitionValue)>);
@@ -40,8 +41,7 @@ impl PartitionArg {
             } else if value.is_instance_of::<PyString>() {
                 PartitionValue::Text(value.extract()?)
             } else if value.is_instance_of::<PyDate>() && !value.is_instance_of::<PyDateTime>() {
-                // The first of 1970 is day 719,163 of the calendar that `date` has.
-                PartitionValue::Date(value.call_py_method("toordinal", ())?.extract::<i64>()? - 719_163)
+                PartitionValue::Date(value.call_py_method("toordinal", ())?.extract::<i64>()? - ORDINAL_OF_1970)
             } else {
                 let message = format!("partition: '{name}' is {value}, expected text, an int, a date, a bool or None");
                 return Err(invalid_argument(message));

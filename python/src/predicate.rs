@@ -361,11 +361,11 @@ impl TextConditions {
 }
 
 /// The hint for `&`, `|` and `~` of values that are not comparisons.
-const PARENTHESES: &str = "&, | and ~ put comparisons together, each in parentheses: (aw.col(\"a\") > 1) & (aw.col(\"b\") == 2); a column of \
-     booleans is compared too: aw.col(\"flag\") == True";
+const PARENTHESES: &str = "&, | and ~ put comparisons together, each in parentheses: (aw.col(\"a\") > 1) & \
+     (aw.col(\"b\") == 2); a column of booleans is compared too: aw.col(\"flag\") == True";
 /// The same of and, or and not.
-pub const NO_TRUTH: &str = "and, or, not and if can't see into rows: put comparisons together by &, | and ~, each in parentheses: \
-                        (aw.col(\"a\") > 1) & ~(aw.col(\"b\") == 2)";
+pub const NO_TRUTH: &str = "and, or, not and if can't see into rows: put comparisons together by &, | and ~, each in \
+                        parentheses: (aw.col(\"a\") > 1) & ~(aw.col(\"b\") == 2)";
 
 #[pymethods]
 impl Expression {
@@ -494,8 +494,8 @@ fn with_columns(
         dataset.with_column(column)?.ok_or_else(|| {
             let name = column.name();
             invalid_argument(format!(
-                "the condition {condition} was made of the column '{name}' of other rows than those that it is to pick from; \
-                 take the column of this very dataset, or the name alone: aw.col({name:?})"
+                "the condition {condition} was made of the column '{name}' of other rows than those that it is to pick \
+                 from; take the column of this very dataset, or the name alone: aw.col({name:?})"
             ))
         })
     })
@@ -525,8 +525,10 @@ fn not_null(name: &str, value: Value<'_>) -> Result<Literal> {
     }
 }
 
+/// Returns the error for an object that no column can be compared with.
 fn unfit(name: &str, object: &Bound<'_, PyAny>) -> PyArrowwoodError {
-    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 80));
+    const MAX_REPR_WIDTH: usize = 80;
+    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, MAX_REPR_WIDTH));
     let advice = if object.hasattr("__len__").unwrap_or(false) {
         "; several values are for is_in([…]), and arrays are compared with arrays: ds[…].to_numpy()"
     } else {

@@ -1,10 +1,10 @@
 //! Progress on the terminal, drawn by Python.
 
-use arrowwood::mapping::MutexExt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use arrowwood::ErrorKind;
+use arrowwood::mapping::MutexExt;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
@@ -12,11 +12,11 @@ use crate::errors::{PendingException, Result};
 use crate::py_call::CallPy;
 
 /// The interval between reports of progress. Each takes the interpreter's lock, which other threads may hold.
-const OFTEN: Duration = Duration::from_millis(100);
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Hears how much of how much is done.
+/// Called with the amount of work done so far, and the total.
 pub type ProgressFn<'a> = &'a mut dyn FnMut(u64, u64);
-/// Hears how much of how much is done; with an error, the work stops.
+/// Called with the amount of work done so far, and the total. An error stops the work.
 pub type ProgressCheck<'a> = &'a (dyn Fn(u64, u64) -> Result<(), arrowwood::Error> + Sync);
 
 /// Runs `work`, during which other Python threads run, with a progress bar of `unit`s on a terminal.
@@ -44,6 +44,7 @@ pub fn with_interruptible_progress<T: Send>(
     what: (&str, &str),
     work: impl FnOnce(ProgressCheck) -> Result<T, arrowwood::Error> + Send,
 ) -> Result<T> {
+    // The bar, and the last known total.
     let state = Mutex::new((ProgressBar::new(py, what)?, 0));
     let problem = PendingException::default();
     let done = py.detach(|| {
@@ -75,7 +76,7 @@ struct ProgressBar {
 impl ProgressBar {
     fn new(py: Python<'_>, (doing, unit): (&str, &str)) -> Result<ProgressBar> {
         let bar = py.import("arrowwood._progress")?.call_py_method("bar", (doing, unit))?;
-        Ok(ProgressBar { bar: (!bar.is_none()).then(|| bar.unbind()), next: Instant::now() + OFTEN })
+        Ok(ProgressBar { bar: (!bar.is_none()).then(|| bar.unbind()), next: Instant::now() + REPORT_INTERVAL })
     }
 
     fn is_visible(&self) -> bool {
@@ -91,7 +92,7 @@ impl ProgressBar {
     /// # Errors
     /// The exception of a signal, such as Ctrl-C, that Python handled meanwhile.
     fn draw(&mut self, py: Python<'_>, done: u64, total: u64) -> PyResult<()> {
-        self.next = Instant::now() + OFTEN;
+        self.next = Instant::now() + REPORT_INTERVAL;
         match self.bar.as_ref().map(|bar| bar.bind(py).call_py((done, total))) {
             Some(Err(e)) if !e.is_instance_of::<PyException>(py) => Err(e),
             _ => Ok(()),

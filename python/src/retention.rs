@@ -1,6 +1,5 @@
 //! The rows of a table kept by its writer: by time, or by size.
 
-use arrowwood::mapping::MutexExt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,6 +7,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use arrow_schema::DataType;
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Dataset, Error, Literal, Value, col};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -16,7 +16,7 @@ use crate::errors::{Result, invalid_argument};
 use crate::py_call::CallPy;
 
 /// The interval between checks.
-const PAUSE: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The rows to keep.
 #[derive(Clone, Copy)]
@@ -41,38 +41,49 @@ impl RetentionPolicy {
     fn try_parse(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<Option<RetentionPolicy>> {
         let Ok(text) = object.cast::<PyString>() else {
             let is_time = object.is_instance(&py.import("datetime")?.getattr("timedelta")?)?;
-            let seconds = if is_time { object.call_py_method("total_seconds", ())?.extract()? } else { -1.0 };
+            if !is_time {
+                return Ok(None);
+            }
+            let seconds: f64 = object.call_py_method("total_seconds", ())?.extract()?;
             return Ok(Duration::try_from_secs_f64(seconds).ok().map(RetentionPolicy::Time));
         };
         let text = text.to_str()?.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let Ok(amount) = text[..end].parse::<f64>() else { return Ok(None) };
         let unit = text[end..].trim();
-        let seconds = match unit {
-            "s" | "second" | "seconds" => 1.0,
-            "min" | "minute" | "minutes" => 60.0,
-            "h" | "hour" | "hours" => 3_600.0,
-            "d" | "day" | "days" => 86_400.0,
-            "w" | "week" | "weeks" => 604_800.0,
-            _ => 0.0,
-        };
-        if seconds > 0.0 {
+        if let Some(seconds) = seconds_of(unit) {
             return Ok(Duration::try_from_secs_f64(amount * seconds).ok().map(RetentionPolicy::Time));
         }
-        let bytes = match unit {
-            "B" => 1.0,
-            "kB" => 1e3,
-            "MB" => 1e6,
-            "GB" => 1e9,
-            "TB" => 1e12,
-            "KiB" => 1024.0,
-            "MiB" => 1024f64.powi(2),
-            "GiB" => 1024f64.powi(3),
-            "TiB" => 1024f64.powi(4),
-            _ => return Ok(None),
-        };
-        Ok(Some(RetentionPolicy::Bytes((amount * bytes) as u64)))
+        Ok(bytes_of(unit).map(|bytes| RetentionPolicy::Bytes((amount * bytes) as u64)))
     }
+}
+
+/// Returns the seconds of a unit of time; `None` if it is none.
+fn seconds_of(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "s" | "second" | "seconds" => 1.0,
+        "min" | "minute" | "minutes" => 60.0,
+        "h" | "hour" | "hours" => 3_600.0,
+        "d" | "day" | "days" => 86_400.0,
+        "w" | "week" | "weeks" => 604_800.0,
+        _ => return None,
+    })
+}
+
+/// Returns the bytes of a unit of size; `None` if it is none.
+fn bytes_of(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "B" => 1.0,
+        "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        "KiB" => 1024.0,
+        "MiB" => 1024f64.powi(2),
+        "GiB" => 1024f64.powi(3),
+        "TiB" => 1024f64.powi(4),
+        _ => return None,
+    })
 }
 
 /// The rows of a table to keep, and the time of the last check.
@@ -82,6 +93,8 @@ pub struct Retention {
 }
 
 impl Retention {
+    /// Creates the rule for the table at `path`, which is not checked yet.
+    ///
     /// # Errors
     /// `InvalidArgument` for a time where the table at `path` is not sorted by one.
     pub fn new(keep: RetentionPolicy, path: &Path) -> Result<Retention> {
@@ -102,7 +115,7 @@ impl Retention {
     /// Returns true if it is time for a check, which begins now.
     pub fn is_due(&self) -> bool {
         let mut last_check = self.last_check.lock_ignoring_poison();
-        let is_due = last_check.is_none_or(|last_check| last_check.elapsed() >= PAUSE);
+        let is_due = last_check.is_none_or(|last_check| last_check.elapsed() >= CHECK_INTERVAL);
         if is_due {
             *last_check = Some(Instant::now());
         }
@@ -118,19 +131,23 @@ impl Retention {
     }
 }
 
+const SECONDS_PER_DAY: i128 = 86_400;
+const NANOS_PER_DAY: i128 = 1_000_000_000 * SECONDS_PER_DAY;
+
 /// Returns the number of units of a column of times in a day; `None` for other columns.
 fn ticks_of_day(data_type: &DataType) -> Option<i128> {
     use arrow_schema::TimeUnit::*;
     Some(match data_type {
         DataType::Date32 => 1,
-        DataType::Timestamp(Second, _) => 86_400,
-        DataType::Timestamp(Millisecond, _) => 86_400_000,
-        DataType::Timestamp(Microsecond, _) => 86_400_000_000,
-        DataType::Timestamp(Nanosecond, _) => 86_400_000_000_000,
+        DataType::Timestamp(Second, _) => SECONDS_PER_DAY,
+        DataType::Timestamp(Millisecond, _) => 1_000 * SECONDS_PER_DAY,
+        DataType::Timestamp(Microsecond, _) => 1_000_000 * SECONDS_PER_DAY,
+        DataType::Timestamp(Nanosecond, _) => NANOS_PER_DAY,
         _ => return None,
     })
 }
 
+/// Returns the first row that is at most `time` older than the newest; `None` if there are no rows.
 fn first_row_of_time(path: &Path, time: Duration) -> arrowwood::Result<Option<u64>> {
     let table = arrowwood::open(path)?;
     let rows = table.len()?;
@@ -141,7 +158,7 @@ fn first_row_of_time(path: &Path, time: Duration) -> arrowwood::Result<Option<u6
         Value::Timestamp(ticks, ..) | Value::Date(ticks) => ticks,
         _ => return Ok(None),
     };
-    let span = time.as_nanos() as i128 * day / 86_400_000_000_000;
+    let span = time.as_nanos() as i128 * day / NANOS_PER_DAY;
     let oldest = i64::try_from(i128::from(newest) - span).unwrap_or(i64::MIN);
     first_row_at_least(&table, field.name(), Value::Int(oldest).into()).map(Some)
 }
@@ -163,7 +180,11 @@ fn listing_error(error: std::io::Error, path: &Path) -> Error {
     Error::io("listing the table's directory", &error).at(path)
 }
 
+/// Returns the first row of the newest segments that have at most `max_bytes` together; `None` if all have.
 fn first_row_of_bytes(path: &Path, max_bytes: u64) -> arrowwood::Result<Option<u64>> {
+    /// The unit in which stat(2) counts the blocks of a file.
+    const BLOCK_SIZE: u64 = 512;
+    // The first row of each segment, and its bytes.
     let mut segments: Vec<(u64, u64)> = Vec::new();
     for entry in fs::read_dir(path).map_err(|e| listing_error(e, path))? {
         let entry = entry.map_err(|e| listing_error(e, path))?;
@@ -172,7 +193,7 @@ fn first_row_of_bytes(path: &Path, max_bytes: u64) -> arrowwood::Result<Option<u
         let Some(row) = digits.and_then(|digits| digits.parse().ok()) else { continue };
         match entry.metadata() {
             // Disk space instead of the length, as the live segment is mostly a hole.
-            Ok(data) => segments.push((row, data.blocks().saturating_mul(512))),
+            Ok(data) => segments.push((row, data.blocks().saturating_mul(BLOCK_SIZE))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => return Err(listing_error(e, path)),
         }

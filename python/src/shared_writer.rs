@@ -1,16 +1,20 @@
 //! A writer that Python threads share, until it is closed.
 
-use arrowwood::mapping::MutexExt;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, blocking, escape_hidden, mapping};
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 
 use crate::errors::{PyArrowwoodError, Result};
+
+/// The time between the first attempts to lock a writer, which doubles up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_micros(10);
+const MAX_PAUSE: Duration = Duration::from_millis(1);
 
 /// A writer of the table at `path`, and none when it is closed.
 pub struct SharedWriter<W> {
@@ -45,7 +49,7 @@ impl<W: Send> SharedWriter<W> {
         if !mapping::is_main_thread() {
             return Ok(self.inner.lock_ignoring_poison());
         }
-        let mut pause = Duration::from_micros(10);
+        let mut pause = FIRST_PAUSE;
         let mut last_check = Instant::now();
         loop {
             match self.inner.try_lock() {
@@ -53,8 +57,8 @@ impl<W: Send> SharedWriter<W> {
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(pause),
             }
-            pause = (pause * 2).min(Duration::from_millis(1));
-            if last_check.elapsed() >= blocking::TURN {
+            pause = (pause * 2).min(MAX_PAUSE);
+            if last_check.elapsed() >= blocking::POLL_INTERVAL {
                 blocking::check_interrupt()?;
                 last_check = Instant::now();
             }
@@ -93,7 +97,7 @@ impl<W: Send> SharedWriter<W> {
         if self.process != std::process::id() {
             return;
         }
-        // Objects are destroyed by a thread that is attached to the interpreter, also when it ends. No other thread has
+        // Objects are destroyed by a thread that is attached to the interpreter, even when it ends. No other thread has
         // the object, so a lock that is held was leaked.
         let Ok(inner) = self.inner.try_lock() else { return };
         let rows = inner.as_ref().map_or(0, uncommitted);

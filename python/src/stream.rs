@@ -1,10 +1,10 @@
 //! `stream_writer` and `read_stream`: record batches through files, pipes, sockets and memory.
 
-use arrowwood::mapping::MutexExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_schema::SchemaRef;
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Compression, Error, ErrorKind, OpenOptions};
 use pyo3::prelude::*;
 

@@ -24,32 +24,33 @@ pub fn to_object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, Py
     guard(|| made_of(py, value))
 }
 
-/// Bytes of objects that are made until the system is asked again whether it has memory for more.
-const STEP: usize = 4 << 20;
+/// The number of bytes of objects that are made until the system is asked again whether it has memory for more.
+const BYTES_PER_CHECK: usize = 4 << 20;
 /// The maximum size of an object, with its entry in a list or dict, without the bytes of text.
-const OBJECT: usize = 256;
+const MAX_OBJECT_SIZE: usize = 256;
 
 /// Checks that there is memory for an object with this number of bytes, as PyO3 has no errors for objects that it
 /// makes.
-fn ask_for(bytes: usize) -> Result<()> {
+fn check_memory_for(bytes: usize) -> Result<()> {
     thread_local! {
         static LEFT: Cell<usize> = const { Cell::new(0) };
     }
-    let wanted = bytes.saturating_add(OBJECT);
+    let wanted = bytes.saturating_add(MAX_OBJECT_SIZE);
     if let Some(left) = LEFT.get().checked_sub(wanted) {
         LEFT.set(left);
         return Ok(());
     }
     // Twice as many: they are taken in larger parts, and by other threads, too.
-    if !arrowwood::can_allocate(wanted.saturating_add(STEP).saturating_mul(2)) {
+    if !arrowwood::can_allocate(wanted.saturating_add(BYTES_PER_CHECK).saturating_mul(2)) {
         return Err(memory_error());
     }
-    LEFT.set(STEP);
+    LEFT.set(BYTES_PER_CHECK);
     Ok(())
 }
 
+/// Converts `value` to a Python object, under the guard of [`to_object`].
 fn made_of<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
-    ask_for(match value {
+    check_memory_for(match value {
         Value::Str(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),
         _ => 0,
@@ -128,9 +129,16 @@ fn pairs<'py>(py: Python<'py>, items: Items<'_>) -> Result<Bound<'py, PyAny>> {
 
 // ---- time ----
 
-const DAY: i64 = 86_400;
-const FIRST_DAY: i64 = -719_162;
+const SECONDS_PER_MINUTE: i64 = 60;
+const SECONDS_PER_HOUR: i64 = 3_600;
+const SECONDS_PER_DAY: i64 = 86_400;
+/// The number that Python's `date.toordinal` has for the first of January 1970; the first day of the year 1 has 1.
+pub const ORDINAL_OF_1970: i64 = 719_163;
+/// The first and the last day that Python has, in the years 1 and 9999, counted from 1970.
+const FIRST_DAY: i64 = 1 - ORDINAL_OF_1970;
 const LAST_DAY: i64 = 2_932_896;
+/// The number of days of Python's longest duration, and one more.
+const MAX_DURATION_DAYS: i64 = 1_000_000_000;
 
 /// Returns year, month and day of the proleptic Gregorian calendar; `None` outside of the years that Python has.
 ///
@@ -140,11 +148,21 @@ fn civil(days: i64) -> Option<(i64, i64, i64)> {
     if !(FIRST_DAY..=LAST_DAY).contains(&days) {
         return None;
     }
-    let since = days + 719_468;
-    let era = since.div_euclid(146_097);
-    let day_of_era = since.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    /// The days from the first of March of the year 0 to 1970.
+    const MARCH_0_TO_1970: i64 = 719_468;
+    const DAYS_PER_YEAR: i64 = 365;
+    const DAYS_PER_4_YEARS: i64 = 1_461;
+    const DAYS_PER_100_YEARS: i64 = 36_524;
+    /// An era has 400 years, after which the calendar repeats.
+    const DAYS_PER_ERA: i64 = 146_097;
+    let since = days + MARCH_0_TO_1970;
+    let era = since.div_euclid(DAYS_PER_ERA);
+    let day_of_era = since.rem_euclid(DAYS_PER_ERA);
+    let leap_days =
+        day_of_era / (DAYS_PER_4_YEARS - 1) - day_of_era / DAYS_PER_100_YEARS + day_of_era / (DAYS_PER_ERA - 1);
+    let year_of_era = (day_of_era - leap_days) / DAYS_PER_YEAR;
+    let day_of_year = day_of_era - (DAYS_PER_YEAR * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // Five months from March on have 153 days: 31, 30, 31, 30 and 31.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
@@ -166,6 +184,12 @@ fn split(since: i64, unit: TimeUnit) -> Option<(i64, i64)> {
     Some((since.div_euclid(per_second), since.rem_euclid(per_second) * to_micros))
 }
 
+/// Splits seconds of a day into hours, minutes and seconds.
+fn clock(seconds: i64) -> (i64, i64, i64) {
+    let minutes = seconds % SECONDS_PER_HOUR / SECONDS_PER_MINUTE;
+    (seconds / SECONDS_PER_HOUR, minutes, seconds % SECONDS_PER_MINUTE)
+}
+
 fn date(py: Python<'_>, days: i64) -> Result<Bound<'_, PyAny>> {
     match civil(days) {
         Some(date) => Ok(cached_class(py, &DATE, "datetime", "date")?.call_py(date)?),
@@ -175,10 +199,8 @@ fn date(py: Python<'_>, days: i64) -> Result<Bound<'_, PyAny>> {
 
 fn time(py: Python<'_>, since: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> {
     match split(since, unit) {
-        Some((seconds @ 0..DAY, micros)) => {
-            let hour = seconds / 3_600;
-            let minute = seconds / 60 % 60;
-            let second = seconds % 60;
+        Some((seconds @ 0..SECONDS_PER_DAY, micros)) => {
+            let (hour, minute, second) = clock(seconds);
             Ok(cached_class(py, &TIME, "datetime", "time")?.call_py((hour, minute, second, micros))?)
         }
         _ => numpy(py, "timedelta64", since, unit_abbreviation(unit)),
@@ -187,8 +209,8 @@ fn time(py: Python<'_>, since: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> 
 
 fn duration(py: Python<'_>, length: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> {
     match split(length, unit) {
-        Some((seconds, micros)) if seconds.div_euclid(DAY).abs() < 1_000_000_000 => {
-            let arguments = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY), micros);
+        Some((seconds, micros)) if seconds.div_euclid(SECONDS_PER_DAY).abs() < MAX_DURATION_DAYS => {
+            let arguments = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY), micros);
             Ok(cached_class(py, &TIMEDELTA, "datetime", "timedelta")?.call_py(arguments)?)
         }
         _ => numpy(py, "timedelta64", length, unit_abbreviation(unit)),
@@ -231,9 +253,9 @@ fn datetime<'py>(
     zone: Option<&Bound<'py, PyAny>>,
 ) -> Result<Option<Bound<'py, PyAny>>> {
     let Some((seconds, micros)) = split(since, unit) else { return Ok(None) };
-    let Some((year, month, day)) = civil(seconds.div_euclid(DAY)) else { return Ok(None) };
-    let second = seconds.rem_euclid(DAY);
-    let arguments = (year, month, day, second / 3_600, second / 60 % 60, second % 60, micros, zone);
+    let Some((year, month, day)) = civil(seconds.div_euclid(SECONDS_PER_DAY)) else { return Ok(None) };
+    let (hour, minute, second) = clock(seconds.rem_euclid(SECONDS_PER_DAY));
+    let arguments = (year, month, day, hour, minute, second, micros, zone);
     Ok(Some(cached_class(py, &DATETIME, "datetime", "datetime")?.call_py(arguments)?))
 }
 

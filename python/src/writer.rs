@@ -71,7 +71,10 @@ pub struct Writer {
 ///     NotFound: there is neither a table nor a schema.
 ///     Unsupported: a column's type cannot grow, or the file system is a network's.
 #[pyfunction]
-#[pyo3(signature = (path, schema = None, *, sync = None, segment_rows = None, dictionary = None, sorted_by = None, late = None, index = None, wait = None, keep = None, force = false, partition = None, partition_by = None))]
+#[pyo3(signature = (
+    path, schema = None, *, sync = None, segment_rows = None, dictionary = None, sorted_by = None, late = None,
+    index = None, wait = None, keep = None, force = false, partition = None, partition_by = None
+))]
 #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
 pub fn writer<'py>(
     py: Python<'py>,

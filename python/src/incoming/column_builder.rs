@@ -13,7 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 
 use super::convert_value::{
-    ConversionError, ConversionErrorKind, StoredValue, fit_to_type, in_units, to_builtin, to_stored_value, to_value,
+    ConversionError, ConversionErrorKind, NANOS_PER_MILLI, StoredValue, fit_to_type, in_units, to_builtin,
+    to_stored_value, to_value,
 };
 use crate::errors::{PyArrowwoodError, Result, invalid_argument};
 
@@ -302,6 +303,7 @@ impl ColumnBuilder {
         self.one_more(false);
     }
 
+    /// Counts a value, which is a null unless it is `valid`.
     fn one_more(&mut self, valid: bool) {
         self.rows += 1;
         self.nulls.append(valid);
@@ -427,7 +429,7 @@ fn store_interval(bytes: &mut MutableBuffer, unit: IntervalUnit, months: i32, da
         IntervalUnit::YearMonth => bytes.extend_from_slice(&months.to_le_bytes()),
         IntervalUnit::DayTime => {
             bytes.extend_from_slice(&days.to_le_bytes());
-            bytes.extend_from_slice(&((nanoseconds / 1_000_000) as i32).to_le_bytes());
+            bytes.extend_from_slice(&((nanoseconds / NANOS_PER_MILLI) as i32).to_le_bytes());
         }
         IntervalUnit::MonthDayNano => {
             bytes.extend_from_slice(&months.to_le_bytes());

@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::errors::{PyArrowwoodError, invalid_argument, type_error};
 use crate::py_call::CallPy;
-use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, cached_class, is_beyond_years};
+use crate::value::{DATE, DATETIME, DECIMAL, ORDINAL_OF_1970, TIME, TIMEDELTA, cached_class, is_beyond_years};
 
 /// A value as a column stores it, so that nothing about its type is left to decide: times are numbers of the column's
 /// unit, decimals of its scale, and a number is in the range of its type.
@@ -74,7 +74,10 @@ fn scale_of(data_type: &DataType) -> i8 {
     }
 }
 
-/// Why a value is none of a type.
+/// The maximum number of characters of a value in a message.
+const MAX_REPR_WIDTH: usize = 40;
+
+/// Why a value can't be stored as a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConversionErrorKind {
     /// It is of another type.
@@ -93,7 +96,7 @@ pub enum ConversionError {
 impl ConversionError {
     /// Creates the error that `object` is no value of `expected`.
     pub fn for_object(misfit: ConversionErrorKind, expected: &DataType, object: &Bound<'_, PyAny>) -> ConversionError {
-        let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
+        let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, MAX_REPR_WIDTH));
         let class = object.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
         let got = if object.is_none() { text } else { format!("{class} {text}") };
         ConversionError::new(misfit, expected, &got)
@@ -173,6 +176,12 @@ pub fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<StoredVa
     }
 }
 
+const SECONDS_PER_DAY: i64 = 86_400;
+const MICROS_PER_SECOND: i64 = 1_000_000;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+/// The nanoseconds of a millisecond, the unit of intervals of days and time.
+pub const NANOS_PER_MILLI: i64 = 1_000_000;
+
 // ---- a Python object as a value ----
 
 /// Converts `object` to a value of a column of `data_type`, if that is known; `None` for lists, dicts and classes that
@@ -198,10 +207,10 @@ pub fn to_value<'a>(data_type: &DataType, object: &'a Bound<'_, PyAny>) -> Resul
 
 /// Returns the error for text that has half of a character, such as bytes that were decoded with `surrogateescape`.
 fn no_unicode(text: &Bound<'_, PyString>) -> ConversionError {
-    let got = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, 40));
+    let got = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, MAX_REPR_WIDTH));
     ConversionError::Range(format!(
-        "expected text, got str {got}, which has lone surrogates and can't be UTF-8; decode the bytes it was made of by \
-         their own encoding, or store them as binary"
+        "expected text, got str {got}, which has lone surrogates and can't be UTF-8; decode the bytes it was made of \
+         by their own encoding, or store them as binary"
     ))
 }
 
@@ -209,11 +218,9 @@ fn integer<'a>(number: &Bound<'_, PyInt>) -> Result<Value<'a>, ConversionError> 
     if let Ok(number) = number.extract() {
         return Ok(Value::Int(number));
     }
-    number
-        .extract()
-        .map(Value::UInt)
-        .or_else(|_| number.extract().map(Value::Int128))
-        .map_err(|_| ConversionError::Range(format!("{} does not fit into 128 bits", arrowwood::ellipsize(number, 40))))
+    number.extract().map(Value::UInt).or_else(|_| number.extract().map(Value::Int128)).map_err(|_| {
+        ConversionError::Range(format!("{} does not fit into 128 bits", arrowwood::ellipsize(number, MAX_REPR_WIDTH)))
+    })
 }
 
 fn read_other<'a>(data_type: &DataType, object: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, ConversionError> {
@@ -249,7 +256,7 @@ fn interval<'a>(unit: IntervalUnit, parts: &Bound<'_, PyTuple>) -> Option<Value<
 
 fn days(object: &Bound<'_, PyAny>) -> PyResult<i64> {
     let day: i64 = object.call_py_method(intern!(object.py(), "toordinal"), ())?.extract()?;
-    Ok(day - 719_163)
+    Ok(day - ORDINAL_OF_1970)
 }
 
 fn int_attribute(object: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyResult<i64> {
@@ -268,7 +275,7 @@ fn micros_of_day(object: &Bound<'_, PyAny>) -> Result<i64, ConversionError> {
     let minutes = int_attribute(object, intern!(py, "minute"))?;
     let seconds = int_attribute(object, intern!(py, "second"))?;
     let micros = int_attribute(object, intern!(py, "microsecond"))?;
-    Ok(1_000_000 * (3_600 * hours + 60 * minutes + seconds) + micros)
+    Ok(MICROS_PER_SECOND * (3_600 * hours + 60 * minutes + seconds) + micros)
 }
 
 /// Converts a `datetime` by the time since 1970, which Python computes, including the zone.
@@ -298,16 +305,16 @@ fn duration<'a>(object: &Bound<'_, PyAny>) -> Result<Value<'a>, ConversionError>
         return Ok(Value::Null);
     }
     let days = int_attribute(object, intern!(py, "days"))?;
-    let seconds = 86_400 * days + int_attribute(object, intern!(py, "seconds"))?;
+    let seconds = SECONDS_PER_DAY * days + int_attribute(object, intern!(py, "seconds"))?;
     let micros = int_attribute(object, intern!(py, "microseconds"))?;
     let nanos = if is_subclass { object.getattr_opt(intern!(py, "nanoseconds"))? } else { None };
     let nanos = nanos.map_or(Ok(0), |nanos| nanos.extract())?;
     if nanos != 0
-        && let Some(nanos) = count_units(seconds, 1_000_000_000, 1_000 * micros + nanos)
+        && let Some(nanos) = count_units(seconds, NANOS_PER_SECOND, 1_000 * micros + nanos)
     {
         return Ok(Value::Duration(nanos, TimeUnit::Nanosecond));
     }
-    if let Some(micros) = count_units(seconds, 1_000_000, micros) {
+    if let Some(micros) = count_units(seconds, MICROS_PER_SECOND, micros) {
         return Ok(Value::Duration(micros, TimeUnit::Microsecond));
     }
     if micros == 0 {
@@ -364,7 +371,9 @@ fn numpy_time<'a>(data_type: &DataType, object: &Bound<'_, PyAny>) -> Result<Opt
     Ok(match super::numpy::data_type(&kind) {
         Some(DataType::Date32) if zone.is_some() => {
             let unit = TimeUnit::Second;
-            number.checked_mul(86_400).map(|seconds| Value::Timestamp(seconds, unit, zone_of(py, seconds, unit, zone)))
+            number
+                .checked_mul(SECONDS_PER_DAY)
+                .map(|seconds| Value::Timestamp(seconds, unit, zone_of(py, seconds, unit, zone)))
         }
         Some(DataType::Date32) => Some(Value::Date(number)),
         // Times of day that Python's class does not hold, as columns give them.
@@ -408,8 +417,11 @@ pub fn to_builtin<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
 
 // ---- a value as a cell ----
 
-/// `value` as a column of `data_type`, not a nested one, stores it. Nothing is lost by it, but for floats of less than
-/// 64 bits, which are rounded.
+/// The width of a UUID in bytes.
+const UUID_WIDTH: i32 = 16;
+
+/// Converts `value` to what a column of `data_type` stores, which must not be nested. Nothing is lost, except that
+/// floats of less than 64 bits are rounded.
 pub fn fit_to_type<'a>(data_type: &DataType, value: &Value<'a>) -> Result<StoredValue<'a>, ConversionErrorKind> {
     use DataType::*;
     match (data_type, value) {
@@ -424,7 +436,7 @@ pub fn fit_to_type<'a>(data_type: &DataType, value: &Value<'a>) -> Result<Stored
             Err(ConversionErrorKind::Range)
         }
         (FixedSizeBinary(_), Value::Bytes(bytes)) => Ok(StoredValue::Bytes(bytes)),
-        (FixedSizeBinary(16), Value::Uuid(bytes)) => Ok(StoredValue::Bytes(*bytes)),
+        (FixedSizeBinary(UUID_WIDTH), Value::Uuid(bytes)) => Ok(StoredValue::Bytes(*bytes)),
         (Dictionary(_, values), _) => fit_to_type(values, value),
         (Interval(unit), Value::Interval { months, days, nanoseconds, .. }) => {
             calendar(*unit, *months, *days, *nanoseconds)
@@ -479,7 +491,9 @@ fn int(value: &Value<'_>) -> Option<i128> {
 
 /// Converts a float to an integer, if it is a whole number.
 fn exact(number: f64) -> Result<i128, ConversionErrorKind> {
-    let is_whole = number.fract() == 0.0 && number.abs() < 1e38;
+    /// Floats below it fit into 128 bits.
+    const MAX_EXACT: f64 = 1e38;
+    let is_whole = number.fract() == 0.0 && number.abs() < MAX_EXACT;
     if is_whole { Ok(number as i128) } else { Err(ConversionErrorKind::Range) }
 }
 
@@ -534,7 +548,7 @@ fn calendar<'a>(
     let fits = match unit {
         IntervalUnit::YearMonth => days == 0 && nanoseconds == 0,
         IntervalUnit::DayTime => {
-            months == 0 && nanoseconds % 1_000_000 == 0 && i32::try_from(nanoseconds / 1_000_000).is_ok()
+            months == 0 && nanoseconds % NANOS_PER_MILLI == 0 && i32::try_from(nanoseconds / NANOS_PER_MILLI).is_ok()
         }
         IntervalUnit::MonthDayNano => true,
     };

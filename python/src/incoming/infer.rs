@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_buffer::i256;
 use arrow_schema::extension::{EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY};
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, TimeUnit};
 use arrowwood::Value;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -15,8 +15,8 @@ use super::convert_value::{ConversionError, ConversionErrorKind, to_builtin, to_
 use crate::py_call::CallPy;
 use crate::value::{UUID, cached_class};
 
-/// The deepest that values may be nested; one may even contain itself.
-const DEEPEST: usize = 64;
+/// The maximum depth of nested values; one may even contain itself.
+const MAX_DEPTH: usize = 64;
 
 /// The type as known from the values seen so far.
 #[derive(Clone, Debug)]
@@ -69,15 +69,15 @@ impl InferredType {
         }
     }
 
-    /// Takes note of a value.
+    /// Widens the type to fit a value, too.
     pub fn observe(&mut self, object: &Bound<'_, PyAny>) -> Result<(), ConversionError> {
         self.observe_nested(object, 0)
     }
 
     fn observe_nested(&mut self, object: &Bound<'_, PyAny>, depth: usize) -> Result<(), ConversionError> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(ConversionError::Range(format!(
-                "the lists and dicts in it are nested more than {DEEPEST} deep"
+                "the lists and dicts in it are nested more than {MAX_DEPTH} deep"
             )));
         }
         if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
@@ -157,7 +157,8 @@ impl InferredType {
             if index == members.len() {
                 members.push((key, InferredType::Unknown));
             }
-            members[index].1.observe_nested(&value, depth + 1)?;
+            let (_, member) = &mut members[index];
+            member.observe_nested(&value, depth + 1)?;
         }
         Ok(())
     }
@@ -233,10 +234,10 @@ fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
 fn decimal(precision: i32, scale: i32) -> DataType {
     let precision = u8::try_from(precision.max(1)).unwrap_or(u8::MAX);
     let scale = i8::try_from(scale).unwrap_or(i8::MAX);
-    if precision <= 38 {
+    if precision <= DECIMAL128_MAX_PRECISION {
         DataType::Decimal128(precision, scale)
     } else {
-        DataType::Decimal256(precision.min(76), scale)
+        DataType::Decimal256(precision.min(DECIMAL256_MAX_PRECISION), scale)
     }
 }
 
