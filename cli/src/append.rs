@@ -29,9 +29,9 @@ const MAX_WAITING_BATCHES: usize = 4;
 /// A file is appended as a whole or not at all. Rows from a pipe are committed as they arrive, so that readers see
 /// them.
 #[derive(Args)]
-#[command(
-    after_help = "Example: arrowwood append ticks more.csv\nExample: tail -f ticks.jsonl | arrowwood append ticks\nExample: arrowwood append ticks --once day-*.csv"
-)]
+#[command(after_help = "Example: arrowwood append ticks more.csv\n\
+                  Example: tail -f ticks.jsonl | arrowwood append ticks\n\
+                  Example: arrowwood append ticks --once day-*.csv")]
 pub(crate) struct Append {
     /// Format of the inputs; by default detected from their names or first bytes.
     #[arg(long)]

@@ -14,7 +14,7 @@ const PROGRAM: &str = "arrowwood-datafusion";
 /// Returns true if the path is a file that somebody may execute.
 fn is_program(path: &Path) -> bool {
     const EXECUTABLE: u32 = 0o111;
-    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & EXECUTABLE != 0)
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & EXECUTABLE != 0)
 }
 
 /// Finds the command in the folder of this program, or on `PATH`.

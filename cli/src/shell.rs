@@ -174,7 +174,7 @@ pub(crate) fn is_dash(path: &Path) -> bool {
 
 /// Returns true for pipes, as in `arrowwood head <(zcat ticks.arrow.gz)`, which can be read but not mapped.
 pub(crate) fn is_pipe(path: &Path) -> CliResult<bool> {
-    Ok(metadata_at(path)?.is_some_and(|data| !data.is_file() && !data.is_dir()))
+    Ok(metadata_at(path)?.is_some_and(|metadata| !metadata.is_file() && !metadata.is_dir()))
 }
 
 /// Opens a file, or a pipe that fails before its input takes all memory.

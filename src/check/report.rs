@@ -115,7 +115,7 @@ fn each(
     progress: OnProgress,
 ) -> Result<Report> {
     let files = match std::fs::metadata(path) {
-        Ok(data) if data.is_dir() && !is_table(path)? => files_of(path)?,
+        Ok(metadata) if metadata.is_dir() && !is_table(path)? => files_of(path)?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_glob(path) => expand_glob(path)?,
         _ => return work(path, progress),
     };

@@ -20,8 +20,7 @@ use crate::array::{UncheckedArray, to_array, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{is_ordered, is_text_or_binary, type_name};
 
-const SECONDS_PER_DAY: i64 = 86_400;
-const MILLISECONDS_PER_DAY: i64 = 1000 * SECONDS_PER_DAY;
+const MILLISECONDS_PER_DAY: i64 = MILLIS_PER_SECOND * SECONDS_PER_DAY;
 
 /// Collects the values of a column, from text.
 pub(crate) trait Sink: Finish + Send {
@@ -268,14 +267,18 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
         Date32 => primitives(Date32Builder::new(), |value| any_date(value)?.try_into().ok()),
         Date64 => primitives(Date64Builder::new(), |value| any_date(value)?.checked_mul(MILLISECONDS_PER_DAY)),
         Timestamp(TimeUnit::Second, zone) => moments(TimestampSecondBuilder::new(), 1, zone),
-        Timestamp(TimeUnit::Millisecond, zone) => moments(TimestampMillisecondBuilder::new(), 1_000, zone),
-        Timestamp(TimeUnit::Microsecond, zone) => moments(TimestampMicrosecondBuilder::new(), 1_000_000, zone),
-        Timestamp(TimeUnit::Nanosecond, zone) => moments(TimestampNanosecondBuilder::new(), 1_000_000_000, zone),
+        Timestamp(TimeUnit::Millisecond, zone) => moments(TimestampMillisecondBuilder::new(), MILLIS_PER_SECOND, zone),
+        Timestamp(TimeUnit::Microsecond, zone) => moments(TimestampMicrosecondBuilder::new(), MICROS_PER_SECOND, zone),
+        Timestamp(TimeUnit::Nanosecond, zone) => moments(TimestampNanosecondBuilder::new(), NANOS_PER_SECOND, zone),
         Time32(TimeUnit::Second) => primitives(Time32SecondBuilder::new(), |value| time32(value, 1)),
-        Time32(TimeUnit::Millisecond) => primitives(Time32MillisecondBuilder::new(), |value| time32(value, 1_000)),
-        Time64(TimeUnit::Microsecond) => primitives(Time64MicrosecondBuilder::new(), |value| time64(value, 1_000_000)),
+        Time32(TimeUnit::Millisecond) => {
+            primitives(Time32MillisecondBuilder::new(), |value| time32(value, MILLIS_PER_SECOND))
+        }
+        Time64(TimeUnit::Microsecond) => {
+            primitives(Time64MicrosecondBuilder::new(), |value| time64(value, MICROS_PER_SECOND))
+        }
         Time64(TimeUnit::Nanosecond) => {
-            primitives(Time64NanosecondBuilder::new(), |value| time64(value, 1_000_000_000))
+            primitives(Time64NanosecondBuilder::new(), |value| time64(value, NANOS_PER_SECOND))
         }
         Duration(_) | Interval(_) => span_sink(field)?,
         Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => decimal_sink(field)?,
@@ -324,13 +327,13 @@ fn span_sink(field: &Field) -> Result<Box<dyn Sink>> {
     Ok(match field.data_type() {
         Duration(TimeUnit::Second) => primitives(DurationSecondBuilder::new(), |value| duration(value, 1)),
         Duration(TimeUnit::Millisecond) => {
-            primitives(DurationMillisecondBuilder::new(), |value| duration(value, 1_000))
+            primitives(DurationMillisecondBuilder::new(), |value| duration(value, MILLIS_PER_SECOND))
         }
         Duration(TimeUnit::Microsecond) => {
-            primitives(DurationMicrosecondBuilder::new(), |value| duration(value, 1_000_000))
+            primitives(DurationMicrosecondBuilder::new(), |value| duration(value, MICROS_PER_SECOND))
         }
         Duration(TimeUnit::Nanosecond) => {
-            primitives(DurationNanosecondBuilder::new(), |value| duration(value, 1_000_000_000))
+            primitives(DurationNanosecondBuilder::new(), |value| duration(value, NANOS_PER_SECOND))
         }
         Interval(IntervalUnit::YearMonth) => primitives(IntervalYearMonthBuilder::new(), |value| {
             let (months, days, nanos) = IsoDuration::parse(value)?.parts()?;
@@ -338,7 +341,8 @@ fn span_sink(field: &Field) -> Result<Box<dyn Sink>> {
         }),
         Interval(IntervalUnit::DayTime) => primitives(IntervalDayTimeBuilder::new(), |value| {
             let (months, days, nanos) = IsoDuration::parse(value)?.parts()?;
-            let millis = i32::try_from(nanos / 1_000_000).ok().filter(|_| months == 0 && nanos % 1_000_000 == 0)?;
+            let millis =
+                i32::try_from(nanos / NANOS_PER_MILLI).ok().filter(|_| months == 0 && nanos % NANOS_PER_MILLI == 0)?;
             Some(IntervalDayTime::new(days, millis))
         }),
         Interval(IntervalUnit::MonthDayNano) => primitives(IntervalMonthDayNanoBuilder::new(), |value| {
@@ -364,12 +368,12 @@ pub(crate) fn exact_sink(kinds: TypeSet) -> Box<dyn Sink> {
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
             let kind = if zone.is_some() { UTC_MICROS } else { MICROS };
             let builder = TimestampMicrosecondBuilder::new().with_timezone_opt(zone);
-            primitives(builder, move |value| exact_moment(value, kind)?.count(1_000_000))
+            primitives(builder, move |value| exact_moment(value, kind)?.count(MICROS_PER_SECOND))
         }
         DataType::Timestamp(_, zone) => {
             let kind = if zone.is_some() { UTC_NANOS } else { NANOS };
             let builder = TimestampNanosecondBuilder::new().with_timezone_opt(zone);
-            primitives(builder, move |value| exact_moment(value, kind)?.count(1_000_000_000))
+            primitives(builder, move |value| exact_moment(value, kind)?.count(NANOS_PER_SECOND))
         }
         _ => parsed(StringBuilder::new(), append),
     }
@@ -596,20 +600,20 @@ fn remove_duplicates(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
     if is_text_or_binary(values.data_type()) {
         return Ok((values, None));
     }
-    let data = values.to_data();
-    let data = UncheckedArray::from_ref(&data);
+    let array = values.to_data();
+    let array = UncheckedArray::from_ref(&array);
     let mut numbers_by_text = HashMap::new();
     let mut numbers = Vec::with_capacity(values.len());
     let mut picks = Vec::new();
     for row in 0..values.len() {
         let next = picks.len() as i32;
-        let number = *numbers_by_text.entry(value(data, row)?.to_csv_cell()?.into_owned()).or_insert(next);
+        let number = *numbers_by_text.entry(value(array, row)?.to_csv_cell()?.into_owned()).or_insert(next);
         if number == next {
             picks.push((0, row));
         }
         numbers.push(number);
     }
-    let values = gather(values.data_type(), &[data], &picks)?.checked(&[])?;
+    let values = gather(values.data_type(), &[array], &picks)?.checked(&[])?;
     Ok((to_array(values), Some(numbers)))
 }
 

@@ -9,12 +9,14 @@ use chrono::NaiveDate;
 use crate::array::Value;
 use crate::types::per_second;
 
-const NANOS_PER_SECOND: i64 = 1_000_000_000;
-const MICROS_PER_SECOND: i64 = 1_000_000;
+pub(crate) const NANOS_PER_SECOND: i64 = 1_000_000_000;
+pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
+pub(crate) const MILLIS_PER_SECOND: i64 = 1000;
+pub(crate) const NANOS_PER_MILLI: i64 = NANOS_PER_SECOND / MILLIS_PER_SECOND;
 const NANOS_PER_MICRO: i64 = 1000;
 const SECONDS_PER_MINUTE: u32 = 60;
 const SECONDS_PER_HOUR: u32 = 3600;
-const SECONDS_PER_DAY: i64 = 86_400;
+pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
 /// The maximum number of digits behind the point of a second.
 const NANO_DIGITS: usize = 9;
 /// The length of the end of a date, `-MM-DD`.
@@ -262,8 +264,8 @@ fn far_date(value: &str) -> Option<i64> {
 pub(crate) fn parse_count(value: &str, per_second: i64) -> Option<i64> {
     let unit = match per_second {
         1 => " s",
-        1_000 => " ms",
-        1_000_000 => " us",
+        MILLIS_PER_SECOND => " ms",
+        MICROS_PER_SECOND => " us",
         _ => " ns",
     };
     parse(value.strip_suffix(unit)?)

@@ -23,8 +23,8 @@ impl TextFile {
     /// `NotFound`, `Io`.
     pub fn new(path: impl AsRef<Path>) -> Result<TextFile> {
         let path = path.as_ref().to_path_buf();
-        let data = std::fs::metadata(&path).map_err(|e| Error::io("opening the text", &e).at(&path))?;
-        Ok(TextFile { path, len: data.len(), bytes_read: Arc::default() })
+        let metadata = std::fs::metadata(&path).map_err(|e| Error::io("opening the text", &e).at(&path))?;
+        Ok(TextFile { path, len: metadata.len(), bytes_read: Arc::default() })
     }
 
     /// Opens the file, and reads the text from its beginning.

@@ -54,7 +54,8 @@ struct Slot {
     end: AtomicUsize,
     /// The address of the first page replaced by zeros and not mended yet; [`NOWHERE`] if there is none.
     zeroed: AtomicUsize,
-    /// True once the file was found to have changed, or a page of it could not be touched. Never reset.
+    /// True once the file was found to have changed, or a page of it could not be touched. Stays true until the slot
+    /// gets another region.
     is_changed: AtomicBool,
     /// The offset of the byte at which a page was lost first; [`NOWHERE`] if none was.
     lost: AtomicUsize,
@@ -120,7 +121,7 @@ const FIRST_CHUNK_LEN: usize = 64;
 const MAX_CHUNKS: usize = 26;
 /// The chunks of slots, allocated when they are needed.
 static CHUNKS: [AtomicPtr<Slot>; MAX_CHUNKS] = [const { AtomicPtr::new(null_mut()) }; MAX_CHUNKS];
-/// Number of slots ever taken.
+/// Number of slots ever taken: those with smaller numbers may have a region.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// The stack of free slots. The low half is the number of the topmost slot, counted from 1, or 0 if the stack is empty.
 /// The high half counts the changes, against the ABA problem.

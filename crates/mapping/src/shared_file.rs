@@ -411,6 +411,7 @@ impl SharedFile {
             };
             holes.push((from, to));
         }
+
         // Only zeros are released.
         for (from, to) in holes {
             if from < to && (to <= start || from >= end) {

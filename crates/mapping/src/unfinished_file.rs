@@ -221,7 +221,7 @@ const DROPPED: &str = ".dropped";
 /// shows that this directory got the name, and no other one was moved there.
 fn is_dropped(path: &Path, name: &OsStr) -> bool {
     let has_suffix = name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(DROPPED.as_bytes());
-    has_suffix && std::fs::symlink_metadata(path).is_ok_and(|data| is_dropped_inode(name, &data))
+    has_suffix && std::fs::symlink_metadata(path).is_ok_and(|metadata| is_dropped_inode(name, &metadata))
 }
 
 fn is_dropped_inode(name: &OsStr, metadata: &Metadata) -> bool {

@@ -269,7 +269,7 @@ impl InputColumn<'_> {
     fn arrays(&self, field: &FieldRef, rows: usize) -> Result<Vec<ArrayRef>> {
         match &self.values {
             InputValues::Missing => Ok(vec![new_null_array(field.data_type(), rows)]),
-            // Nulls are nulls of any type, also of those that no value can be made of.
+            // Nulls are nulls of any type, even of one that no value can be converted to.
             InputValues::Objects(objects) if field.is_nullable() && objects.iter().all(|object| object.is_none()) => {
                 Ok(vec![new_null_array(field.data_type(), rows)])
             }
