@@ -1,5 +1,5 @@
-//! Wraps functions whose results can be far larger than their arguments, such as `repeat`: a call fails if its result
-//! would not fit into memory.
+//! Wraps functions whose results can be far larger than their arguments, such as `repeat`, or that take long: a call
+//! fails if its result would not fit into memory, or if it would not end in time.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
-use crate::result_bounds::{FUNCTIONS, Growth, check_comparisons, check_width, max_result_bytes};
+use crate::result_bounds::{Check, check_comparisons, find_check, max_result_bytes};
 use crate::result_budget::ResultBudget;
+use crate::value_bytes::check_width;
 
 /// Returns the bounded variant of a function; `None` for functions that need none, or are bounded already.
 pub(crate) fn to_bounded_function(function: &ScalarUDF, budget: &Arc<ResultBudget>) -> Option<Arc<ScalarUDF>> {
-    let growth = unbounded_growth(function)?;
-    let bounded = BoundedFunction { inner: function.inner().clone(), growth, budget: budget.clone() };
+    let check = missing_check(function)?;
+    let bounded = BoundedFunction { inner: function.inner().clone(), check, budget: budget.clone() };
     Some(Arc::new(ScalarUDF::new_from_impl(bounded)))
 }
 
-/// Returns the growth of a function that has to be bounded and is not; `None` for others.
-fn unbounded_growth(function: &ScalarUDF) -> Option<Growth> {
-    let (_, growth) = FUNCTIONS.iter().find(|(name, _)| *name == function.name())?;
-    (!function.inner().is::<BoundedFunction>()).then_some(*growth)
+/// Returns the check of a function that has to be bounded and is not; `None` for others.
+fn missing_check(function: &ScalarUDF) -> Option<Check> {
+    find_check(function.name()).filter(|_| !function.inner().is::<BoundedFunction>())
 }
 
 /// Replaces the functions in an expression with their bounded variants, and checks the width of types in it.
@@ -53,24 +53,24 @@ pub(crate) fn replace_functions(expr: Expr, budget: &Arc<ResultBudget>) -> Resul
 /// Returns an error for a call of a function that has to be bounded and is not.
 pub(crate) fn check_bounded(expr: &Arc<dyn PhysicalExpr>) -> Result<()> {
     match expr.downcast_ref::<ScalarFunctionExpr>() {
-        Some(call) if unbounded_growth(call.fun()).is_some() => {
+        Some(call) if missing_check(call.fun()).is_some() => {
             internal_err!("{} is a function whose result is not bounded", call.fun().name())
         }
         _ => Ok(()),
     }
 }
 
-/// A function that checks the size of its result before it makes it.
+/// A function that checks the size of its result, or the time that it takes, before it is called.
 #[derive(Debug)]
 struct BoundedFunction {
     inner: Arc<dyn ScalarUDFImpl>,
-    growth: Growth,
+    check: Check,
     budget: Arc<ResultBudget>,
 }
 
 impl PartialEq for BoundedFunction {
     fn eq(&self, other: &BoundedFunction) -> bool {
-        self.growth == other.growth && self.inner.name() == other.inner.name()
+        self.check == other.check && self.inner.name() == other.inner.name()
     }
 }
 
@@ -129,10 +129,15 @@ impl ScalarUDFImpl for BoundedFunction {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if self.growth == Growth::Compare {
-            check_comparisons(self.name(), &args)?;
+        // Released when the result is made, and counts as memory of the process.
+        let _reservation;
+        match self.check {
+            Check::ResultBytes(growth) => {
+                _reservation = self.budget.reserve(max_result_bytes(growth, &args)?, self.name())?;
+            }
+            Check::Comparisons => check_comparisons(self.name(), &args)?,
+            Check::TypeWidth => {}
         }
-        let _reservation = self.budget.reserve(max_result_bytes(self.growth, &args)?, self.name())?;
         self.inner.invoke_with_args(args)
     }
 }

@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::concat_op::CONCAT_NAME;
-use crate::result_bounds::{FUNCTIONS, Growth};
+use crate::result_bounds::{Check, Growth, find_check};
 
 /// Functions that return small values, and need memory for one value at a time only.
 const SMALL_RESULT_FUNCTIONS: &[&str] = &[
@@ -344,10 +344,13 @@ fn is_bounded_expression(expr: &Expr, schema: &DFSchema) -> Result<bool> {
         Expr::TryCast(cast) => is_bounded_cast(&cast.expr, cast.field.data_type(), schema),
         Expr::ScalarFunction(call) => {
             let name = call.func.name();
-            let growth = FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, growth)| *growth);
-            // A compiled pattern takes megabytes, and each row may have another one.
-            let has_checked_size = name == CONCAT_NAME || growth.is_some_and(|growth| growth != Growth::Pattern);
-            if has_checked_size || SMALL_RESULT_FUNCTIONS.contains(&name) {
+            let is_checked = match find_check(name) {
+                // A compiled pattern takes megabytes, and each row may have another one.
+                Some(Check::ResultBytes(Growth::Pattern)) => false,
+                Some(Check::ResultBytes(_) | Check::Comparisons | Check::TypeWidth) => true,
+                None => name == CONCAT_NAME,
+            };
+            if is_checked || SMALL_RESULT_FUNCTIONS.contains(&name) {
                 return Ok(true);
             }
             Ok(SELECTING_FUNCTIONS.contains(&name) && is_small(&expr.get_type(schema)?))

@@ -11,7 +11,8 @@ use datafusion::error::Result;
 
 /// Cancels a query that was given up or is out of time.
 ///
-/// Tokio can abort a task only where it waits; code between such points calls [`check`](CancelToken::check).
+/// Tokio can abort a task only where it waits; code between such points calls [`check`](CancelToken::check). Clones
+/// share the flag. A thread that sees it only stops, and reads nothing that was written before: its order is relaxed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CancelToken {
     is_cancelled: Arc<AtomicBool>,

@@ -15,6 +15,7 @@ use crate::processes::ProcessEngine;
 
 /// The memory of a query if the system does not report its own.
 const DEFAULT_MEMORY: usize = 4 << 30;
+/// The error of this command for Parquet files, which only the Python package reads and writes.
 const NO_PARQUET: &str = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
 
 /// The engine of the command `arrowwood-datafusion`.
@@ -125,8 +126,10 @@ impl SqlMemory for SingleQueryMemory {
 
 /// Returns half of the system's memory in bytes.
 fn half_of_memory() -> usize {
+    /// The unit of sizes in `/proc/meminfo`, in bytes.
+    const KILOBYTE: usize = 1024;
     let meminfo = fs::read_to_string("/proc/meminfo").ok();
     let total = meminfo.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("MemTotal:")));
     let kilobytes = total.and_then(|total| total.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
-    kilobytes.map_or(DEFAULT_MEMORY, |kilobytes| kilobytes * 1024 / 2)
+    kilobytes.map_or(DEFAULT_MEMORY, |kilobytes| kilobytes * KILOBYTE / 2)
 }

@@ -83,7 +83,7 @@ impl ScalarUDFImpl for ConcatOp {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let _reservation = self.budget.reserve(max_result_bytes(Growth::Sum, &args)?, CONCAT_NAME)?;
+        let _reservation = self.budget.reserve(max_result_bytes(Growth::Concat, &args)?, CONCAT_NAME)?;
         let mut operands = args.args.into_iter();
         let first = operands.next().ok_or_else(no_operands)?;
         operands.try_fold(first, |left, right| concat_pair(left, right, args.number_rows))

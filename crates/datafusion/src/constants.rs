@@ -16,9 +16,9 @@ use datafusion::physical_plan::statistics::StatisticsContext;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs};
 
 use crate::bounded_function::check_bounded;
-use crate::result_bounds::width;
 use crate::result_budget::ResultBudget;
 use crate::scan::Scan;
+use crate::value_bytes::width;
 
 /// Values of at most this width are numbers and views, which are not counted.
 const MAX_NARROW_BYTES: u128 = 32;

@@ -42,6 +42,14 @@ const MAX_SPILL_FACTOR: u64 = 8;
 /// The number of threads for blocking work in a query process.
 const BLOCKING_THREADS: usize = 8;
 
+/// The number of processors if the system does not report it.
+const DEFAULT_PROCESSORS: usize = 2;
+
+/// Returns the number of processors that the process may use.
+pub(crate) fn count_processors() -> usize {
+    std::thread::available_parallelism().map_or(DEFAULT_PROCESSORS, usize::from)
+}
+
 /// An SQL engine that runs DataFusion on its own threads.
 ///
 /// Accepts statements that only read: `select`, `explain`, `show tables`, `describe`. A statement can name only the
@@ -86,6 +94,7 @@ impl QueryEngine {
         let mut builder = Builder::new_multi_thread();
         builder.max_blocking_threads(BLOCKING_THREADS).thread_keep_alive(Duration::from_secs(u32::MAX.into()));
         let engine = QueryEngine::with_threads(&mut builder, Some(directory))?;
+
         // Tasks that wait for each other need a thread each.
         let barrier = Arc::new(Barrier::new(BLOCKING_THREADS));
         let mut waiting = Vec::with_capacity(BLOCKING_THREADS);
@@ -98,10 +107,11 @@ impl QueryEngine {
     }
 
     fn with_threads(builder: &mut Builder, directory: Option<PathBuf>) -> arrowwood::Result<QueryEngine> {
-        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = count_processors();
         builder.worker_threads(threads).thread_name("arrowwood-sql").thread_stack_size(STACK_BYTES).enable_all();
         let runtime = builder.build();
         let runtime = runtime.map_err(|e| arrowwood::Error::new(ErrorKind::Io, format!("starting threads: {e}")))?;
+
         let config = SessionConfig::new()
             .with_target_partitions(threads)
             .with_create_default_catalog_and_schema(false)
@@ -208,6 +218,7 @@ async fn start_query(task: QueryTask, cancel: &CancelToken) -> Result<Option<Sen
     let QueryTask { shared, query, scope } = task;
     let (state, tables) = create_session(&shared, &query)?;
     let Some(mut plan) = create_logical_plan(&state, &tables, &query, scope).await? else { return Ok(None) };
+
     let count = parameters::parameter_schema(&plan)?.fields().len();
     match &query.parameters {
         Some(values) => plan = parameters::bind_values(plan, values)?,
@@ -216,15 +227,18 @@ async fn start_query(task: QueryTask, cancel: &CancelToken) -> Result<Option<Sen
         }
         None => (),
     }
+
     // DataFusion supports `explain` only as the root of a plan, so it gets no limit.
     let can_be_limited = !matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
     if let Some(max_rows) = query.most.filter(|_| can_be_limited) {
         plan = LogicalPlanBuilder::from(plan).limit(0, usize::try_from(max_rows).ok())?.build()?;
     }
+
     let physical = state.create_physical_plan(&plan).await?;
     if scope == Scope::Bounded && !is_bounded_plan(&physical)? {
         return Ok(None);
     }
+
     let mut config = state.config().clone();
     let max_bytes = query.memory.max_bytes();
     if !only_passes_rows(&physical)? {
@@ -232,6 +246,7 @@ async fn start_query(task: QueryTask, cancel: &CancelToken) -> Result<Option<Sen
         config = config.with_batch_size(rows);
     }
     constants::check(&physical, config.batch_size(), &shared.budget)?;
+
     let context = TaskContext::from(&state).with_session_config(config);
     let physical = prepare_for_serving(slice_sort_inputs(physical, max_bytes)?, cancel)?;
     execute_stream(physical, Arc::new(context)).map(Some)

@@ -19,6 +19,9 @@ use crate::to_external_error;
 /// How long a thread waits for rows before it checks whether the query was dropped.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The number of batches that may wait for the query.
+const MAX_QUEUED_BATCHES: usize = 2;
+
 /// Returns the table `dataset` as an unbounded stream of its rows.
 ///
 /// The stream begins at row number `start` or, without one, with the rows that are committed after the query began. It
@@ -77,7 +80,7 @@ impl PartitionStream for FollowStream {
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let batch_size = context.session_config().batch_size().max(1);
-        let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), 2);
+        let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), MAX_QUEUED_BATCHES);
         let sender = stream.tx();
         let schema = self.schema.clone();
         let follower = arrowwood::follow(&self.dataset, self.start, None);

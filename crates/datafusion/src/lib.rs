@@ -40,8 +40,8 @@
 //! A query fails if rows are dropped from a table before it has read them: run it again.
 //!
 //! # Trust
-//! Values are checked before DataFusion sees them, and damaged data is an error. Batches are mapped memory of the files:
-//! a file that is truncated while DataFusion reads it ends the process, as for all [arrays handed to
+//! Values are checked before DataFusion sees them, and damaged data is an error. Batches are mapped memory of the
+//! files: a file that is truncated while DataFusion reads it ends the process, as for all [arrays handed to
 //! others](arrowwood#trust). [`Table::copied`] copies the rows first, and returns an error in all cases.
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 #![warn(missing_docs)]
@@ -90,6 +90,8 @@ mod sliced_sort;
 mod statement_limits;
 mod statistics;
 mod table;
+#[cfg(feature = "engine")]
+mod value_bytes;
 
 #[cfg(feature = "engine")]
 pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};

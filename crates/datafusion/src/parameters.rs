@@ -20,7 +20,7 @@ pub(crate) fn number_placeholders(statement: &str) -> Result<String> {
     let tokens = tokens.map_err(|e| DataFusionError::Plan(format!("reading the statement: {e}")))?;
     let placeholders = tokens.iter().filter(|token| matches!(&token.token, Token::Placeholder(mark) if mark == "?"));
     let mut placeholders = placeholders.map(|token| token.span.start).peekable();
-    let mut numbered = String::with_capacity(statement.len() + 16);
+    let mut numbered = String::with_capacity(statement.len());
     let mut count = 0;
     for (line_number, line) in (1..).zip(statement.split_inclusive('\n')) {
         for (column_number, character) in (1..).zip(line.chars()) {

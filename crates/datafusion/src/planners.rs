@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, BinaryOperator, DataType
 
 use crate::bounded_function::{replace_functions, to_bounded_function};
 use crate::concat_op::ConcatOp;
-use crate::result_bounds::MAX_VALUE_BYTES;
 use crate::result_budget::ResultBudget;
+use crate::value_bytes::MAX_VALUE_BYTES;
 
 /// Replaces the functions and planners of a session with bounded ones.
 pub(crate) fn install_bounded_functions(builder: &mut SessionStateBuilder, budget: &Arc<ResultBudget>) {

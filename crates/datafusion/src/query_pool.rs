@@ -8,6 +8,11 @@ use arrowwood_serve::SqlMemory;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
+/// An operator spills if it has more than one part in so many of the memory: less would free too little.
+const MIN_SPILL_DIVISOR: usize = 16;
+/// One part in so many of the memory is left to operators that can't spill, such as the merge of spilled rows.
+const UNSPILLABLE_DIVISOR: usize = 4;
+
 /// Shares a query's memory fairly among its operators, which spill to temporary files beyond their share, and takes the
 /// bytes that they reserve from the memory of all queries.
 pub(crate) struct QueryPool {
@@ -22,15 +27,15 @@ impl QueryPool {
         QueryPool { operators: FairSpillPool::new(memory.max_bytes()), memory, taken: Mutex::new(0) }
     }
 
-    /// Returns true if an operator that can spill should do so before it takes more memory. A quarter of the memory is
-    /// left to operators that can't, such as the merge of spilled rows.
+    /// Returns true if an operator that can spill should do so before it takes more memory.
     fn should_spill(&self, reservation: &MemoryReservation, additional: usize) -> bool {
         let max_bytes = self.memory.max_bytes();
-        // Spilling less than a sixteenth would free too little.
-        let is_worth_it = reservation.consumer().can_spill() && reservation.size() > max_bytes / 16;
-        is_worth_it && self.operators.reserved().saturating_add(additional) > max_bytes / 4 * 3
+        let is_worth_it = reservation.consumer().can_spill() && reservation.size() > max_bytes / MIN_SPILL_DIVISOR;
+        let max_spillable_bytes = max_bytes - max_bytes / UNSPILLABLE_DIVISOR;
+        is_worth_it && self.operators.reserved().saturating_add(additional) > max_spillable_bytes
     }
 
+    /// Takes bytes from the memory of all queries. Returns false if they are not free.
     fn take(&self, bytes: usize) -> bool {
         let is_taken = self.memory.take(bytes);
         if is_taken {

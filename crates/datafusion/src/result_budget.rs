@@ -16,12 +16,26 @@ const BASE_BYTES: u64 = 512 << 20;
 /// The memory of the process that is for queries, as a multiple of the memory of one query.
 const QUERY_MEMORY_FACTOR: u64 = 4;
 
+/// The unit of sizes in `/proc/self/status`, in bytes.
+const KILOBYTE: u64 = 1024;
+
 /// The memory that the process is assumed to use where the system does not report it.
 pub(crate) const UNKNOWN_BYTES: u64 = 0;
 
 /// The maximum anonymous memory of the process, checked before a function makes a large result.
+///
+/// A result fits if its bytes, those of the results that are made at the same time, and the memory that the process
+/// uses already are at most the maximum. [`reserve`](ResultBudget::reserve) adds the bytes to `reserved` in the same
+/// atomic step in which it compares them with what is free, so that two threads can't take the same bytes; the dropped
+/// [`Reservation`] subtracts them. The maximum and the used memory are read before that step and may be out of date, as
+/// the memory of operators changes at any time. No other memory is read on the strength of these numbers, so that their
+/// order is relaxed.
+///
+/// The maximum is set by whoever starts a query. If the budget has a source, only the source changes it from then on.
+/// The lock of the source is not held during a request, which may wait for another process.
 #[derive(Debug, Default)]
 pub(crate) struct ResultBudget {
+    /// The maximum anonymous memory of the process in bytes.
     max_process_bytes: AtomicU64,
     /// The bytes of results that are being made.
     reserved: AtomicU64,
@@ -116,7 +130,7 @@ pub(crate) fn anonymous_memory() -> Option<u64> {
 pub(crate) fn status_bytes(field: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * KILOBYTE)
 }
 
 #[cfg(test)]

@@ -92,6 +92,7 @@ impl Scan {
             }
         }
         let condition = conjunction(unsettled.iter().copied());
+
         let mut rows = match conjunction(&conditions) {
             Some(predicate) => snapshot.prune(&predicate).map_err(to_external_error)?,
             None => snapshot.as_ref().clone(),
@@ -99,6 +100,7 @@ impl Scan {
         if let (Some(limit), None) = (limit, &condition) {
             rows = rows.head(limit as u64).map_err(to_external_error)?;
         }
+
         let mut read_columns = columns;
         for name in unsettled.iter().flat_map(|condition| &condition.columns) {
             let index = snapshot.schema().index_of(name)?;
@@ -113,6 +115,7 @@ impl Scan {
             // Without this, the first page fault in each column would read ahead far more than these few rows.
             rows.prefetch();
         }
+
         let splits = split_rows(&rows, target_splits)?;
         let statistics = split_statistics(&rows, &splits, &schema, sorted, condition.is_some())?;
         assert_eq!(statistics.len(), splits.len() + 1, "all rows and each split have statistics");
@@ -410,6 +413,7 @@ impl SplitReader {
         if self.condition.is_some() || self.is_copied {
             (rows, _) = rows.head_within(MAX_CHUNK_BYTES)?;
         }
+
         let count = rows.len()?;
         assert!(count > 0, "a chunk at row {} has no rows", self.next_row);
         self.next_row += count;
@@ -422,6 +426,7 @@ impl SplitReader {
             // `take` always copies; `collect` would return a single batch as it is.
             rows = rows.take(&(0..rows.len()? as i64).collect::<Vec<_>>())?;
         }
+
         let returned_columns: Vec<usize> = (0..self.schema.fields().len()).collect();
         let batches = rows.select_at(&returned_columns)?.to_record_batches().collect::<arrowwood::Result<Vec<_>>>()?;
         if self.buffer_origin.is_some() {

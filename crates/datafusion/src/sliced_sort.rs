@@ -26,8 +26,8 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::exact_size::{BufferOrigin, DictionaryCache};
-use crate::result_bounds::width;
 use crate::scan::Scan;
+use crate::value_bytes::width;
 
 /// A batch may take one part in so many of a sort's memory, as a sort counts batches twice and merges several.
 const BATCH_MEMORY_DIVISOR: usize = 32;
@@ -62,13 +62,13 @@ pub(crate) fn max_batch_rows(plan: &Arc<dyn ExecutionPlan>, batch_rows: usize, q
 /// Estimates the bytes of a row that a projection computes. Texts are counted where functions make them, and literals
 /// in [`constants`](crate::constants).
 fn computed_row_width(projection: &ProjectionExec) -> usize {
-    let mut row_width = 0;
+    let mut row_width = 0_u128;
     for (output, field) in projection.expr().iter().zip(projection.schema().fields()) {
         if !output.expr.is::<Column>() && !output.expr.is::<Literal>() {
-            row_width += usize::try_from(width(field.data_type())).unwrap_or(usize::MAX);
+            row_width = row_width.saturating_add(width(field.data_type()));
         }
     }
-    row_width
+    usize::try_from(row_width).unwrap_or(usize::MAX)
 }
 
 /// Wraps the sorts of a plan in [`SlicedSortExec`].
@@ -132,12 +132,14 @@ impl ExecutionPlan for SlicedSortExec {
         let input_properties = sort.input().properties().clone();
         let sort = self.sort.clone();
         let max_bytes = self.max_bytes;
+
         let start = async move {
             let first = input.next().await.transpose()?;
             let slice_rows = match &first {
                 Some(first) => fitting_rows(first, max_bytes)?,
                 None => usize::MAX,
             };
+
             let schema = input.schema();
             let batches = stream::iter(first.map(Ok)).chain(input);
             let slices = batches.flat_map(move |batch| stream::iter(slices(batch, max_bytes)));
@@ -145,6 +147,7 @@ impl ExecutionPlan for SlicedSortExec {
             let input = StartedExec { properties: input_properties, batches: Mutex::new(Some(slices)) };
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             let sort = sort.replace_children(vec![Arc::new(input)], options)?;
+
             let batch_rows = context.session_config().batch_size().min(slice_rows);
             let config = context.session_config().clone().with_batch_size(batch_rows);
             // Functions are resolved when a plan is made, so that this context needs none.
@@ -249,10 +252,12 @@ fn cut_batch(batch: &RecordBatch, max_bytes: usize) -> Option<Vec<RecordBatch>> 
 
 /// Returns the bytes of a batch without the values of dictionaries, which all batches share.
 fn batch_bytes(batch: &RecordBatch) -> usize {
+    /// The bytes of a key of the widest type.
+    const MAX_KEY_BYTES: usize = 8;
     let mut bytes = 0;
     for column in batch.columns() {
         bytes += match column.data_type() {
-            DataType::Dictionary(keys, _) => column.len() * keys.primitive_width().unwrap_or(8),
+            DataType::Dictionary(keys, _) => column.len() * keys.primitive_width().unwrap_or(MAX_KEY_BYTES),
             _ => column.get_array_memory_size(),
         };
     }

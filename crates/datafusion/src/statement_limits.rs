@@ -23,14 +23,14 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
     let tokens = tokens.map_err(|e| DataFusionError::Plan(format!("reading the statement: {e}")))?;
     let mut operators = 0;
     let mut computing = 0;
-    // The last token, and the one before it.
-    let mut previous = [&Token::EOF, &Token::EOF];
+    let mut last = &Token::EOF;
+    let mut second_last = &Token::EOF;
     for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))) {
-        if deepens_tree(token, previous) {
+        if deepens_tree(token, last, second_last) {
             operators += 1;
             computing += usize::from(is_computing_operator(token));
         }
-        previous = [token, previous[0]];
+        (last, second_last) = (token, last);
     }
     if operators > MAX_OPERATORS {
         return plan_err!("the statement has {operators} operators and keywords; at most {MAX_OPERATORS} are expected");
@@ -43,9 +43,9 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a token may make the tree of an expression or a query deeper. `previous` has the last token and the
-/// one before it.
-fn deepens_tree(token: &Token, [last, second_last]: [&Token; 2]) -> bool {
+/// Returns true if a token may make the tree of an expression or a query deeper. It follows `last`, and that follows
+/// `second_last`.
+fn deepens_tree(token: &Token, last: &Token, second_last: &Token) -> bool {
     match token {
         Token::Word(word) => {
             !matches!(word.keyword, Keyword::NoKeyword | Keyword::AS | Keyword::NULL | Keyword::TRUE | Keyword::FALSE)

@@ -18,6 +18,15 @@ use crate::cluster::hosts::is_loopback;
 /// The maximum time to connect to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a TCP connection is silent before the system probes it.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
+/// The time between two HTTP/2 pings, and the maximum time of the answer to one.
+const PING_INTERVAL: Duration = Duration::from_secs(15);
+/// The maximum bytes of a stream that were received and not read yet.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// The maximum bytes of a connection that were received and not read yet.
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
 /// Options of the connections to the servers of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct PeerOptions {
@@ -69,12 +78,12 @@ impl Peers {
         let mut endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
-            .tcp_keepalive(Some(Duration::from_secs(30)))
-            .http2_keep_alive_interval(Duration::from_secs(15))
-            .keep_alive_timeout(Duration::from_secs(15))
+            .tcp_keepalive(Some(TCP_KEEPALIVE))
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_INTERVAL)
             .keep_alive_while_idle(true)
-            .initial_stream_window_size(1 << 20)
-            .initial_connection_window_size(4 << 20);
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         if url.scheme() == "https" {
             let tls = match &self.authority {
                 Some(authority) => ClientTlsConfig::new().ca_certificate(authority.clone()),

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::config_err;
-use datafusion::common::plan_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{config_err, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
@@ -86,7 +85,11 @@ pub(crate) fn is_distributable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(!plan.exists(|operator| Ok(!is_distributable_operator(operator)))?)
 }
 
-/// The state of the planning of one query.
+/// The state of the planning of one query, which the planner and the hooks of the engine share.
+///
+/// A plan is made at most twice. [`split_scan`] sets `is_misplaced` if the first plan can't be distributed; the planner
+/// then sets `is_gathered`, which [`GatherRule`] reads when the second plan is made. These steps
+/// follow each other, as the planner awaits each plan, so that their order of memory is relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct PlanningState {
     /// True if the caller gathers the rows of all tables before it does anything else with them.

@@ -119,10 +119,12 @@ impl Cluster {
         let responses = if names.is_empty() { Vec::new() } else { self.open_tables(&query, &names).await? };
         let cores = responses.iter().map(|response| response.cores).max().unwrap_or(MIN_PARTITIONS);
         let partitions = cores.clamp(MIN_PARTITIONS, MAX_PART_PARTITIONS);
+
         let context = SessionContext::new_with_state(self.session_builder(&planning, partitions)?.build());
         for (name, table) in self.create_tables(&query, &responses, partitions)? {
             context.register_table(TableReference::bare(name), Arc::new(table))?;
         }
+
         let logical = context.state().statement_to_plan(parsed).await?;
         let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         read_only.verify_plan(&logical)?;

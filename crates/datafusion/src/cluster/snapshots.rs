@@ -14,8 +14,10 @@ use crate::cluster::messages::PartMessage;
 
 /// How long the tasks of a query may arrive after it started.
 const MAX_AGE: Duration = Duration::from_secs(120);
-/// The maximum number of queries whose tasks may still arrive. One caller may have half as many.
+/// The maximum number of queries whose tasks may still arrive.
 const MAX_QUERIES: usize = 1_024;
+/// The maximum number of such queries of one caller.
+const MAX_CALLER_QUERIES: usize = MAX_QUERIES / 2;
 
 /// A caller, and the number of its query.
 type QueryKey = (String, Vec<u8>);
@@ -54,7 +56,7 @@ impl Snapshots {
             return exec_err!("{MAX_QUERIES} queries have begun on this server within two minutes; ask again later");
         }
         let count = queries.keys().filter(|(other, _)| !caller.is_empty() && other == caller).count();
-        if count >= MAX_QUERIES / 2 {
+        if count >= MAX_CALLER_QUERIES {
             return exec_err!(
                 "{count} queries of this token have begun on this server within two minutes; ask again later"
             );
@@ -110,11 +112,11 @@ mod tests {
     #[test]
     fn a_caller_leaves_room_for_others() {
         let snapshots = Snapshots::new();
-        for number in 0..MAX_QUERIES / 2 {
+        for number in 0..MAX_CALLER_QUERIES {
             fix(&snapshots, "61", number).unwrap();
         }
         assert!(fix(&snapshots, "61", MAX_QUERIES).unwrap_err().to_string().contains("of this token"));
-        for number in 0..MAX_QUERIES / 2 {
+        for number in 0..MAX_CALLER_QUERIES {
             fix(&snapshots, "62", number).unwrap();
         }
         assert!(fix(&snapshots, "63", 0).unwrap_err().to_string().contains("on this server"));

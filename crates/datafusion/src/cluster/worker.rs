@@ -40,10 +40,13 @@ use crate::cluster::peers::{PeerOptions, Peers};
 use crate::cluster::snapshots::{CallerSnapshots, Snapshots};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, part, plan};
+use crate::engine::count_processors;
 use crate::planners::install_bounded_functions;
 use crate::result_budget::ResultBudget;
 
-/// The path of the request that fixes the rows of a query.
+/// The service of the request that fixes the rows of a query.
+const OPEN_SERVICE: &str = "arrowwood.Cluster";
+/// The path of that request.
 pub(crate) const OPEN_PATH: &str = "/arrowwood.Cluster/Open";
 /// The path of the engine's request to execute a task.
 const EXECUTE_PATH: &str = "/worker.WorkerService/ExecuteTask";
@@ -187,7 +190,7 @@ fn create_session(
 
 impl WorkerEngine for Worker {
     fn handles(&self, service: &str) -> bool {
-        service == ENGINE_SERVICE || OPEN_PATH.split('/').nth(1) == Some(service)
+        service == ENGINE_SERVICE || service == OPEN_SERVICE
     }
 
     fn call(&self, request: WorkerRequest, caller: WorkerCaller) -> WorkerFuture {
@@ -248,8 +251,8 @@ async fn open(request: WorkerRequest, caller: &WorkerCaller, snapshots: &Arc<Sna
         return error_response(StatusCode::BAD_REQUEST, &problem);
     }
     if request.query.len() != QUERY_NUMBER_BYTES || request.tables.len() > MAX_TABLES {
-        let problem = "a query has a number of 16 bytes, and at most 256 tables";
-        return error_response(StatusCode::BAD_REQUEST, problem);
+        let problem = format!("a query has a number of {QUERY_NUMBER_BYTES} bytes, and at most {MAX_TABLES} tables");
+        return error_response(StatusCode::BAD_REQUEST, &problem);
     }
     let caller = caller.clone();
     let snapshots = snapshots.clone();
@@ -281,12 +284,11 @@ fn open_tables(request: &OpenRequest, caller: &WorkerCaller, snapshots: &Snapsho
     }
     let fixed = snapshots.fix(&caller.key(), &request.query, rows_by_name);
     fixed.map_err(|e| (StatusCode::SERVICE_UNAVAILABLE, e.to_string()))?;
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
     Ok(OpenResponse {
         version: request.version.clone(),
         process: snapshots.process.clone(),
         directory: caller.directory(),
-        cores: u32::try_from(cores).unwrap_or(u32::MAX),
+        cores: u32::try_from(count_processors()).unwrap_or(u32::MAX),
         tables,
     })
 }
@@ -295,13 +297,17 @@ fn open_tables(request: &OpenRequest, caller: &WorkerCaller, snapshots: &Snapsho
 
 /// Returns the request for the engine, unless it would execute a task with too many partitions.
 async fn check_request(request: WorkerRequest) -> Result<Request<tonic::body::Body>, String> {
+    /// The bytes before a message of gRPC: a flag and the length of the message.
+    const PREFIX_BYTES: usize = 5;
+    /// The flag of a message that is not compressed.
+    const UNCOMPRESSED: u8 = 0;
     if request.uri().path() != EXECUTE_PATH {
         return Ok(request.map(tonic::body::Body::new));
     }
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, MAX_REQUEST_BYTES).collect().await.map_err(|e| e.to_string())?.to_bytes();
-    // A gRPC message has a prefix of five bytes: a flag, which is 0 unless it is compressed, and its length.
-    let message = body.get(5..).filter(|_| body.first() == Some(&0)).ok_or("a message in full is expected")?;
+    let is_uncompressed = body.first() == Some(&UNCOMPRESSED);
+    let message = body.get(PREFIX_BYTES..).filter(|_| is_uncompressed).ok_or("a message in full is expected")?;
     ExecuteMessage::decode(message).map_err(|e| e.to_string())?.check()?;
     Ok(Request::from_parts(parts, tonic::body::Body::new(Full::new(body))))
 }

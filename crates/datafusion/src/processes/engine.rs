@@ -28,15 +28,15 @@ impl ProcessEngine {
         ProcessEngine { engine, processes: Arc::new(ProcessPool::new(program.into())) }
     }
 
-    /// Starts to run a query in a process. Dropping the returned value kills the process.
-    async fn start(&self, query: SqlQuery, is_plan: bool, sink: AnswerSink) -> Result<KillOnDrop, SqlError> {
+    /// Starts to run or plan a query in a process, as the sink requires. Dropping the returned value kills the process.
+    async fn start(&self, query: SqlQuery, sink: AnswerSink) -> Result<KillOnDrop, SqlError> {
         let parameters = query.parameters.as_ref().map(encode_batch).transpose().map_err(|e| to_sql_error(&e))?;
         let share = MemoryShare::take(query.memory.clone()).await;
         let message = QueryMessage {
             text: query.text,
             parameters,
             max_rows: query.most,
-            is_plan,
+            is_plan: matches!(sink, AnswerSink::Plan(_)),
             max_bytes: share.max_bytes(),
             share: share.bytes(),
         };
@@ -63,7 +63,7 @@ impl SqlEngine for ProcessEngine {
                 return Ok(plan);
             }
             let (sender, plan) = oneshot::channel();
-            let _guard = self.start(query, true, AnswerSink::Plan(sender)).await?;
+            let _guard = self.start(query, AnswerSink::Plan(sender)).await?;
             plan.await.map_err(|_| unfinished_error())?
         })
     }
@@ -76,7 +76,7 @@ impl SqlEngine for ProcessEngine {
             let (schema_sender, schema) = oneshot::channel();
             let (batch_sender, batches) = mpsc::channel(MAX_QUEUED_BATCHES);
             let sink = AnswerSink::Rows { schema: Some(schema_sender), batches: batch_sender };
-            let guard = self.start(query, false, sink).await?;
+            let guard = self.start(query, sink).await?;
             let schema = schema.await.map_err(|_| unfinished_error())??;
             Ok(Box::new(AnswerStream::new(schema, batches, Box::new(guard))) as Box<dyn SqlRows>)
         })

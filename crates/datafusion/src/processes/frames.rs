@@ -6,8 +6,10 @@ use std::io::{self, Read, Write};
 use datafusion::arrow::buffer::{Buffer, MutableBuffer};
 use prost::Message;
 
-/// The bytes of a header: two `u64`.
-const HEADER_BYTES: usize = 16;
+/// The bytes of a number of a header.
+const NUMBER_BYTES: usize = size_of::<u64>();
+/// The bytes of a header: the kind and the length.
+const HEADER_BYTES: usize = 2 * NUMBER_BYTES;
 /// The maximum length of a frame other than [`FrameKind::Rows`].
 const MAX_MESSAGE_BYTES: u64 = 64 << 20;
 
@@ -43,7 +45,7 @@ impl FrameKind {
 }
 
 fn read_little_endian(bytes: &[u8]) -> u64 {
-    debug_assert!(bytes.len() <= 8, "a number of a header has at most 8 bytes");
+    debug_assert!(bytes.len() <= NUMBER_BYTES, "a number of {} bytes", bytes.len());
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
@@ -70,7 +72,7 @@ impl FrameHeader {
             0 => return Ok(None),
             _ => input.read_exact(&mut bytes[1..])?,
         }
-        let (kind, len) = bytes.split_at(HEADER_BYTES / 2);
+        let (kind, len) = bytes.split_at(NUMBER_BYTES);
         let kind = FrameKind::try_from_number(read_little_endian(kind))?;
         let len = read_little_endian(len);
         if kind != FrameKind::Rows && len > MAX_MESSAGE_BYTES {
@@ -105,8 +107,8 @@ impl FrameHeader {
 /// Errors of writing.
 pub(crate) fn write_frame(output: &mut impl Write, kind: FrameKind, content: &[u8]) -> io::Result<()> {
     let mut header = [0; HEADER_BYTES];
-    header[..HEADER_BYTES / 2].copy_from_slice(&(kind as u64).to_le_bytes());
-    header[HEADER_BYTES / 2..].copy_from_slice(&(content.len() as u64).to_le_bytes());
+    header[..NUMBER_BYTES].copy_from_slice(&(kind as u64).to_le_bytes());
+    header[NUMBER_BYTES..].copy_from_slice(&(content.len() as u64).to_le_bytes());
     output.write_all(&header)?;
     output.write_all(content)?;
     output.flush()
@@ -142,15 +144,15 @@ mod tests {
         let mut pipe = Vec::new();
         write_frame(&mut pipe, FrameKind::Rows, b"rows").unwrap();
         // Half a header, and half a content.
-        assert!(FrameHeader::read(&mut &pipe[..9]).is_err());
+        assert!(FrameHeader::read(&mut &pipe[..HEADER_BYTES / 2]).is_err());
         let header = FrameHeader::read(&mut &pipe[..]).unwrap().unwrap();
-        assert!(header.read_content(&mut &pipe[16..18]).is_err());
+        assert!(header.read_content(&mut &pipe[HEADER_BYTES..HEADER_BYTES + 2]).is_err());
         // An unknown kind.
-        assert!(FrameHeader::read(&mut &[7; 16][..]).is_err());
+        assert!(FrameHeader::read(&mut &[7; HEADER_BYTES][..]).is_err());
         // A message that is too long.
-        let mut large = [0; 16];
+        let mut large = [0; HEADER_BYTES];
         large[0] = FrameKind::Query as u8;
-        large[15] = 1;
+        large[HEADER_BYTES - 1] = 1;
         assert!(FrameHeader::read(&mut &large[..]).is_err());
     }
 }

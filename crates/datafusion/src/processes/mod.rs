@@ -6,8 +6,8 @@
 //!                                            pipes
 //! query_process ─▶ limits, QueryEngine ─▶ frames ─┘
 //! ```
-//! A query process runs the same program. It receives the statement and its maximum memory, requests each table that the
-//! statement names, opens the same rows of it, and sends batches as an Arrow IPC stream. It exits at the end of its
+//! A query process runs the same program. It receives the statement and its maximum memory, requests each table that
+//! the statement names, opens the same rows of it, and sends batches as an Arrow IPC stream. It exits at the end of its
 //! standard input, and so with the process that started it.
 
 mod engine;

@@ -20,7 +20,7 @@ use crate::engine::{QueryEngine, to_sql_error};
 use crate::exact_size::{BufferOrigin, DictionaryCache};
 use crate::processes::frames::{FrameHeader, FrameKind, write_frame, write_message};
 use crate::processes::limits::{data_bytes, limit_data, yield_to_others};
-use crate::processes::memory_share::process_limit;
+use crate::processes::memory_share::{PROCESS_FACTOR, process_limit};
 use crate::processes::messages::{
     EndMessage, ErrorMessage, PlanMessage, QueryMessage, RequestMessage, ResponseMessage, decode_batch, encode_schema,
 };
@@ -112,6 +112,10 @@ fn parent_gone() -> SqlError {
 }
 
 /// The connection to the process that started this one.
+///
+/// Any thread of a query may send a request, and another one may send rows at the same time. `output` is locked for one
+/// frame, and `responses` for a request until its response, which the thread of [`read_input`] hands on. A thread that
+/// needs both locks takes `responses` first.
 struct ParentChannel {
     responses: Mutex<Receiver<ResponseMessage>>,
     output: Mutex<Stdout>,
@@ -160,6 +164,9 @@ impl SqlTables for ParentChannel {
 }
 
 /// The memory of a query: its share, and what the parent grants on request.
+///
+/// `usage` is locked during a request for more memory, so that two threads do not request it for the same bytes; the
+/// locks of [`ParentChannel`] are taken after it.
 struct GrantedMemory {
     parent: Arc<ParentChannel>,
     max_bytes: usize,
@@ -232,8 +239,8 @@ impl GrantedMemory {
 impl MemorySource for GrantedMemory {
     fn request(&self, bytes: u64) -> Option<u64> {
         let mut usage = self.usage();
-        // A process may use twice its share.
-        let bytes = usize::try_from(bytes.div_ceil(2)).ok()?;
+        // A process may use more than its share.
+        let bytes = usize::try_from(bytes.div_ceil(PROCESS_FACTOR)).ok()?;
         self.grow(&mut usage, bytes).then(|| self.max_used_bytes(usage.share))
     }
 }

@@ -22,6 +22,12 @@ use crate::processes::table_messages::rows_message;
 use crate::result_budget::ResultBudget;
 
 /// Kills the process of a query when the query is given up.
+///
+/// Two threads share a handle. The thread of the query [attaches](KillHandle::attach) the process before it sends the
+/// query, and [detaches](KillHandle::detach) it before it returns the process to the pool. Whoever waits for the answer
+/// [gives the query up](KillHandle::give_up) at any time. All three lock the state: so a query that is given up first
+/// never starts, and a process that was detached first is not killed while it runs another query. The lock of the child
+/// process is taken under that of the state.
 #[derive(Default)]
 pub(crate) struct KillHandle(Mutex<KillState>);
 
@@ -124,6 +130,7 @@ impl ProcessSession {
         if !self.kill_handle.attach(&process) {
             return;
         }
+
         let result = match write_message(&mut process.input, FrameKind::Query, &self.query) {
             Ok(()) => {
                 processes.ensure_idle();
@@ -131,6 +138,7 @@ impl ProcessSession {
             }
             Err(_) => Err(self.lost_process(&process)),
         };
+
         let is_alive = self.kill_handle.detach();
         // Free the process and the memory of the query before its end is reported, as the client may send another query
         // at once.
@@ -140,6 +148,7 @@ impl ProcessSession {
             drop(process);
         }
         drop(self);
+
         match result {
             Ok(completion) => sink.finish(completion.plan),
             Err(error) => sink.fail(error),
