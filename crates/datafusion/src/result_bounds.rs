@@ -1,7 +1,8 @@
 //! Upper bounds for the size of a function's result, computed from its arguments before the call.
 //!
 //! A bound counts the [content](crate::value_bytes) of the result's values, and for lists the slots of their elements.
-//! It leaves out the slots of the values themselves, which are small for any batch, and temporary copies.
+//! It leaves out what is small for any batch: the slots of the values themselves, and the last offset of an array, which
+//! has one more than values. It leaves out temporary copies, too.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
@@ -245,11 +246,26 @@ fn max_repeat_bytes(call: &Call) -> Result<u128> {
 }
 
 /// The result may be an array of `number_rows` rows even if all arguments are scalars.
+///
+/// Returns an error for a negative length in a row. DataFusion 55 takes a negative constant as zero, but panics for an
+/// array with a negative length, as it reserves memory for the sum of all lengths as unsigned numbers.
 fn max_pad_bytes(call: &Call, number_rows: usize) -> Result<u128> {
     /// The maximum bytes of a character in UTF-8.
     const MAX_CHAR_BYTES: u128 = 4;
-    let ([_, length] | [_, length, _]) = &call.arguments[..] else { return call.unexpected_arguments() };
+    let (length, fill) = match &call.arguments[..] {
+        [_, length] => (length, None),
+        [_, length, fill] => (length, Some(fill)),
+        _ => return call.unexpected_arguments(),
+    };
     let length = length.numbers()?;
+
+    // A constant length becomes an array unless the fill is a constant, too.
+    let is_constant = length.is_scalar && fill.is_none_or(|fill| fill.is_scalar && fill.array.is_valid(0));
+    let negative = length.values.iter().flatten().find(|length| **length < 0);
+    if let Some(negative) = negative.filter(|_| !is_constant) {
+        return exec_err!("a text is padded to a length of at least 0, got {negative}");
+    }
+
     let chars = saturating_sum((0..number_rows).map(|row| length.length(row)));
     Ok(chars.saturating_mul(MAX_CHAR_BYTES))
 }
@@ -557,13 +573,25 @@ mod tests {
         }
     }
 
+    /// Returns the bytes of the last offsets of an array and of the arrays in it, which bounds leave out.
+    fn last_offset_bytes(data_type: &DataType) -> usize {
+        match data_type {
+            DataType::Utf8 => size_of::<i32>(),
+            DataType::List(field) => size_of::<i32>() + last_offset_bytes(field.data_type()),
+            _ => 0,
+        }
+    }
+
     /// Returns the bytes of texts, or of the elements of lists with offsets and null bits.
     fn actual_bytes(array: &ArrayRef) -> u128 {
         let bytes = match array.data_type() {
             DataType::Utf8 => array.as_string::<i32>().iter().flatten().map(str::len).sum(),
             DataType::LargeUtf8 => array.as_string::<i64>().iter().flatten().map(str::len).sum(),
             DataType::Utf8View => array.as_string_view().iter().flatten().map(str::len).sum(),
-            DataType::List(_) => array.as_list::<i32>().values().to_data().get_slice_memory_size().unwrap(),
+            DataType::List(field) => {
+                let bytes = array.as_list::<i32>().values().to_data().get_slice_memory_size().unwrap();
+                bytes - last_offset_bytes(field.data_type())
+            }
             DataType::Null => 0,
             other => panic!("no function returns {other}"),
         };
@@ -672,7 +700,6 @@ mod tests {
             "make_array(s, s, s)",
             "make_array(n, null, n)",
             "make_array(numbers, numbers)",
-            "make_array(null, arrow_cast(x'61626364', 'FixedSizeBinary(4)'))",
             "array_to_string(numbers, ', ')",
             "array_to_string(texts, s, 'the text of a null')",
             "array_to_string([x, -x], '')",
@@ -740,6 +767,16 @@ mod tests {
         // Counts to more than a series can have, without an overflow.
         assert_eq!(SeriesUnit::One.max_len(i64::MIN.into(), i64::MAX.into(), 1), 1 << 64);
         ProbeSession::new().check("select range(null, 1000000000000)").unwrap();
+    }
+
+    #[test]
+    fn negative_lengths_of_padded_rows_are_errors() {
+        let session = ProbeSession::new();
+        for call in ["lpad(s, n)", "rpad(s, n)", "lpad(s, n, 'x')", "rpad(s, -1, s)"] {
+            let error = session.check(&format!("select {call} as result from {ROWS}")).unwrap_err();
+            assert!(error.contains("at least 0"), "{call}: {error}");
+        }
+        session.check(&format!("select lpad(s, -1) as result from {ROWS}")).unwrap();
     }
 
     #[test]
