@@ -20,6 +20,10 @@ pub(crate) const CATALOG: &str = "arrowwood";
 pub(crate) const SCHEMA: &str = "public";
 
 /// The tables of one query. Each is opened once, so that all mentions read the same commit.
+///
+/// Clones share the tables, as DataFusion asks for them from several threads. `opened` is locked while a table is
+/// opened, so that two threads do not open it twice; `failure` is locked for an assignment only, and never with
+/// `opened`.
 #[derive(Clone)]
 pub(crate) struct QueryCatalogs {
     tables: Arc<dyn SqlTables>,

@@ -1,8 +1,8 @@
 //! Upper bounds for the size of a function's result, computed from its arguments before the call.
 //!
 //! A bound counts the [content](crate::value_bytes) of the result's values, and for lists the slots of their elements.
-//! It leaves out what is small for any batch: the slots of the values themselves, and the last offset of an array, which
-//! has one more than values. It leaves out temporary copies, too.
+//! It leaves out what is small for any batch: the slots of the values themselves, and the last offset of an array,
+//! which has one more than values. It leaves out temporary copies, too.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};

@@ -244,6 +244,7 @@ impl Cluster {
         );
         let names: BTreeSet<&String> =
             responses.iter().flat_map(|response| &response.tables).map(|table| &table.name).collect();
+
         let mut tables = BTreeMap::new();
         for name in names {
             let mut schema = None;
@@ -260,11 +261,13 @@ impl Cluster {
                 });
                 shares.push(ServerShare { url: url.clone(), process: response.process.clone(), rows: table.rows });
             }
+
             // The engine distributes nothing to a single server.
             if let [only] = shares.as_slice() {
                 shares.push(ServerShare { process: Vec::new(), rows: 0, ..only.clone() });
             }
             assert!(shares.len() > 1, "the engine distributes table '{name}'");
+
             let Some(schema) = schema.map(Arc::new) else { continue };
             let empty = Dataset::from_batches(schema.clone(), Vec::new()).map_err(crate::to_external_error)?;
             let table = ClusterTable {

@@ -72,10 +72,10 @@ const STACK_BYTES: usize = 16 << 20;
 
 type EngineService = BoxCloneSyncService<Request<tonic::body::Body>, Response<tonic::body::Body>, Infallible>;
 
-/// The memory and disk space of a worker, and its connections to other servers.
+/// The memory and disk space of a worker, and its connections to other servers. By default, 1 GiB and 16 GiB.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// The maximum bytes of memory of all queries together.
+    /// The maximum bytes of memory that operators of all queries retain together.
     pub memory: usize,
     /// The maximum bytes of temporary files of all queries together.
     pub spilled: u64,
@@ -112,11 +112,13 @@ impl Worker {
         let peers = Peers::new(hosts::read_hosts(peers.as_ref())?, &options.peers)?;
         let runtime = start_runtime().map_err(|e| arrowwood::Error::io("starting threads", &e))?;
         let snapshots = Arc::new(Snapshots::new());
+
         let environment = create_environment(options)
             .map_err(|e| arrowwood::Error::new(arrowwood::ErrorKind::Internal, format!("preparing the engine: {e}")))?;
         let query_snapshots = snapshots.clone();
         let budget = Arc::new(ResultBudget::default());
         budget.set_query_memory(options.memory);
+
         let engine = datafusion_distributed::Worker::from_session_builder(move |context: WorkerQueryContext| {
             let session = create_session(context, &query_snapshots, &peers, &budget);
             async move { session }
@@ -167,10 +169,12 @@ fn create_session(
     let timeout = headers.get(TIMEOUT_HEADER).and_then(|timeout| timeout.to_str().ok()?.parse().ok());
     let Some(timeout) = timeout else { return internal_err!("a call has no time") };
     let cancel = CancelToken::after(Duration::from_millis(timeout));
+
     let mut forwarded_headers = HeaderMap::new();
     if let Some(authorization) = headers.get(AUTHORIZATION) {
         forwarded_headers.insert(AUTHORIZATION, authorization.clone());
     }
+
     // Undo the caller's choice of a batch size, which may be too large.
     let config = builder.config().get_or_insert_default();
     config.options_mut().execution.batch_size = datafusion::config::ExecutionOptions::default().batch_size;
@@ -246,6 +250,7 @@ async fn open(request: WorkerRequest, caller: &WorkerCaller, snapshots: &Arc<Sna
         Ok(request) => request,
         Err(e) => return error_response(StatusCode::BAD_REQUEST, &format!("reading the request: {e}")),
     };
+
     if request.version != version {
         let problem = format!("this server is of version {version}, and was asked by one of {}", request.version);
         return error_response(StatusCode::BAD_REQUEST, &problem);
@@ -254,6 +259,7 @@ async fn open(request: WorkerRequest, caller: &WorkerCaller, snapshots: &Arc<Sna
         let problem = format!("a query has a number of {QUERY_NUMBER_BYTES} bytes, and at most {MAX_TABLES} tables");
         return error_response(StatusCode::BAD_REQUEST, &problem);
     }
+
     let caller = caller.clone();
     let snapshots = snapshots.clone();
     let opened = tokio::task::spawn_blocking(move || open_tables(&request, &caller, &snapshots)).await;
@@ -267,6 +273,7 @@ async fn open(request: WorkerRequest, caller: &WorkerCaller, snapshots: &Arc<Sna
 /// The status of an error response, and its message.
 type Rejection = (StatusCode, String);
 
+/// Returns the rejection for an error that is not the caller's.
 fn internal<E: std::fmt::Display>(error: E) -> Rejection {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }

@@ -21,6 +21,7 @@ pub(crate) const PROCESS_FACTOR: u64 = 2;
 /// Memory that is taken while a process works on a query, and released on drop.
 pub(crate) struct MemoryShare {
     memory: Arc<dyn SqlMemory>,
+    /// The bytes taken from `memory`. Changed only after they are taken, by the thread that answers the process.
     bytes: AtomicUsize,
 }
 

@@ -142,6 +142,7 @@ pub(crate) struct ErrorMessage {
     pub path: Option<Vec<u8>>,
 }
 
+// The variants of `SqlError` as numbers.
 const ENGINE: u32 = 0;
 const STATEMENT: u32 = 1;
 const MEMORY: u32 = 2;

@@ -34,6 +34,7 @@ pub(crate) struct KillHandle(Mutex<KillState>);
 #[derive(Default)]
 struct KillState {
     is_given_up: bool,
+    /// The process that works on the query; `None` before it is started and after it has finished.
     child: Option<Arc<Mutex<Child>>>,
 }
 
@@ -76,10 +77,14 @@ impl Drop for KillOnDrop {
 
 /// The receiver of an answer.
 pub(crate) enum AnswerSink {
+    /// Receives the columns and parameters of a statement that is not run.
     Plan(oneshot::Sender<Result<SqlPlan, SqlError>>),
+    /// Receives the columns, and then the batches. `schema` is `None` when the columns were sent: an error is then sent
+    /// in place of a batch.
     Rows { schema: Option<oneshot::Sender<Result<SchemaRef, SqlError>>>, batches: mpsc::Sender<Batch> },
 }
 
+/// A batch of an answer, or `None` at its end.
 type Batch = Result<Option<RecordBatch>, SqlError>;
 
 impl AnswerSink {
