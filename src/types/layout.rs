@@ -7,6 +7,15 @@ use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode}
 use crate::error::{Error, Result};
 use crate::escape::escape_hidden;
 
+/// The size in bytes of a view: its length, then either the value, or a prefix of it, a buffer number and an offset.
+pub(crate) const VIEW_WIDTH: usize = 16;
+
+/// The length in bytes of the longest value that a view contains itself.
+pub(crate) const MAX_INLINE: usize = 12;
+
+/// The word of values that consist of numbers of different sizes, as intervals of months, days and nanoseconds do.
+pub(crate) const MIXED_WORDS: usize = 0;
+
 /// The role of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferRole {
@@ -18,7 +27,7 @@ pub enum BufferRole {
     Values {
         /// Bytes per row.
         width: usize,
-        /// Bytes of each number in a row, for byte swapping: an interval of 16 bytes holds numbers of 4 and 8.
+        /// Bytes of each number in a row, for byte swapping; 0 for an interval of two numbers of 4 bytes and one of 8.
         word: usize,
     },
     /// Rows + 1 offsets of `width` bytes into the child or the data.
@@ -83,7 +92,7 @@ impl BufferRole {
             BufferRole::Offsets { .. } if rows == 0 => Some(0),
             BufferRole::Offsets { width } => rows.checked_add(1)?.checked_mul(width),
             BufferRole::Data => Some(0),
-            BufferRole::Views => rows.checked_mul(16),
+            BufferRole::Views => rows.checked_mul(VIEW_WIDTH),
             BufferRole::TypeIds => Some(rows),
         }
     }
@@ -137,8 +146,9 @@ pub fn layout(data_type: &DataType) -> Layout {
         Decimal256(..) => fixed(32),
         Interval(IntervalUnit::YearMonth) => fixed(4),
         Interval(IntervalUnit::DayTime) => with_validity([Some(BufferRole::Values { width: 8, word: 4 }), None]),
-        // Two i32 and one i64; the decoder recognises this one by its word of 0.
-        Interval(IntervalUnit::MonthDayNano) => with_validity([Some(BufferRole::Values { width: 16, word: 0 }), None]),
+        Interval(IntervalUnit::MonthDayNano) => {
+            with_validity([Some(BufferRole::Values { width: 16, word: MIXED_WORDS }), None])
+        }
         FixedSizeBinary(width) => {
             with_validity([Some(BufferRole::Values { width: fixed_size_or_zero(*width), word: 1 }), None])
         }
@@ -299,6 +309,9 @@ pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
         TimeUnit::Nanosecond => "ns",
     }
 }
+
+/// The number of milliseconds in a day.
+pub(crate) const MILLIS_PER_DAY: i64 = 86_400_000;
 
 /// The number of units in a second.
 pub(crate) fn per_second(unit: TimeUnit) -> i64 {

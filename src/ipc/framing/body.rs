@@ -8,7 +8,7 @@ use super::codec;
 use super::message::Compression;
 use crate::array::Bytes;
 use crate::error::{Error, Result};
-use crate::types::BufferRole;
+use crate::types::{BufferRole, MAX_INLINE, MIXED_WORDS, VIEW_WIDTH};
 
 /// A buffer of a compressed body after decompression.
 pub(in crate::ipc) enum DecompressedBuffer {
@@ -18,10 +18,16 @@ pub(in crate::ipc) enum DecompressedBuffer {
     Copied(Buffer),
 }
 
+/// The number of bytes in front of a compressed buffer: its uncompressed length.
+pub(in crate::ipc) const LENGTH_PREFIX: usize = 8;
+
+/// The length of a buffer that is stored as it is.
+const STORED: i64 = -1;
+
 /// The limit of bytes in a buffer after the bytes of its rows.
 const PADDING: u64 = 1 << 16;
 
-/// Decompresses a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then
+/// Decompresses a buffer of a compressed body: the uncompressed length as i64, or −1 for "stored as it is", then the
 /// bytes (Message.fbs, *BodyCompression*). Decompresses at most slightly more than `enough` bytes, if given; fails if
 /// this is more than `room`.
 ///
@@ -32,11 +38,11 @@ pub(in crate::ipc) fn decompress(
     enough: Option<usize>,
     room: u64,
 ) -> Result<DecompressedBuffer> {
-    let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
+    let Some((prefix, frame)) = stored.split_first_chunk::<LENGTH_PREFIX>() else {
         return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
     };
     let declared = i64::from_le_bytes(*prefix);
-    if declared == -1 {
+    if declared == STORED {
         return Ok(DecompressedBuffer::Stored);
     }
     let Ok(declared) = u64::try_from(declared) else {
@@ -70,18 +76,12 @@ fn decompress_error(codec: Compression, declared: u64, e: &io::Error) -> Error {
 pub(in crate::ipc) fn little_endian(buffer: &Buffer, role: BufferRole) -> Buffer {
     let mut bytes = buffer.to_vec();
     match role {
-        BufferRole::Values { width: 16, word: 0 } => {
-            for value in bytes.chunks_exact_mut(16) {
-                value[..4].reverse();
-                value[4..8].reverse();
-                value[8..].reverse();
-            }
-        }
+        BufferRole::Values { width, word: MIXED_WORDS } => bytes.chunks_exact_mut(width).for_each(reverse_interval),
         BufferRole::Values { word, .. } if word > 1 => reverse_each(&mut bytes, word),
         BufferRole::Offsets { width } | BufferRole::Starts { width } | BufferRole::Sizes { width } => {
             reverse_each(&mut bytes, width)
         }
-        BufferRole::Views => bytes.chunks_exact_mut(16).for_each(reverse_view),
+        BufferRole::Views => bytes.chunks_exact_mut(VIEW_WIDTH).for_each(reverse_view),
         _ => {}
     }
     Buffer::from_vec(bytes)
@@ -91,10 +91,18 @@ fn reverse_each(bytes: &mut [u8], width: usize) {
     bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
 }
 
+/// Reverses an interval of months, days and nanoseconds: two numbers of 4 bytes and one of 8.
+fn reverse_interval(interval: &mut [u8]) {
+    interval[..4].reverse();
+    interval[4..8].reverse();
+    interval[8..].reverse();
+}
+
+/// Reverses the numbers of a view, but not the bytes of its value.
 fn reverse_view(view: &mut [u8]) {
     view[..4].reverse();
     let len = i32::from_le_bytes([view[0], view[1], view[2], view[3]]);
-    if len > 12 {
+    if len > MAX_INLINE as i32 {
         view[8..12].reverse();
         view[12..].reverse();
     }
@@ -112,10 +120,14 @@ pub(in crate::ipc) fn compress(plain: &Buffer, codec: Compression) -> Result<Buf
         io::ErrorKind::OutOfMemory => no_memory(plain.len()),
         _ => Error::unsupported(format!("compressing with {codec:?}: {e}")),
     })?;
-    assert!(stored.len() > 8, "the frame of {} bytes is empty, which readers take for an empty buffer", plain.len());
-    if stored.len() >= plain.len() + 8 {
+    assert!(
+        stored.len() > LENGTH_PREFIX,
+        "the frame of {} bytes is empty, which readers take for an empty buffer",
+        plain.len()
+    );
+    if stored.len() >= plain.len() + LENGTH_PREFIX {
         stored.clear();
-        stored.extend((-1i64).to_le_bytes());
+        stored.extend(STORED.to_le_bytes());
         stored.try_reserve_exact(plain.len()).map_err(|_| no_memory(plain.len()))?;
         stored.extend_from_slice(plain);
     }

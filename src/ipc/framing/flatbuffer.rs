@@ -6,6 +6,13 @@
 
 use crate::error::{Error, Result};
 
+/// The size in bytes of a reference, and of the length in front of a vector.
+const REFERENCE: usize = 4;
+/// The offset in a vtable of its first slot, after its own length and the length of its tables.
+const FIRST_SLOT: usize = 4;
+/// The size in bytes of a vtable's slot: the offset of a field in the table.
+const SLOT: usize = 2;
+
 /// A table inside a flatbuffer.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ipc) struct FlatTable<'a> {
@@ -82,8 +89,8 @@ impl<'a> FlatTable<'a> {
 
     /// Returns the position of field number `field`, or `None` if it has its default.
     fn position(&self, field: usize) -> Result<Option<usize>> {
-        let slot = 4 + 2 * field;
-        if slot + 2 > self.vtable_len {
+        let slot = FIRST_SLOT + SLOT * field;
+        if slot + SLOT > self.vtable_len {
             return Ok(None);
         }
         let offset = u16::from_le_bytes(read(self.bytes, self.vtable + slot)?) as usize;
@@ -130,12 +137,12 @@ impl<'a> FlatTable<'a> {
             .map_err(|e| Error::invalid(format!("metadata: a name is not UTF-8: {e}")))
     }
 
-    /// Returns the vector at `field`, whose elements take `stride` bytes: 4 for references.
+    /// Returns the vector at `field`, whose elements take `stride` bytes each.
     pub(super) fn vector(&self, field: usize, stride: usize) -> Result<Option<Vector<'a>>> {
         let Some(offset) = self.position(field)? else { return Ok(None) };
         let prefix = follow(self.bytes, offset)?;
         let len = u32::from_le_bytes(read(self.bytes, prefix)?) as usize;
-        let start = prefix + 4;
+        let start = prefix + REFERENCE;
         let room = self.bytes.len() - start;
         if len.checked_mul(stride).is_none_or(|wanted| wanted > room) {
             let message = format!("metadata: a vector of {len} elements of {stride} bytes has only {room} bytes");
@@ -146,7 +153,7 @@ impl<'a> FlatTable<'a> {
 
     /// Returns the tables that the vector at `field` refers to; none if the field is absent.
     pub(super) fn tables(&self, field: usize) -> Result<impl Iterator<Item = Result<FlatTable<'a>>> + use<'a>> {
-        let vector = self.vector(field, 4)?;
+        let vector = self.vector(field, REFERENCE)?;
         Ok(vector.into_iter().flat_map(|vector| (0..vector.len).map(move |i| vector.table(i))))
     }
 }

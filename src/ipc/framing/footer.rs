@@ -3,14 +3,28 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::fields;
 use super::flatbuffer::FlatTable;
-use super::message::{MessageFrame, NextMessage, Window, find_message};
+use super::message::{END_OF_STREAM, MessageFrame, NextMessage, PREFIX, Window, find_message};
 use super::schema::{IpcSchema, SchemaCache};
 use crate::array::Bytes;
 use crate::dataset::PushedRows;
 use crate::error::{Error, Result};
 
+/// The first bytes of a file, and its last.
 pub(in crate::ipc) const MAGIC: &[u8; 6] = b"ARROW1";
+
+/// The first byte at which a file's first message may begin: most writers pad the magic to 8 bytes.
+pub(in crate::ipc) const FIRST_MESSAGE: usize = 8;
+
+/// The last byte at which a file's first message may begin: arrow-rs pads the magic to 64 bytes.
+const LAST_FIRST_MESSAGE: usize = 64;
+
+/// The number of bytes after a footer's flatbuffer: its length as i32, and the magic.
+const TRAILER: usize = 4 + MAGIC.len();
+
+/// The size in bytes of a `Block` of File.fbs.
+const BLOCK: usize = 24;
 
 /// Blocks of an IPC file, as its footer lists them.
 #[derive(Debug)]
@@ -35,29 +49,45 @@ pub(in crate::ipc) const ROWS: &str = "arrowwood.rows";
 /// The key of the footer's own metadata that says which rows of which table an object of a store has.
 pub(in crate::ipc) const TABLE: &str = "arrowwood.table";
 
-/// The blocks of one kind, 24 bytes each, as in the footer.
+/// The blocks of one kind, undecoded as in the footer: a file may have millions of them.
 #[derive(Debug)]
-pub(in crate::ipc) struct FooterBlocks(Vec<[u8; 24]>);
+pub(in crate::ipc) struct FooterBlocks(Vec<[u8; BLOCK]>);
+
+/// A message as a footer describes it (File.fbs, `Block`). The numbers are unchecked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::ipc) struct FooterBlock {
+    /// The first byte of the message.
+    pub offset: i64,
+    /// The length of prefix and metadata, with padding.
+    pub metadata_len: i64,
+    /// The length of the body.
+    pub body_len: i64,
+}
 
 /// Reads the schema and the blocks of a file's footer, which is at the file's end: its flatbuffer, its length as i32,
 /// the magic.
 pub(in crate::ipc) fn read_footer(bytes: &Bytes, schema_cache: &SchemaCache) -> Result<(Arc<IpcSchema>, Footer)> {
+    /// The number of bytes that are read at once from the end of a file; a longer footer takes another read.
+    const TAIL: usize = 4096;
+    /// The same for an object of a store. Its first answer, which tells the object's size, has as many bytes.
+    const FETCHED_TAIL: usize = 64 << 10;
     let size = bytes.len();
-    // A store's first answer, which tells the object's size, has this many bytes too.
-    let tail_len = size.min(if bytes.fetch().is_some() { 64 << 10 } else { 4096 });
+    let tail_len = size.min(if bytes.fetch().is_some() { FETCHED_TAIL } else { TAIL });
     let mut tail = vec![0; tail_len];
     bytes.read_at(size - tail_len, &mut tail)?;
-    let Some((rest, magic)) = tail.split_last_chunk::<6>() else { return Err(no_footer()) };
+    let Some((rest, magic)) = tail.split_last_chunk::<{ MAGIC.len() }>() else { return Err(no_footer()) };
     let Some((rest, len)) = rest.split_last_chunk::<4>() else { return Err(no_footer()) };
-    if magic != MAGIC || size < 8 + 10 {
+    if magic != MAGIC || size < FIRST_MESSAGE + TRAILER {
         return Err(no_footer());
     }
     let len = i32::from_le_bytes(*len);
-    let start = usize::try_from(len).ok().and_then(|len| (size - 10).checked_sub(len)).filter(|&start| start >= 8);
+    let start = usize::try_from(len).ok().and_then(|len| (size - TRAILER).checked_sub(len));
+    let start = start.filter(|&start| start >= FIRST_MESSAGE);
     let Some(start) = start else {
         return Err(Error::invalid(format!("the footer has a length of {len} bytes in a file of {size}")));
     };
-    let len = size - 10 - start;
+
+    let len = size - TRAILER - start;
     let mut more = Vec::new();
     let metadata = match rest.len().checked_sub(len) {
         Some(at) => &rest[at..],
@@ -67,12 +97,14 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes, schema_cache: &SchemaCache) -> 
             &more
         }
     };
+
     let table = FlatTable::root(metadata)?;
-    let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
+    let schema = table.table(fields::footer::SCHEMA)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let schema = schema_cache.parse(schema, metadata.len())?;
-    let dictionaries = FooterBlocks::parse(table, 2)?;
-    let batches = FooterBlocks::parse(table, 3)?;
+    let dictionaries = FooterBlocks::parse(table, fields::footer::DICTIONARIES)?;
+    let batches = FooterBlocks::parse(table, fields::footer::RECORD_BATCHES)?;
     check_is_single_file(bytes, &[&dictionaries, &batches], start)?;
+
     let rows = note(table, ROWS).and_then(|text| parse_rows_note(text, batches.len()));
     let zones = note(table, ZONES).map(Into::into);
     let table = note(table, TABLE).and_then(PushedRows::parse);
@@ -92,7 +124,7 @@ fn check_is_single_file(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -
     /// The end of a file, and the beginning of another.
     const SEAM: &[u8; 12] = b"ARROW1ARROW1";
     /// The limit of bytes between the last message and the footer: the end marker, and padding.
-    const PADDING: usize = 8 + 64;
+    const PADDING: usize = END_OF_STREAM.len() + 64;
     let ends = blocks.iter().filter_map(|blocks| blocks.end_of_last());
     let gap = start.saturating_sub(ends.max().unwrap_or(start));
     // An object of a store would need another request. Reading its first batch fails, unless both files have the same
@@ -115,8 +147,9 @@ fn check_is_single_file(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -
 
 /// Returns the footer's metadata under `key`. Other metadata there, readable or not, is ignored.
 fn note<'a>(footer: FlatTable<'a>, key: &str) -> Option<&'a str> {
-    let mut pairs = footer.tables(4).ok()?.filter_map(|pair| pair.ok());
-    pairs.find(|pair| matches!(pair.string(0), Ok(Some(name)) if name == key))?.string(1).ok()?
+    let mut pairs = footer.tables(fields::footer::CUSTOM_METADATA).ok()?.filter_map(|pair| pair.ok());
+    let is_wanted = |pair: &FlatTable<'_>| matches!(pair.string(fields::key_value::KEY), Ok(Some(name)) if name == key);
+    pairs.find(is_wanted)?.string(fields::key_value::VALUE).ok()?
 }
 
 /// Parses the rows of each of `batches` batches; `None` for a text that doesn't list as many. The numbers are compared
@@ -139,9 +172,9 @@ pub(in crate::ipc) fn rows_note(rows: &[u64]) -> String {
     runs.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the first message of a file. Most writers pad the magic to 8 bytes, arrow-rs to 64.
+/// Returns the first message of a file; `None` if there is none in the place of one.
 pub(in crate::ipc) fn first_message(bytes: &Bytes, window: &mut Window) -> Result<Option<MessageFrame>> {
-    for offset in (8..=64).step_by(8) {
+    for offset in (FIRST_MESSAGE..=LAST_FIRST_MESSAGE).step_by(8) {
         if let NextMessage::Message(frame) = find_message(bytes, window, offset)? {
             return Ok(Some(frame));
         }
@@ -172,7 +205,7 @@ impl Footer {
 
 impl FooterBlocks {
     pub(in crate::ipc) fn parse(footer: FlatTable<'_>, field: usize) -> Result<FooterBlocks> {
-        let bytes = footer.vector(field, 24)?.map_or(&[][..], |blocks| blocks.bytes());
+        let bytes = footer.vector(field, BLOCK)?.map_or(&[][..], |blocks| blocks.bytes());
         Ok(FooterBlocks(bytes.as_chunks().0.to_vec()))
     }
 
@@ -182,44 +215,45 @@ impl FooterBlocks {
 
     /// Returns the end of the last block's message; `None` if there is no block.
     fn end_of_last(&self) -> Option<usize> {
-        let [offset, metadata, body] = self.block_at(self.len().checked_sub(1)?);
-        usize::try_from(offset.checked_add(metadata)?.checked_add(body)?).ok()
+        let FooterBlock { offset, metadata_len, body_len } = self.block_at(self.len().checked_sub(1)?);
+        usize::try_from(offset.checked_add(metadata_len)?.checked_add(body_len)?).ok()
     }
 
-    /// Returns offset, length of prefix and metadata, and length of the body, as in the footer.
-    pub(in crate::ipc) fn block_at(&self, number: usize) -> [i64; 3] {
-        self.0.get(number).map_or([0; 3], |block| {
+    /// Returns block number `number`; one of zeros, which is no message, past the last.
+    pub(in crate::ipc) fn block_at(&self, number: usize) -> FooterBlock {
+        self.0.get(number).map_or(FooterBlock::default(), |block| {
             let (words, _) = block.as_chunks::<8>();
+            let [offset, metadata_len, body_len] = [0, 1, 2].map(|word| i64::from_le_bytes(words[word]));
             // The length in the middle is an i32, followed by padding.
-            let [offset, metadata, body] = [0, 1, 2].map(|word| i64::from_le_bytes(words[word]));
-            [offset, i64::from(metadata as i32), body]
+            FooterBlock { offset, metadata_len: i64::from(metadata_len as i32), body_len }
         })
     }
 
     /// Returns the bytes of a block's message: its metadata, and its body if it has at most `max_body` bytes. `None` if
     /// they are not in a file of `size` bytes.
     pub(in crate::ipc) fn message_range(&self, number: usize, max_body: usize, size: usize) -> Option<Range<usize>> {
-        let [offset, metadata, body] = self.block_at(number).map(|word| usize::try_from(word).ok());
-        let start = offset?;
-        let end = start.checked_add(metadata?).filter(|&end| end <= size)?;
-        let whole = end.checked_add(body?).filter(|&whole| whole <= size && whole - end <= max_body);
+        let FooterBlock { offset, metadata_len, body_len } = self.block_at(number);
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(usize::try_from(metadata_len).ok()?).filter(|&end| end <= size)?;
+        let whole = end.checked_add(usize::try_from(body_len).ok()?);
+        let whole = whole.filter(|&whole| whole <= size && whole - end <= max_body);
         Some(start..whole.unwrap_or(end))
     }
 
     /// Returns the frame of a block's message as the footer describes it, without reading the message.
     pub(in crate::ipc) fn unread_frame(&self, number: usize) -> Option<MessageFrame> {
-        let [offset, len, _] = self.block_at(number).map(|word| usize::try_from(word).ok());
-        let offset = offset?;
-        Some(MessageFrame { offset, metadata: offset.checked_add(8)?, metadata_len: len?.checked_sub(8)? })
+        let FooterBlock { offset, metadata_len, .. } = self.block_at(number);
+        let offset = usize::try_from(offset).ok()?;
+        let metadata_len = usize::try_from(metadata_len).ok()?.checked_sub(PREFIX)?;
+        Some(MessageFrame { offset, metadata: offset.checked_add(PREFIX)?, metadata_len })
     }
 
-    /// Reads the frame of a block's message. A block has the message's offset, the length of prefix and metadata, and
-    /// the length of the body (File.fbs).
+    /// Reads the frame of a block's message.
     pub(in crate::ipc) fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<MessageFrame> {
         /// The limit of padding before the body that the message's own prefix may leave out. With more, a small message
         /// could claim a large part of the file.
         const MAX_PADDING: usize = 128;
-        let [offset, metadata_len, _] = self.block_at(number);
+        let FooterBlock { offset, metadata_len, .. } = self.block_at(number);
         if let (Ok(start), Ok(len)) = (usize::try_from(offset), usize::try_from(metadata_len))
             && let Some(body) = start.checked_add(len).filter(|&body| body <= bytes.len())
             && let NextMessage::Message(frame) = find_message(bytes, window, start)?

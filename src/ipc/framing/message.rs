@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::fields;
 use super::flatbuffer::{FlatTable, Vector};
 use crate::array::Bytes;
 use crate::error::{Error, Result};
@@ -19,7 +20,22 @@ pub(in crate::ipc) const V5: i16 = 4;
 /// The oldest version whose record batches have today's shape.
 const V4: i16 = 3;
 
+/// The word in front of a message since format 0.15. It is followed by the length of the metadata.
 pub(in crate::ipc) const CONTINUATION: u32 = u32::MAX;
+
+/// The number of bytes in front of a message's metadata: the continuation marker and the length.
+pub(in crate::ipc) const PREFIX: usize = 8;
+
+/// The number of bytes in front of a message's metadata before format 0.15: the length alone.
+pub(in crate::ipc) const LEGACY_PREFIX: usize = 4;
+
+/// The end-of-stream marker: the prefix of a message without metadata.
+pub(in crate::ipc) const END_OF_STREAM: [u8; PREFIX] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+/// The size in bytes of a field node and of a buffer in a RecordBatch: two numbers of 64 bits.
+const PAIR: usize = 16;
+/// The offset of the second number of a pair.
+const SECOND: usize = 8;
 
 /// The two framings of Arrow IPC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +61,7 @@ pub(crate) struct MessageFrame {
 impl MessageFrame {
     /// Returns true for the framing before format 0.15, which has no continuation marker.
     pub(crate) fn is_legacy(&self) -> bool {
-        self.metadata == self.offset + 4
+        self.metadata == self.offset + LEGACY_PREFIX
     }
 
     /// Returns the first byte of the body.
@@ -65,9 +81,12 @@ pub(crate) enum NextMessage {
 
 /// Reads small pieces of a file, many with one system call.
 ///
+/// The window proper is `bytes`, the last part of the file that was read. A request inside it takes no call; any other
+/// request moves the window, and `read_len` follows the largest request so far.
+///
 /// A walk over all messages spends its time waiting for these calls. Messages are often equally spaced, so after two
-/// equal distances several threads read further pieces at that distance. A wrong guess costs only time: pieces are
-/// found by offset.
+/// equal distances several threads read further pieces at that distance into `prefetched`. A wrong guess costs only
+/// time: pieces are found by offset. Callers that want all messages set `is_scanning` first.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// The offset of `bytes` in the file.
@@ -106,14 +125,17 @@ const NEAR_GAP: usize = 2 << 10;
 const PREFETCHED_PIECES: usize = 2048;
 /// The number of pieces that a thread reads ahead.
 const PIECES_PER_JOB: usize = 64;
+/// The number of bytes of a file's first read, which covers schema, dictionaries and the first batch of most files.
+const FIRST_READ: usize = 2048;
+/// The work of a job that reads ahead, in bytes as [`parallel::map`] counts them: it waits rather than computes.
+const BYTES_PER_JOB: usize = 1 << 20;
 
 impl Window {
     pub(crate) fn new() -> Window {
-        // The first read covers schema, dictionaries and the first batch of most files; later ones are isolated.
         Window {
             start: 0,
             bytes: Vec::new(),
-            read_len: 2048,
+            read_len: FIRST_READ,
             last_end: 0,
             largest: 0,
             last_starts: [0; 2],
@@ -128,6 +150,7 @@ impl Window {
         if offset >= self.start && offset.saturating_add(len) <= self.start + self.bytes.len() {
             return Ok(&self.bytes[offset - self.start..offset - self.start + len]);
         }
+
         // Small messages close together are read at once. The parts of a message follow each other without a gap.
         let is_near = !self.bytes.is_empty() && offset > last_end && offset - last_end < NEAR_GAP;
         if self.is_scanning && !is_near && self.prefetched.find(offset, len).is_none() {
@@ -172,7 +195,7 @@ impl Window {
         }
         let count = (file.len().saturating_sub(offset + piece_len) / stride).min(PREFETCHED_PIECES);
         let jobs = count / PIECES_PER_JOB;
-        let read = parallel::map(jobs, jobs << 20, |job| {
+        let read = parallel::map(jobs, jobs * BYTES_PER_JOB, |job| {
             let mut data = vec![0; PIECES_PER_JOB * piece_len];
             for (number, piece) in data.chunks_exact_mut(piece_len).enumerate() {
                 file.read_at(offset + (job * PIECES_PER_JOB + number) * stride, piece)?;
@@ -209,8 +232,8 @@ pub(crate) fn find_message(bytes: &Bytes, window: &mut Window, offset: usize) ->
     }
     let first = read_word(bytes, window, offset)?;
     let (metadata, len) = match first {
-        CONTINUATION => (offset + 8, read_word(bytes, window, offset + 4)?),
-        legacy => (offset + 4, legacy),
+        CONTINUATION => (offset + PREFIX, read_word(bytes, window, offset + LEGACY_PREFIX)?),
+        legacy => (offset + LEGACY_PREFIX, legacy),
     };
     if len == 0 {
         return Ok(if first == CONTINUATION { NextMessage::End } else { NextMessage::Zeros });
@@ -275,14 +298,14 @@ pub(crate) struct MessageHeader<'a> {
 impl<'a> MessageHeader<'a> {
     pub(crate) fn parse(metadata: &'a [u8]) -> Result<MessageHeader<'a>> {
         let message = FlatTable::root(metadata)?;
-        let version = message.i16(0)?;
+        let version = message.i16(fields::message::VERSION)?;
         if !(V4..=V5).contains(&version) {
             return Err(Error::unsupported(format!(
                 "metadata version V{} is not one of V4 and V5",
                 i32::from(version) + 1
             )));
         }
-        let kind = match message.u8(1)? {
+        let kind = match message.u8(fields::message::HEADER_TYPE)? {
             1 => MessageKind::Schema,
             2 => MessageKind::DictionaryBatch,
             3 => MessageKind::RecordBatch,
@@ -290,18 +313,20 @@ impl<'a> MessageHeader<'a> {
             5 => MessageKind::SparseTensor,
             other => return Err(Error::invalid(format!("a message's kind is a number from 1 to 5, got {other}"))),
         };
-        let table = message.table(2)?;
+        let table = message.table(fields::message::HEADER)?;
         let table = table.ok_or_else(|| Error::invalid(format!("a {} message has no header", kind.name())))?;
-        let body_len = length("body length", message.i64(3)?)?;
+        let body_len = length("body length", message.i64(fields::message::BODY_LENGTH)?)?;
         Ok(MessageHeader { version, kind, table, body_len, message })
     }
 
     /// Returns the message's own key-value metadata.
     pub(crate) fn custom_metadata(&self) -> Result<HashMap<String, String>> {
         let mut metadata = HashMap::new();
-        for pair in self.message.tables(4)? {
+        for pair in self.message.tables(fields::message::CUSTOM_METADATA)? {
             let pair = pair?;
-            metadata.insert(pair.string(0)?.unwrap_or("").into(), pair.string(1)?.unwrap_or("").into());
+            let key = pair.string(fields::key_value::KEY)?.unwrap_or("");
+            let value = pair.string(fields::key_value::VALUE)?.unwrap_or("");
+            metadata.insert(key.into(), value.into());
         }
         Ok(metadata)
     }
@@ -317,14 +342,17 @@ pub(crate) struct DictionaryHeader<'a> {
 
 impl<'a> DictionaryHeader<'a> {
     pub(crate) fn parse(table: FlatTable<'a>) -> Result<DictionaryHeader<'a>> {
-        let data = table.table(1)?.ok_or_else(|| Error::invalid("a dictionary batch has no record batch"))?;
-        Ok(DictionaryHeader { id: table.i64(0)?, is_delta: table.bool(2)?, data })
+        let data = table.table(fields::dictionary_batch::DATA)?;
+        let data = data.ok_or_else(|| Error::invalid("a dictionary batch has no record batch"))?;
+        let id = table.i64(fields::dictionary_batch::ID)?;
+        let is_delta = table.bool(fields::dictionary_batch::IS_DELTA)?;
+        Ok(DictionaryHeader { id, is_delta, data })
     }
 }
 
 /// Returns the number of rows of a RecordBatch table.
 pub(crate) fn row_count(table: FlatTable<'_>) -> Result<usize> {
-    length("number of rows", table.i64(0)?)
+    length("number of rows", table.i64(fields::record_batch::LENGTH)?)
 }
 
 /// The codec of compressed bodies.
@@ -361,16 +389,16 @@ pub(crate) struct BatchHeader {
 
 impl BatchHeader {
     pub(in crate::ipc) fn parse(table: FlatTable<'_>) -> Result<BatchHeader> {
-        let variadics = match table.vector(4, 8)? {
+        let variadics = match table.vector(fields::record_batch::VARIADIC_BUFFER_COUNTS, size_of::<i64>())? {
             Some(counts) => (0..counts.len()).map(|i| counts.i64(i, 0)).collect::<Result<_>>()?,
             None => Vec::new(),
         };
         Ok(BatchHeader {
             rows: row_count(table)?,
-            nodes: read_pairs(table.vector(1, 16)?)?,
-            buffers: read_pairs(table.vector(2, 16)?)?,
+            nodes: read_pairs(table.vector(fields::record_batch::NODES, PAIR)?)?,
+            buffers: read_pairs(table.vector(fields::record_batch::BUFFERS, PAIR)?)?,
             variadics,
-            compression: table.table(3)?.map(parse_compression).transpose()?,
+            compression: table.table(fields::record_batch::COMPRESSION)?.map(parse_compression).transpose()?,
         })
     }
 }
@@ -380,13 +408,13 @@ fn read_pairs(vector: Option<Vector<'_>>) -> Result<Vec<(i64, i64)>> {
     // This takes most of the time of reading the headers of many small batches: the pairs must not grow step by step.
     let mut pairs = Vec::with_capacity(vector.len());
     for i in 0..vector.len() {
-        pairs.push((vector.i64(i, 0)?, vector.i64(i, 8)?));
+        pairs.push((vector.i64(i, 0)?, vector.i64(i, SECOND)?));
     }
     Ok(pairs)
 }
 
 fn parse_compression(table: FlatTable<'_>) -> Result<Compression> {
-    match (table.u8(0)?, table.u8(1)?) {
+    match (table.u8(fields::body_compression::CODEC)?, table.u8(fields::body_compression::METHOD)?) {
         (0, 0) => Ok(Compression::Lz4),
         (1, 0) => Ok(Compression::Zstd),
         (codec, method) => Err(Error::unsupported(format!("compression codec {codec} with method {method}"))),

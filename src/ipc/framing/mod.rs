@@ -1,13 +1,15 @@
 //! Frames Arrow IPC: parses and builds messages, footers and their metadata, and converts the bytes of bodies.
 //!
-//! The files in reading order: `flatbuffer` (flatbuffers, every access checked), `message`, `schema`, `footer` (reads
-//! the footer of a file), `metadata` (builds metadata), `codec` (lz4 and zstd), `body` (compression, byte order),
-//! `probe` (recognizes segments of a table), `sniff` (recognizes files of other formats). Uses [`Bytes`](crate::Bytes),
+//! The files in reading order: `flatbuffer` (flatbuffers, every access checked), `fields` (the numbers of the fields of
+//! tables), `message`, `schema`, `footer` (reads the footer of a file), `metadata` (builds metadata), `codec` (lz4 and
+//! zstd), `body` (compression, byte order), `probe` (recognizes segments of a table), `sniff` (recognizes files of other
+//! formats). Uses [`Bytes`](crate::Bytes),
 //! but neither mappings nor datasets; `read` and `write` are built on it.
 
 pub(super) mod body;
 #[cfg_attr(not(feature = "compression"), path = "codec_missing.rs")]
 mod codec;
+pub(super) mod fields;
 mod flatbuffer;
 mod footer;
 mod message;
@@ -23,13 +25,13 @@ pub(super) use body::compress;
 pub(super) use flatbuffer::FlatTable;
 #[cfg(feature = "table")]
 pub(crate) use footer::ZONES;
-pub(super) use footer::{Footer, FooterBlocks, MAGIC, first_message, read_footer};
+pub(super) use footer::{FIRST_MESSAGE, Footer, FooterBlock, FooterBlocks, MAGIC, first_message, read_footer};
 #[cfg(feature = "write")]
 pub(super) use footer::{ROWS, TABLE, rows_note};
 pub(crate) use message::BatchHeader;
 pub(super) use message::{
-    CONTINUATION, DictionaryHeader, MessageFrame, MessageHeader, NextMessage, V5, Window, find_message, length,
-    row_count,
+    CONTINUATION, DictionaryHeader, END_OF_STREAM, LEGACY_PREFIX, MessageFrame, MessageHeader, NextMessage, PREFIX, V5,
+    Window, find_message, length, row_count,
 };
 pub use message::{Compression, Format, MessageKind};
 #[cfg(feature = "write")]

@@ -3,12 +3,19 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use super::footer::MAGIC;
+use super::footer::{FIRST_MESSAGE, MAGIC};
+use super::message::{CONTINUATION, PREFIX};
 use crate::error::{Error, Result};
 
 /// The first bytes of a segment's header, which begins at a multiple of `PAGE` (docs/format.md).
 pub(crate) const SEGMENT: [u8; 8] = *b"ArrwWood";
 const PAGE: usize = 4096;
+
+/// The first byte of the metadata of a segment's first message, the schema.
+const SCHEMA: usize = FIRST_MESSAGE + PREFIX;
+
+/// The limit of bytes of an empty message's metadata, with padding. Batches have more.
+const MAX_EMPTY: usize = 255;
 
 /// The metadata of an empty message as `empty_metadata` writes it. A segment's second message is empty.
 const EMPTY: [u8; 20] = [12, 0, 0, 0, 0, 0, 6, 0, 8, 0, 6, 0, 6, 0, 0, 0, 0, 0, 4, 0];
@@ -24,34 +31,34 @@ pub(crate) struct SegmentProbe {
 /// # Errors
 /// `InvalidData` for a segment without its header, and the errors of `read`.
 pub(crate) fn probe_segment(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -> Result<Option<SegmentProbe>> {
-    let mut start = [0; 16];
-    let mut second = [0; 8];
-    let mut magic = [0; 8];
+    let mut start = [0; SCHEMA];
+    let mut second = [0; PREFIX];
+    let mut magic = [0; SEGMENT.len()];
     if len < start.len() {
         return Ok(None);
     }
     read(0, &mut start)?;
-    if start[..6] != *MAGIC {
+    if !start.starts_with(MAGIC) {
         return Ok(None);
     }
-    let Some(schema_len) = metadata_len(&start[8..]) else { return Ok(None) };
-    let schema_end = 16 + schema_len;
+    let Some(schema_len) = metadata_len(&start[FIRST_MESSAGE..]) else { return Ok(None) };
+    let schema_end = SCHEMA + schema_len;
     if len < schema_end + second.len() {
         return Ok(None);
     }
     read(schema_end, &mut second)?;
     // Other files have their first batch or their end here.
-    let Some(empty_len) = metadata_len(&second).filter(|&len| len > 0 && len < 256) else { return Ok(None) };
-    let header = (schema_end + 8 + empty_len).next_multiple_of(PAGE);
+    let Some(empty_len) = metadata_len(&second).filter(|len| (1..=MAX_EMPTY).contains(len)) else { return Ok(None) };
+    let header = (schema_end + PREFIX + empty_len).next_multiple_of(PAGE);
     if len < header + magic.len() {
         return Ok(None);
     }
     read(header, &mut magic)?;
     if magic == SEGMENT {
-        return Ok(Some(SegmentProbe { schema: 16..schema_end, header }));
+        return Ok(Some(SegmentProbe { schema: SCHEMA..schema_end, header }));
     }
     let mut metadata = vec![0; empty_len];
-    read(schema_end + 8, &mut metadata)?;
+    read(schema_end + PREFIX, &mut metadata)?;
     // No other writer begins a file with an empty message.
     if metadata.starts_with(&EMPTY) {
         let got = magic.escape_ascii();
@@ -63,7 +70,7 @@ pub(crate) fn probe_segment(len: usize, read: impl Fn(usize, &mut [u8]) -> Resul
 /// Returns the length of a message's metadata by its prefix; `None` if it is not the prefix of a message.
 fn metadata_len(prefix: &[u8]) -> Option<usize> {
     let (marker, len) = prefix.split_first_chunk::<4>()?;
-    if *marker != [0xff; 4] {
+    if *marker != CONTINUATION.to_le_bytes() {
         return None;
     }
     usize::try_from(i32::from_le_bytes(*len.first_chunk()?)).ok()

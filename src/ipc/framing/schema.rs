@@ -3,13 +3,14 @@
 //! A flatbuffer may refer to one table many times, so a small file can describe an exponentially large schema. The size
 //! of the metadata limits how much of it is visited.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{
     DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit, UnionFields, UnionMode,
 };
 
+use super::fields;
 use super::flatbuffer::{FlatTable, TablePosition};
 use super::message::{MessageHeader, MessageKind};
 use crate::error::{Error, Result};
@@ -104,16 +105,15 @@ impl IpcSchema {
 
     /// Parses the Schema table; `size` is the size in bytes of the metadata that contains it.
     pub(in crate::ipc) fn parse(table: FlatTable<'_>, size: usize) -> Result<IpcSchema> {
-        let text_bytes = size.saturating_mul(4).saturating_add(1 << 20);
-        let mut budget = SchemaBudget { fields: size / 8, text_bytes, left_out: Vec::new() };
-        let big_endian = match table.i16(0)? {
+        let mut budget = SchemaBudget::for_metadata(size);
+        let big_endian = match table.i16(fields::schema::ENDIANNESS)? {
             0 => false,
             1 => true,
             other => return Err(Error::invalid(format!("schema: endianness is 0 or 1, got {other}"))),
         };
-        let columns: Vec<Node> =
-            table.tables(1)?.map(|field| parse_field(field?, 1, &mut budget)).collect::<Result<_>>()?;
-        let metadata = parse_metadata(table, 2, &mut budget)?;
+        let columns = table.tables(fields::schema::FIELDS)?;
+        let columns: Vec<Node> = columns.map(|field| parse_field(field?, 1, &mut budget)).collect::<Result<_>>()?;
+        let metadata = parse_metadata(table, fields::schema::CUSTOM_METADATA, &mut budget)?;
         let fields: Fields = columns.iter().map(|node| node.field.clone()).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
         let parsed = IpcSchema { schema, columns, big_endian, left_out: budget.left_out };
@@ -176,14 +176,29 @@ impl SchemaCache {
     }
 }
 
-/// The fields and bytes of text that may still be visited.
+/// Limits the work of parsing a schema, and collects the keys of the metadata that it leaves out.
 struct SchemaBudget {
+    /// The number of fields and pairs of metadata that may still be visited.
     fields: usize,
+    /// The bytes of text that may still be copied.
     text_bytes: usize,
+    /// See [`IpcSchema::left_out`].
     left_out: Vec<String>,
 }
 
 impl SchemaBudget {
+    /// Creates the budget for metadata of `size` bytes, which is enough for any schema that refers to each table once.
+    fn for_metadata(size: usize) -> SchemaBudget {
+        /// The fewest bytes that a field takes.
+        const MIN_FIELD: usize = 8;
+        /// How often a text may be referred to, as builders share equal texts.
+        const MAX_SHARING: usize = 4;
+        /// The bytes of text that any schema may have.
+        const FREE_TEXT: usize = 1 << 20;
+        let text_bytes = size.saturating_mul(MAX_SHARING).saturating_add(FREE_TEXT);
+        SchemaBudget { fields: size / MIN_FIELD, text_bytes, left_out: Vec::new() }
+    }
+
     fn spend_field(&mut self) -> Result<()> {
         self.fields = self
             .fields
@@ -206,7 +221,7 @@ fn parse_field(table: FlatTable<'_>, depth: usize, budget: &mut SchemaBudget) ->
     if depth > MAX_DEPTH {
         return Err(Error::invalid(format!("schema: fields are nested deeper than {MAX_DEPTH} levels")));
     }
-    let name = table.string(0)?.unwrap_or("");
+    let name = table.string(fields::field::NAME)?.unwrap_or("");
     budget.spend_text(name)?;
     parse_named_field(table, name, depth, budget).map_err(|e| {
         if e.message().starts_with("field") { e } else { e.context(format_args!("field '{}'", name.escape_debug())) }
@@ -214,23 +229,26 @@ fn parse_field(table: FlatTable<'_>, depth: usize, budget: &mut SchemaBudget) ->
 }
 
 fn parse_named_field(table: FlatTable<'_>, name: &str, depth: usize, budget: &mut SchemaBudget) -> Result<Node> {
-    let nullable = table.bool(1)?;
-    let children =
-        table.tables(5)?.map(|child| parse_field(child?, depth + 1, budget)).collect::<Result<Vec<Node>>>()?;
+    let nullable = table.bool(fields::field::NULLABLE)?;
+    let children = table.tables(fields::field::CHILDREN)?;
+    let children = children.map(|child| parse_field(child?, depth + 1, budget)).collect::<Result<Vec<Node>>>()?;
     let data_type = parse_type(table, &children)?;
-    let metadata = parse_metadata(table, 6, budget)?;
-    let Some(encoding) = table.table(4)? else {
+    let metadata = parse_metadata(table, fields::field::CUSTOM_METADATA, budget)?;
+    let Some(encoding) = table.table(fields::field::DICTIONARY)? else {
         let field = Field::new(name, data_type, nullable).with_metadata(metadata);
         return Ok(Node::new(Arc::new(field), children, None));
     };
+
     let values = Node::new(Arc::new(Field::new(name, data_type.clone(), true)), children, None);
-    let index = match encoding.table(1)? {
+    let index = match encoding.table(fields::dictionary_encoding::INDEX_TYPE)? {
         Some(int) => int_type(int)?,
         None => DataType::Int32,
     };
     let encoded = DataType::Dictionary(Box::new(index), Box::new(data_type));
-    let field = Field::new(name, encoded, nullable).with_dict_is_ordered(encoding.bool(2)?).with_metadata(metadata);
-    Ok(Node::new(Arc::new(field), Vec::new(), Some((encoding.i64(0)?, Arc::new(values)))))
+    let is_ordered = encoding.bool(fields::dictionary_encoding::IS_ORDERED)?;
+    let field = Field::new(name, encoded, nullable).with_dict_is_ordered(is_ordered).with_metadata(metadata);
+    let id = encoding.i64(fields::dictionary_encoding::ID)?;
+    Ok(Node::new(Arc::new(field), Vec::new(), Some((id, Arc::new(values)))))
 }
 
 fn parse_metadata(table: FlatTable<'_>, field: usize, budget: &mut SchemaBudget) -> Result<HashMap<String, String>> {
@@ -238,7 +256,7 @@ fn parse_metadata(table: FlatTable<'_>, field: usize, budget: &mut SchemaBudget)
     for pair in table.tables(field)? {
         let pair = pair?;
         budget.spend_field()?;
-        match (pair_text(pair, 0)?, pair_text(pair, 1)?) {
+        match (pair_text(pair, fields::key_value::KEY)?, pair_text(pair, fields::key_value::VALUE)?) {
             (Some(key), Some(value)) => {
                 budget.spend_text(key)?;
                 budget.spend_text(value)?;
@@ -250,7 +268,7 @@ fn parse_metadata(table: FlatTable<'_>, field: usize, budget: &mut SchemaBudget)
     Ok(metadata)
 }
 
-/// Returns the key (field 0) or value (field 1) of a pair; `None` if it is not UTF-8: some libraries store pickles.
+/// Returns the key or value of a pair, by its field; `None` if it is not UTF-8: some libraries store pickles.
 fn pair_text(pair: FlatTable<'_>, field: usize) -> Result<Option<&str>> {
     match pair.vector(field, 1)? {
         Some(text) => Ok(str::from_utf8(text.bytes()).ok()),
@@ -260,8 +278,7 @@ fn pair_text(pair: FlatTable<'_>, field: usize) -> Result<Option<&str>> {
 
 /// Returns the type of a field, which is numbered as in the union `Type` of Schema.fbs.
 fn parse_type(field: FlatTable<'_>, children: &[Node]) -> Result<DataType> {
-    let number = field.u8(2)?;
-    Ok(match number {
+    Ok(match field.u8(fields::field::TYPE_NUMBER)? {
         1 => DataType::Null,
         2 => int_type(type_table(field)?)?,
         3 => float_type(type_table(field)?)?,
@@ -271,17 +288,15 @@ fn parse_type(field: FlatTable<'_>, children: &[Node]) -> Result<DataType> {
         7 => decimal_type(type_table(field)?)?,
         8 => date_type(type_table(field)?)?,
         9 => time_type(type_table(field)?)?,
-        10 => DataType::Timestamp(time_unit(type_table(field)?.i16(0)?)?, type_table(field)?.string(1)?.map(Arc::from)),
+        10 => timestamp_type(type_table(field)?)?,
         11 => interval_type(type_table(field)?)?,
         12 => DataType::List(only_child(children)?),
         13 => DataType::Struct(fields_of(children)),
         14 => union_type(type_table(field)?, children)?,
-        15 => DataType::FixedSizeBinary(not_negative("byte width", type_table(field)?.i32_or(0, 0)?)?),
-        16 => {
-            DataType::FixedSizeList(only_child(children)?, not_negative("list size", type_table(field)?.i32_or(0, 0)?)?)
-        }
-        17 => DataType::Map(entries_of_map(children)?, type_table(field)?.bool(0)?),
-        18 => DataType::Duration(time_unit(type_table(field)?.i16_or(0, 1)?)?),
+        15 => fixed_size_binary_type(type_table(field)?)?,
+        16 => fixed_size_list_type(type_table(field)?, children)?,
+        17 => DataType::Map(entries_of_map(children)?, type_table(field)?.bool(fields::map::KEYS_SORTED)?),
+        18 => DataType::Duration(time_unit(type_table(field)?.i16_or(fields::duration::UNIT, MILLISECOND)?)?),
         19 => DataType::LargeBinary,
         20 => DataType::LargeUtf8,
         21 => DataType::LargeList(only_child(children)?),
@@ -298,15 +313,15 @@ fn parse_type(field: FlatTable<'_>, children: &[Node]) -> Result<DataType> {
 
 /// Returns the table with the parameters of a field's type.
 fn type_table(field: FlatTable<'_>) -> Result<FlatTable<'_>> {
-    if let Some(table) = field.table(3)? {
+    if let Some(table) = field.table(fields::field::TYPE)? {
         return Ok(table);
     }
-    let number = field.u8(2)?;
+    let number = field.u8(fields::field::TYPE_NUMBER)?;
     Err(Error::invalid(format!("schema: type number {number} comes without its table")))
 }
 
 fn int_type(table: FlatTable<'_>) -> Result<DataType> {
-    Ok(match (table.i32_or(0, 0)?, table.bool(1)?) {
+    Ok(match (table.i32_or(fields::int::BIT_WIDTH, 0)?, table.bool(fields::int::IS_SIGNED)?) {
         (8, true) => DataType::Int8,
         (8, false) => DataType::UInt8,
         (16, true) => DataType::Int16,
@@ -320,7 +335,7 @@ fn int_type(table: FlatTable<'_>) -> Result<DataType> {
 }
 
 fn float_type(table: FlatTable<'_>) -> Result<DataType> {
-    Ok(match table.i16(0)? {
+    Ok(match table.i16(fields::floating_point::PRECISION)? {
         0 => DataType::Float16,
         1 => DataType::Float32,
         2 => DataType::Float64,
@@ -329,9 +344,9 @@ fn float_type(table: FlatTable<'_>) -> Result<DataType> {
 }
 
 fn decimal_type(table: FlatTable<'_>) -> Result<DataType> {
-    let precision = table.i32_or(0, 0)?;
-    let scale = table.i32_or(1, 0)?;
-    let bits = table.i32_or(2, 128)?;
+    let precision = table.i32_or(fields::decimal::PRECISION, 0)?;
+    let scale = table.i32_or(fields::decimal::SCALE, 0)?;
+    let bits = table.i32_or(fields::decimal::BIT_WIDTH, 128)?;
     let (build, max_precision): (fn(u8, i8) -> DataType, u8) = match bits {
         32 => (DataType::Decimal32, 9),
         64 => (DataType::Decimal64, 18),
@@ -349,7 +364,7 @@ fn decimal_type(table: FlatTable<'_>) -> Result<DataType> {
 }
 
 fn date_type(table: FlatTable<'_>) -> Result<DataType> {
-    match table.i16_or(0, 1)? {
+    match table.i16_or(fields::date::UNIT, 1)? {
         0 => Ok(DataType::Date32),
         1 => Ok(DataType::Date64),
         other => Err(Error::invalid(format!("the unit of a date is 0 (day) or 1 (millisecond), got {other}"))),
@@ -357,8 +372,8 @@ fn date_type(table: FlatTable<'_>) -> Result<DataType> {
 }
 
 fn time_type(table: FlatTable<'_>) -> Result<DataType> {
-    let unit = time_unit(table.i16_or(0, 1)?)?;
-    let bits = table.i32_or(1, 32)?;
+    let unit = time_unit(table.i16_or(fields::time::UNIT, MILLISECOND)?)?;
+    let bits = table.i32_or(fields::time::BIT_WIDTH, 32)?;
     match (bits, unit) {
         (32, TimeUnit::Second | TimeUnit::Millisecond) => Ok(DataType::Time32(unit)),
         (64, TimeUnit::Microsecond | TimeUnit::Nanosecond) => Ok(DataType::Time64(unit)),
@@ -366,10 +381,29 @@ fn time_type(table: FlatTable<'_>) -> Result<DataType> {
     }
 }
 
+fn timestamp_type(table: FlatTable<'_>) -> Result<DataType> {
+    let unit = time_unit(table.i16(fields::timestamp::UNIT)?)?;
+    Ok(DataType::Timestamp(unit, table.string(fields::timestamp::TIMEZONE)?.map(Arc::from)))
+}
+
+fn fixed_size_binary_type(table: FlatTable<'_>) -> Result<DataType> {
+    let width = table.i32_or(fields::fixed_size_binary::BYTE_WIDTH, 0)?;
+    Ok(DataType::FixedSizeBinary(not_negative("byte width", width)?))
+}
+
+fn fixed_size_list_type(table: FlatTable<'_>, children: &[Node]) -> Result<DataType> {
+    let size = table.i32_or(fields::fixed_size_list::LIST_SIZE, 0)?;
+    Ok(DataType::FixedSizeList(only_child(children)?, not_negative("list size", size)?))
+}
+
+/// The unit of times and durations that don't say theirs, as in the enum `TimeUnit` of Schema.fbs.
+const MILLISECOND: i16 = 1;
+
+/// Returns a unit, which is numbered as in the enum `TimeUnit` of Schema.fbs.
 fn time_unit(number: i16) -> Result<TimeUnit> {
     Ok(match number {
         0 => TimeUnit::Second,
-        1 => TimeUnit::Millisecond,
+        MILLISECOND => TimeUnit::Millisecond,
         2 => TimeUnit::Microsecond,
         3 => TimeUnit::Nanosecond,
         other => return Err(Error::invalid(format!("a time unit is a number from 0 to 3, got {other}"))),
@@ -377,7 +411,7 @@ fn time_unit(number: i16) -> Result<TimeUnit> {
 }
 
 fn interval_type(table: FlatTable<'_>) -> Result<DataType> {
-    Ok(DataType::Interval(match table.i16(0)? {
+    Ok(DataType::Interval(match table.i16(fields::interval::UNIT)? {
         0 => IntervalUnit::YearMonth,
         1 => IntervalUnit::DayTime,
         2 => IntervalUnit::MonthDayNano,
@@ -386,18 +420,18 @@ fn interval_type(table: FlatTable<'_>) -> Result<DataType> {
 }
 
 fn union_type(table: FlatTable<'_>, children: &[Node]) -> Result<DataType> {
-    let mode = match table.i16(0)? {
+    let mode = match table.i16(fields::union::MODE)? {
         0 => UnionMode::Sparse,
         1 => UnionMode::Dense,
         other => return Err(Error::invalid(format!("the mode of a union is 0 or 1, got {other}"))),
     };
-    let ids: Vec<i32> = match table.vector(1, 4)? {
+    let ids: Vec<i32> = match table.vector(fields::union::TYPE_IDS, size_of::<i32>())? {
         Some(ids) => (0..ids.len()).map(|i| ids.i32(i, 0)).collect::<Result<_>>()?,
         None => (0..).take(children.len()).collect(),
     };
-    let in_range = ids.iter().all(|id| (0..128).contains(id));
-    let distinct = ids.iter().collect::<std::collections::HashSet<_>>().len() == ids.len();
-    if !in_range || !distinct || ids.len() != children.len() {
+    let are_in_range = ids.iter().all(|id| (0..=i32::from(i8::MAX)).contains(id));
+    let are_distinct = ids.iter().collect::<HashSet<_>>().len() == ids.len();
+    if !are_in_range || !are_distinct || ids.len() != children.len() {
         let count = children.len();
         return Err(Error::invalid(format!(
             "the type ids of a union of {count} children are {count} different numbers from 0 to 127, got {ids:?}"

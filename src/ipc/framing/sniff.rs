@@ -4,9 +4,14 @@ use crate::array::Bytes;
 use crate::error::{Error, ErrorKind};
 #[cfg(feature = "check")]
 use crate::error::{Result, none_if_corrupt};
+use crate::ipc::framing::CONTINUATION;
 #[cfg(feature = "check")]
-use crate::ipc::framing::{CONTINUATION, MAGIC, MessageHeader, MessageKind, NextMessage, Window, find_message};
+use crate::ipc::framing::{MAGIC, MessageHeader, MessageKind, NextMessage, Window, find_message};
 
+/// The number of bytes that are examined.
+const HEAD: usize = 512;
+
+/// The first bytes of files of other formats, what such a file is, and how to read it.
 const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (
         b"PAR1",
@@ -53,7 +58,7 @@ pub(crate) fn has_arrow_signature(bytes: &Bytes) -> Result<bool> {
 
 /// Returns the error for bytes that do not begin like an Arrow stream; `cause` is the error of reading them as one.
 pub(in crate::ipc) fn not_arrow_error(bytes: &Bytes, cause: Option<Error>) -> Error {
-    let mut head = vec![0; bytes.len().min(512)];
+    let mut head = vec![0; bytes.len().min(HEAD)];
     if head.is_empty() {
         return Error::invalid("not Arrow data: the file is empty; expected an Arrow IPC file or stream");
     }
@@ -68,7 +73,9 @@ pub(in crate::ipc) fn not_arrow_error(bytes: &Bytes, cause: Option<Error>) -> Er
             "not Arrow data: it begins with zeros, as a file that was never written to its end does",
         );
     }
-    if head.starts_with(&[0xff; 4]) || cause.as_ref().is_some_and(|e| e.kind() == ErrorKind::Unsupported) {
+    if head.starts_with(&CONTINUATION.to_le_bytes())
+        || cause.as_ref().is_some_and(|e| e.kind() == ErrorKind::Unsupported)
+    {
         return cause.unwrap_or_else(|| Error::invalid("an Arrow stream without a schema"));
     }
     if let Some(what) = describe_text(&head) {

@@ -5,22 +5,26 @@
 //! schema in front and in the footer, the lengths in a block and in its message, null counts and bitmaps, the end of
 //! one message and the start of the next.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::source::IpcSource;
 use crate::array::{UncheckedArray, check_null_counts};
 use crate::dataset::Batches;
 use crate::error::{Error, Findings, Result, none_if_corrupt};
 use crate::ipc::framing::{
-    BatchHeader, DictionaryHeader, FlatTable, Footer, FooterBlocks, IpcSchema, MessageHeader, MessageKind, NextMessage,
-    Window, find_message, first_message,
+    BatchHeader, DictionaryHeader, FIRST_MESSAGE, FlatTable, Footer, FooterBlock, FooterBlocks, IpcSchema,
+    MessageHeader, MessageKind, NextMessage, PREFIX, Window, fields, find_message, first_message,
 };
 use crate::parallel;
 
-/// The largest alignment of messages, in bytes.
+/// The smallest alignment of messages and bodies, in bytes.
+const MIN_ALIGNMENT: usize = 8;
+/// The largest alignment of messages and bodies, in bytes.
 const MAX_ALIGNMENT: usize = 64;
 /// The number of batches checked between two reports of progress.
-const STEP: usize = 64;
+const BATCHES_PER_REPORT: usize = 64;
+/// An estimate of the bytes of a value, to decide how many threads are worthwhile.
+const VALUE_BYTES: usize = 4;
 
 /// The sound part of a file or stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,9 +55,9 @@ impl IpcSource {
             findings.note(None, format!("the metadata '{}' is not UTF-8, and is left out", key.escape_debug()));
         }
         let batches = summary.batches;
-        for start in (0..batches).step_by(STEP) {
+        for start in (0..batches).step_by(BATCHES_PER_REPORT) {
             progress(start as u64, batches as u64);
-            self.check_batches(start..(start + STEP).min(batches), findings, &mut summary);
+            self.check_batches(start..(start + BATCHES_PER_REPORT).min(batches), findings, &mut summary);
         }
         progress(batches as u64, batches as u64);
         assert!(summary.good <= batches, "{} good batches of {batches}", summary.good);
@@ -64,7 +68,7 @@ impl IpcSource {
         let columns = self.data.schema.columns.len();
         let headers: Vec<_> = batches.clone().map(|batch| self.check_header(batch)).collect();
         let rows: usize = headers.iter().flatten().sum();
-        let bytes = rows.saturating_mul(4 * columns);
+        let bytes = rows.saturating_mul(VALUE_BYTES * columns);
         let checked = parallel::map(columns * headers.len(), bytes, |job| match headers[job / columns] {
             Ok(_) => self.checked_column(batches.start + job / columns, job % columns).map(drop),
             // The columns of a bad header are unknown.
@@ -109,7 +113,7 @@ impl IpcSource {
             [(&footer.dictionaries, MessageKind::DictionaryBatch), (&footer.batches, MessageKind::RecordBatch)]
         {
             for number in 0..blocks.len() {
-                let offset = u64::try_from(blocks.block_at(number)[0]).ok();
+                let offset = u64::try_from(blocks.block_at(number).offset).ok();
                 match self.check_block(blocks, number, kind, &mut window) {
                     Ok(range) => {
                         ends.extend((kind == MessageKind::RecordBatch).then_some(range.end));
@@ -127,6 +131,7 @@ impl IpcSource {
                 }
             }
         }
+
         assert_eq!(ends.len(), footer.batches.len(), "each record batch has an end");
         messages.sort_by_key(|range| range.start);
         let ordered_end = self.check_order(&messages, &mut window, findings);
@@ -145,7 +150,7 @@ impl IpcSource {
                     Ok(false) => e,
                     Err(e) => e,
                 };
-                findings.error_in(8, "the schema in front of the file: ", &problem);
+                findings.error_in(FIRST_MESSAGE as u64, "the schema in front of the file: ", &problem);
                 return false;
             }
         };
@@ -165,8 +170,10 @@ impl IpcSource {
 
     /// Returns true if the schema message follows the magic without its length, as Polars writes it.
     fn has_bare_schema(&self) -> Result<bool> {
-        let mut bytes = vec![0; self.data.bytes.len().saturating_sub(8).min(1 << 20)];
-        self.data.bytes.read_at(8, &mut bytes)?;
+        /// The limit of bytes of a schema that is looked for.
+        const MAX_SCHEMA: usize = 1 << 20;
+        let mut bytes = vec![0; self.data.bytes.len().saturating_sub(FIRST_MESSAGE).min(MAX_SCHEMA)];
+        self.data.bytes.read_at(FIRST_MESSAGE, &mut bytes)?;
         let schema = IpcSchema::parse_message(&bytes);
         Ok(schema.is_ok_and(|schema| same_schema(&schema, &self.data.schema)))
     }
@@ -180,7 +187,7 @@ impl IpcSource {
         window: &mut Window,
     ) -> Result<Range<usize>> {
         let frame = blocks.frame(number, &self.data.bytes, window)?;
-        let [_, metadata_len, body_len] = blocks.block_at(number);
+        let FooterBlock { metadata_len, body_len, .. } = blocks.block_at(number);
         let message = self.data.read_summary(frame, window)?;
         if message.kind != kind {
             let expected = kind.name();
@@ -201,7 +208,7 @@ impl IpcSource {
             NextMessage::Message(unpadded) => unpadded.body(),
             _ => frame.body(),
         };
-        if ![body, body.next_multiple_of(8), body.next_multiple_of(64)].contains(&frame.body()) {
+        if ![body, body.next_multiple_of(MIN_ALIGNMENT), body.next_multiple_of(MAX_ALIGNMENT)].contains(&frame.body()) {
             let got = body - frame.offset;
             return Err(Error::invalid(format!("metadata of {metadata_len} bytes, the message says {got}")));
         }
@@ -218,7 +225,7 @@ impl IpcSource {
                 None
             }
         };
-        let mut next = front.map_or(8, |frame| frame.body());
+        let mut next = front.map_or(FIRST_MESSAGE, |frame| frame.body());
         let mut ordered_end = self.data.bytes.len();
         let end = self.data.bytes.len()..self.data.bytes.len();
         for range in messages.iter().cloned().chain(std::iter::once(end)) {
@@ -257,8 +264,8 @@ impl IpcSource {
     /// none.
     fn find_unlisted(&self, from: usize, to: usize, window: &mut Window) -> Result<Option<usize>> {
         let last = from.next_multiple_of(MAX_ALIGNMENT);
-        for offset in (from.next_multiple_of(8)..to).step_by(8) {
-            if offset > last || offset + 8 >= to {
+        for offset in (from.next_multiple_of(MIN_ALIGNMENT)..to).step_by(MIN_ALIGNMENT) {
+            if offset > last || offset + PREFIX >= to {
                 break;
             }
             let next = none_if_corrupt(find_message(&self.data.bytes, window, offset))?;
@@ -281,7 +288,9 @@ impl IpcSource {
 fn check_buffer_offsets(header: &BatchHeader) -> Result<()> {
     /// The limit of misplaced buffers that are taken for damage rather than for another layout.
     const MAX_DAMAGED: usize = 2;
-    let misplaced = (3..=16).map(|bits| misplaced_buffers(header, 1 << bits)).min_by_key(Vec::len);
+    /// The alignments that writers use, as powers of 2: from 8 bytes to 64 KiB.
+    const ALIGNMENTS: RangeInclusive<u32> = 3..=16;
+    let misplaced = ALIGNMENTS.map(|power| misplaced_buffers(header, 1 << power)).min_by_key(Vec::len);
     let Some(misplaced) = misplaced else { return Ok(()) };
     match misplaced.first() {
         Some(&first) if misplaced.len() <= MAX_DAMAGED => {
@@ -348,17 +357,21 @@ pub(crate) struct ParsedFooter {
 /// Reads a footer's flatbuffer.
 pub(crate) fn read_footer(metadata: &[u8]) -> Result<ParsedFooter> {
     let table = FlatTable::root(metadata)?;
-    let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
+    let schema = table.table(fields::footer::SCHEMA)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     Ok(ParsedFooter {
         schema: IpcSchema::parse(schema, metadata.len())?,
-        dictionaries: read_blocks(table, 2)?,
-        batches: read_blocks(table, 3)?,
+        dictionaries: read_blocks(table, fields::footer::DICTIONARIES)?,
+        batches: read_blocks(table, fields::footer::RECORD_BATCHES)?,
     })
 }
 
 fn read_blocks(footer: FlatTable<'_>, field: usize) -> Result<Vec<[i64; 3]>> {
     let blocks = FooterBlocks::parse(footer, field)?;
-    Ok((0..blocks.len()).map(|number| blocks.block_at(number)).collect())
+    let numbers = (0..blocks.len()).map(|number| {
+        let FooterBlock { offset, metadata_len, body_len } = blocks.block_at(number);
+        [offset, metadata_len, body_len]
+    });
+    Ok(numbers.collect())
 }
 
 /// Reads a schema that is the root of its buffer: several footers share it.

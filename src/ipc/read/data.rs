@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::decode::{Batch, Decoder, DictionarySource};
+use super::decode::{Batch, BodyPosition, Decoder, DictionarySource};
 use crate::array::Bytes;
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
-    BatchHeader, Footer, IpcSchema, MAGIC, MessageFrame, MessageHeader, MessageKind, NextMessage, SchemaCache, Window,
-    find_message, first_message, is_segment, read_footer, row_count, sniff,
+    BatchHeader, END_OF_STREAM, Footer, IpcSchema, LEGACY_PREFIX, MAGIC, MessageFrame, MessageHeader, MessageKind,
+    NextMessage, SchemaCache, Window, find_message, first_message, is_segment, read_footer, row_count, sniff,
 };
 use crate::map::{AllowedChanges, ChangeCheck, Mapping};
 
@@ -27,7 +27,9 @@ pub enum Validation {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReadOptions {
     pub validate: Validation,
+    /// Set to refuse copies: columns that can't be read in place are an error.
     pub strict: bool,
+    /// Set to end the batches at the first damaged message, instead of with an error.
     pub partial: bool,
     /// The limit of bytes that all compressed buffers together may be decompressed to.
     pub max_unpacked: Option<u64>,
@@ -122,12 +124,13 @@ impl IpcData {
     /// padding after it.
     pub(super) fn ends_with_zeros(&self, offset: usize) -> bool {
         assert!(offset <= self.bytes.len(), "a zero word at byte {offset} of {}", self.bytes.len());
-        self.is_legacy || self.bytes.len() - offset <= 8
+        self.is_legacy || self.bytes.len() - offset <= END_OF_STREAM.len()
     }
 
     /// Checks that only zeros follow the end-of-stream marker at byte `offset`: memory is allocated in pages.
     pub(super) fn check_end(&self, offset: usize) -> Result<()> {
-        let end = (offset + if self.is_legacy { 4 } else { 8 }).min(self.bytes.len());
+        let marker_len = if self.is_legacy { LEGACY_PREFIX } else { END_OF_STREAM.len() };
+        let end = (offset + marker_len).min(self.bytes.len());
         let rest = self.bytes.len() - end;
         let mut trailing = vec![0; rest.min(MAX_CHECKED_TRAILING)];
         self.bytes.read_at(end, &mut trailing)?;
@@ -165,7 +168,7 @@ impl IpcData {
         let mut metadata = vec![0; frame.metadata_len];
         self.bytes.read_at(frame.metadata, &mut metadata)?;
         let header = MessageHeader::parse(&metadata)?;
-        let body = (frame.body(), header.body_len);
+        let body = BodyPosition { offset: frame.body(), len: header.body_len };
         body_end(&self.bytes, frame, header.body_len)?;
         Batch::new(BatchHeader::parse(header.table)?, header.version, body, &self.schema.columns)
     }

@@ -17,7 +17,8 @@ use crate::ipc::framing::{
 };
 use crate::types::{BufferRole, type_name};
 
-/// The start of a column's share of a record batch's lists.
+/// The next entry of each list of a record batch's header: its field nodes, buffers and variadic counts. Columns take
+/// their entries one after the other, so that the cursor at the end of a column is the start of the next one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     node: usize,
@@ -25,13 +26,19 @@ struct Cursor {
     variadic: usize,
 }
 
+/// The bytes of a body in the file. Not a `Range`: its length is read for each value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BodyPosition {
+    pub offset: usize,
+    pub len: usize,
+}
+
 /// A record batch with a header that matches the schema.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
     pub header: BatchHeader,
     pub version: i16,
-    /// Offset in the file and length of the body.
-    pub body: (usize, usize),
+    pub body: BodyPosition,
     /// The [`Cursor`] of each column, in half the bytes: there may be millions of batches.
     starts: Box<[[u32; 3]]>,
 }
@@ -51,7 +58,7 @@ impl Batch {
     pub(in crate::ipc) fn new(
         header: BatchHeader,
         version: i16,
-        body: (usize, usize),
+        body: BodyPosition,
         columns: &[Node],
     ) -> Result<Batch> {
         let mut cursor = Cursor::default();
@@ -63,7 +70,7 @@ impl Batch {
         check_count("field nodes", cursor.node, header.nodes.len())?;
         check_count("buffers", cursor.buffer, header.buffers.len())?;
         check_count("variadic buffer counts", cursor.variadic, header.variadics.len())?;
-        check_no_overlap(&header, body.1)?;
+        check_no_overlap(&header, body.len)?;
         Ok(Batch { header, version, body, starts: starts.into() })
     }
 
@@ -83,11 +90,11 @@ impl Batch {
         let first = self.cursor(column).map_or(count, |start| start.buffer);
         let end = self.cursor(column + 1).map_or(count, |start| start.buffer);
         assert!(first <= end && end <= count, "buffers {first}..{end} of {count} belong to column {column}");
-        let (body, body_len) = self.body;
+        let body = self.body;
         self.header.buffers[first..end].iter().filter_map(move |&(offset, len)| {
             let start = usize::try_from(offset).ok()?;
-            let end = start.checked_add(usize::try_from(len).ok()?).filter(|&end| end <= body_len)?;
-            Some(body + start..body + end)
+            let end = start.checked_add(usize::try_from(len).ok()?).filter(|&end| end <= body.len)?;
+            Some(body.offset + start..body.offset + end)
         })
     }
 }
@@ -129,14 +136,15 @@ pub(super) trait DictionarySource {
     fn values(&self, id: i64) -> Result<Option<UncheckedArray>>;
 }
 
-/// Decodes columns of record batches.
+/// Decodes columns of record batches that are in `bytes`. A decoder is made for each column: `dictionaries` has the
+/// dictionaries of one batch.
 pub(super) struct Decoder<'a> {
     pub bytes: &'a Bytes,
     pub schema: &'a IpcSchema,
     pub dictionaries: &'a dyn DictionarySource,
     /// The number of bytes that were copied: decompressed, or converted from big-endian.
     pub copied: &'a AtomicU64,
-    /// Set to refuse copies.
+    /// Set to refuse copies, with [`ErrorKind::CopyNeeded`].
     pub strict: bool,
     /// The limit of bytes that all compressed buffers together may be decompressed to.
     pub max_unpacked: Option<u64>,
@@ -249,12 +257,13 @@ impl ColumnDecoder<'_> {
     fn stored(&self, offset: i64, len: i64) -> Result<Buffer> {
         let offset = length("buffer offset", offset)?;
         let len = length("buffer length", len)?;
-        let (body, body_len) = self.batch.body;
-        if offset.checked_add(len).is_some_and(|end| end <= body_len)
-            && let Some(stored) = self.decoder.bytes.fetch_slice(body.saturating_add(offset), len)?
+        let body = self.batch.body;
+        if offset.checked_add(len).is_some_and(|end| end <= body.len)
+            && let Some(stored) = self.decoder.bytes.fetch_slice(body.offset.saturating_add(offset), len)?
         {
             return Ok(stored);
         }
+        let body_len = body.len;
         Err(Error::invalid(format!("offset {offset} and length {len} do not fit the body of {body_len} bytes")))
     }
 
@@ -282,7 +291,7 @@ impl ColumnDecoder<'_> {
         let unpacked = self.decoder.copied.load(Ordering::Relaxed);
         let room = self.decoder.max_unpacked.map_or(u64::MAX, |max| max.saturating_sub(unpacked));
         match body::decompress(&stored, codec, enough, room)? {
-            DecompressedBuffer::Stored => Ok(stored.slice(8)),
+            DecompressedBuffer::Stored => Ok(stored.slice(body::LENGTH_PREFIX)),
             DecompressedBuffer::Copied(plain) => {
                 self.count_copy(plain.len(), role, node, || format!("it is compressed with {codec:?}"))?;
                 Ok(plain)

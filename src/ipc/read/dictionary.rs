@@ -9,6 +9,11 @@
 //! A record batch has an epoch, which selects a version. A single link stays in place. Several links are concatenated
 //! *once*, after the walk has found the whole chain, so any number of deltas costs linear time in total; an earlier
 //! version is a prefix of the same array.
+//!
+//! Only the walk, under its mutex, adds versions and links. Any thread reads them, without a lock: an `AppendVec`
+//! publishes an item before its length. A thread that concatenates holds the mutex `concatenating` of the chain, and may
+//! take the mutex of an inner dictionary's chain meanwhile. That can't lead back to the same chain: a dictionary whose
+//! values use the dictionary itself would have an infinite type, and the schema refuses it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -17,7 +22,7 @@ use arrow_data::ArrayData;
 use arrow_data::transform::MutableArrayData;
 
 use super::data::IpcData;
-use super::decode::{Batch, DictionarySource};
+use super::decode::{Batch, BodyPosition, DictionarySource};
 use crate::append_vec::AppendVec;
 use crate::array::{LazyCheckedArray, StableCopies, UncheckedArray, aligned, fits_one_array, keys_suffice, slice};
 use crate::error::{Error, ErrorKind, Result};
@@ -65,6 +70,7 @@ impl Dictionary {
 pub(super) struct DictionaryBatch {
     pub link: Link,
     pub is_delta: bool,
+    /// True if it is in a file, where a dictionary can't be replaced.
     pub is_file: bool,
 }
 
@@ -146,7 +152,7 @@ impl DictionarySource for Resolver<'_> {
     }
 }
 
-/// A dictionary up to one of its links.
+/// A dictionary as the batches of some epochs see it: the first `links` links of a chain, which have `rows` values.
 #[derive(Clone, Debug)]
 pub(super) struct Version {
     chain: Arc<DeltaChain>,
@@ -154,9 +160,11 @@ pub(super) struct Version {
     rows: usize,
 }
 
+/// A dictionary batch that is not a delta, and the deltas that follow it.
 #[derive(Debug)]
 struct DeltaChain {
     links: AppendVec<Link>,
+    /// The values of all links, once they are concatenated.
     whole: OnceLock<ArrayData>,
     /// Held while the links are concatenated, so that only one thread does it.
     concatenating: Mutex<()>,
@@ -191,7 +199,7 @@ impl Link {
         resolver.data.bytes.read_at(self.frame.metadata, &mut metadata)?;
         let header = MessageHeader::parse(&metadata)?;
         let data = DictionaryHeader::parse(header.table)?.data;
-        let body = (self.frame.body(), header.body_len);
+        let body = BodyPosition { offset: self.frame.body(), len: header.body_len };
         let batch = Batch::new(BatchHeader::parse(data)?, header.version, body, std::slice::from_ref(node))?;
         if batch.header.rows != self.rows {
             return Err(Error::new(ErrorKind::FileChanged, "its number of values has changed since it was opened"));

@@ -2,14 +2,16 @@
 //!
 //! The files in reading order: `decode` (decodes a column in place), `data` (bytes, schema and footer, which never
 //! change), `prefetch` (fetches bytes from a store), `dictionary`, `plain` (numbers for copying), `source` (the walk;
-//! files and streams as sources of batches), `shard` (one of many files), `stream` (reads from a pipe), `messages`
-//! (lists messages; `messages_json` as JSON), `check` (checks a whole file). Uses `framing`, not `write`.
+//! files and streams as sources of batches), `shard` (one of many files), `message_reader` and `stream_dictionaries`
+//! (the messages and the dictionaries of a pipe), `stream` (reads from a pipe), `messages` (lists messages;
+//! `messages_json` as JSON), `check` (checks a whole file). Uses `framing`, not `write`.
 
 #[cfg(feature = "check")]
 mod check;
 mod data;
 mod decode;
 mod dictionary;
+mod message_reader;
 mod messages;
 #[cfg(feature = "text")]
 mod messages_json;
@@ -18,6 +20,7 @@ mod prefetch;
 mod shard;
 mod source;
 mod stream;
+mod stream_dictionaries;
 
 #[cfg(feature = "check")]
 pub(crate) use check::{CheckSummary, read_batch, read_footer, read_schema, same_schema};

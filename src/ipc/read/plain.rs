@@ -1,5 +1,5 @@
 //! Finds the values of columns of numbers from a batch's header, without decoding: arrays would take most of the time
-//! and memory of copying a million small batches. Offsets are cached for repeated gathers.
+//! and memory of copying a million small batches. Offsets are cached for repeated reads of scattered rows.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -19,6 +19,10 @@ const MAX_OFFSETS: usize = 1 << 22;
 
 /// A cache of the offsets of columns' values: 8 bytes for each column of each batch. The offsets of a batch are
 /// adjacent, so that rows of many batches touch few cache lines.
+///
+/// A column's word is 0 until its offset is known: see [`ValueOffset::to_word`]. Any thread may find the offset and store
+/// the word. All loads and stores are relaxed: threads that find the same offset store the same word, and a word leads to
+/// no memory other than the file's bytes, which were there before.
 #[derive(Debug, Default)]
 pub(super) struct ValueOffsets(OnceLock<Box<[AtomicU64]>>);
 
@@ -83,7 +87,6 @@ impl<'a> PlainBatch<'a> {
         let mut batch_header = None;
         for (column, width) in columns {
             let cached = self.cached.and_then(|words| words.get(column));
-            // Relaxed: the word depends on nothing else.
             let mut word = cached.map_or(0, |cached| cached.load(Ordering::Relaxed));
             if word == 0 {
                 let header = match &batch_header {
@@ -96,7 +99,7 @@ impl<'a> PlainBatch<'a> {
                 }
             }
             into.push(match ValueOffset::from_word(word) {
-                Some(place) => self.values(place, rows, width)?,
+                Some(offset) => self.values(offset, rows, width)?,
                 None => None,
             });
         }
@@ -142,10 +145,10 @@ impl<'a> PlainBatch<'a> {
     }
 
     #[inline]
-    fn values(&self, place: ValueOffset, rows: usize, width: usize) -> Result<Option<FixedWidthValues<'a>>> {
+    fn values(&self, offset: ValueOffset, rows: usize, width: usize) -> Result<Option<FixedWidthValues<'a>>> {
         let Some(len) = rows.checked_mul(width) else { return Ok(None) };
-        let values = self.data.bytes.get(place.offset, len)?;
-        Ok(values.map(|values| FixedWidthValues { values, has_nulls: place.has_nulls }))
+        let values = self.data.bytes.get(offset.offset, len)?;
+        Ok(values.map(|values| FixedWidthValues { values, has_nulls: offset.has_nulls }))
     }
 }
 
@@ -172,10 +175,10 @@ fn value_offset(data: &IpcData, batch: &Batch, column: usize, width: usize) -> O
     let &(offset, len) = batch.header.buffers.get(buffer + 1)?;
     let offset = length("buffer offset", offset).ok()?;
     let len = length("buffer length", len).ok()?;
-    let (body, body_len) = batch.body;
+    let body = batch.body;
     let needed = batch.header.rows.checked_mul(width)?;
-    let fits = needed <= len && offset.checked_add(len)? <= body_len;
-    fits.then_some(ValueOffset { offset: body.checked_add(offset)?, has_nulls })
+    let fits = needed <= len && offset.checked_add(len)? <= body.len;
+    fits.then_some(ValueOffset { offset: body.offset.checked_add(offset)?, has_nulls })
 }
 
 /// Returns true if field node `number` of a batch declares nulls; `None` if it does not have `rows` rows.
@@ -191,7 +194,7 @@ fn is_plain(node: &Node) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plain::ValueOffset;
+    use super::ValueOffset;
 
     #[test]
     fn offsets_fit_into_words() {

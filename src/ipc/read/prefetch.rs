@@ -16,17 +16,25 @@ use crate::map::MutexExt;
 /// The limit of bytes of a body that is fetched with its header: a request costs as much as this many bytes.
 const MAX_SMALL_BODY: usize = 1 << 20;
 /// The limit of bytes that are fetched ahead.
-const MAX_BYTES: usize = 32 << 20;
+const MAX_BYTES_AHEAD: usize = 32 << 20;
 /// The limit of batches that are fetched ahead.
 const MAX_BATCHES: usize = 64;
+/// Half of the headers that are fetched first without their bodies, as each run begins by doubling.
+const MIN_HEADERS: usize = 8;
 /// The limit of headers that are fetched ahead without their bodies.
 const MAX_HEADERS: usize = 1024;
 
 /// Records the last reads to predict the next ones.
+///
+/// Each run has its own mutex, which is held only while the run is extended, not while bytes are fetched: of several
+/// threads that read in order, each fetches a part of its own.
 #[derive(Debug, Default)]
 pub(super) struct Prefetcher {
+    /// The messages that were fetched with their bodies, if these are small.
     messages: Mutex<BatchRun>,
+    /// The messages that the walk has fetched without their bodies.
     headers: Mutex<BatchRun>,
+    /// The batches of which each column was fetched.
     columns: Mutex<HashMap<usize, BatchRun>>,
 }
 
@@ -66,7 +74,7 @@ impl Prefetcher {
         }
         let batches = {
             let mut run = self.headers.lock_ignoring_poison();
-            run.count = run.count.max(8);
+            run.count = run.count.max(MIN_HEADERS);
             run.extend(batch, MAX_HEADERS)
         };
         fetch_messages(data, &footer.batches, batches, 0)
@@ -93,7 +101,7 @@ impl Prefetcher {
     ) -> Result<()> {
         let header = read_header(batch)?;
         let mut ranges: Vec<_> = header.column_buffers(column).collect();
-        if header.body.1 > MAX_SMALL_BODY {
+        if header.body.len > MAX_SMALL_BODY {
             let run = self.columns.lock_ignoring_poison().entry(column).or_default().extend(batch, MAX_BATCHES);
             let mut bytes: usize = ranges.iter().map(Range::len).sum();
             for next in run.start + 1..run.end.min(batches) {
@@ -102,7 +110,7 @@ impl Prefetcher {
                 let before = ranges.len();
                 ranges.extend(header.column_buffers(column));
                 bytes = bytes.saturating_add(ranges[before..].iter().map(Range::len).sum());
-                if bytes > MAX_BYTES {
+                if bytes > MAX_BYTES_AHEAD {
                     ranges.truncate(before);
                     break;
                 }
@@ -125,7 +133,7 @@ fn fetch_messages(data: &IpcData, blocks: &FooterBlocks, numbers: Range<usize>, 
             continue;
         };
         bytes = bytes.saturating_add(range.len());
-        if bytes > MAX_BYTES && !ranges.is_empty() {
+        if bytes > MAX_BYTES_AHEAD && !ranges.is_empty() {
             break;
         }
         ranges.push(range);

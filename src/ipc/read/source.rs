@@ -31,23 +31,34 @@ use crate::dataset::{
 };
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
-    DictionaryHeader, Footer, MessageFrame, MessageHeader, MessageKind, NextMessage, Node, SchemaCache, Window,
-    find_message, row_count,
+    DictionaryHeader, Footer, FooterBlock, MessageFrame, MessageHeader, MessageKind, NextMessage, Node, SchemaCache,
+    Window, find_message, row_count,
 };
 use crate::map::{ChangeCheck, Mapping, MutexExt};
 
-/// An IPC file or stream.
+/// An IPC file or stream, whose batches are found and decoded on demand, by any number of threads.
+///
+/// What is known only grows. `data` never changes. The walk finds messages in order: the thread that holds the mutex
+/// `walk` adds entries and versions of dictionaries, and finally sets `done`. Other threads read them without a lock: an
+/// `AppendVec` publishes an item before its length. `done` is stored (release) after the last entry was added, so a
+/// thread that loads it (acquire) and then finds no entry knows that there is none; it must load `done` *before* it looks
+/// for the entry. Decoded batches and columns are in cells that are set once. If two threads decode the same column, one
+/// result is dropped.
+///
+/// Locks are taken in this order: `walk`, then a mutex of `prefetcher`. Dictionaries are concatenated without `walk`, so
+/// that a long concatenation doesn't stop the threads that look for batches.
 #[derive(Debug)]
 pub(crate) struct IpcSource {
     pub(super) data: IpcData,
     pub(super) dictionaries: DictionarySet,
     walk: Mutex<Walk>,
+    /// The record batches that the walk has found.
     pub(super) entries: AppendVec<BatchEntry>,
     /// The batches of a file, which can be read in any order. The batches of a stream belong to their entries.
     blocks: Box<[OnceLock<Box<DecodedBatch>>]>,
     /// The cached offsets of columns of numbers.
     offsets: ValueOffsets,
-    /// Set when the walk has reached the end.
+    /// Set when the walk has reached the end, after the last entry was added.
     done: AtomicBool,
     prefetcher: Prefetcher,
     /// Describes the skipped tail of a file opened with `partial`.
@@ -62,6 +73,7 @@ struct Walk {
     /// The number of rows before the next batch.
     rows: u64,
     window: Window,
+    /// The number of dictionary batches found so far.
     epoch: Epoch,
 }
 
@@ -70,6 +82,7 @@ struct Walk {
 pub(super) struct BatchEntry {
     pub(in crate::ipc) frame: MessageFrame,
     rows: Range<u64>,
+    /// Selects the versions of the dictionaries that its keys refer to.
     epoch: Epoch,
     /// Boxed: a walk makes many entries, and few of them are decoded.
     pub(super) batch: OnceLock<Box<DecodedBatch>>,
@@ -316,12 +329,12 @@ impl IpcSource {
     fn read_header(&self, batch: usize, frame: MessageFrame) -> Result<Batch> {
         let header = self.data.read_batch_header(frame)?;
         let Some(footer) = &self.data.footer else { return Ok(header) };
-        let [_, _, listed] = footer.batches.block_at(batch);
-        let (_, body) = header.body;
+        let FooterBlock { body_len: listed, .. } = footer.batches.block_at(batch);
+        let body = header.body.len;
         if usize::try_from(listed) != Ok(body) {
             return Err(Error::invalid(format!(
-                "the file's footer says that its body has {listed} bytes, and its message {body}: damaged, or several files \
-                 one behind the other"
+                "the file's footer says that its body has {listed} bytes, and its message {body}: damaged, or several \
+                 files one behind the other"
             )));
         }
         let got = header.header.rows;
@@ -626,8 +639,8 @@ impl Files for IpcSource {
 }
 
 impl Dataset {
-    /// Describes the tails that [`OpenOptions::partial`](crate::OpenOptions::partial) has skipped: one entry for each damaged
-    /// or truncated file. Walks to the end.
+    /// Describes the tails that [`OpenOptions::partial`](crate::OpenOptions::partial) has skipped: one entry for each
+    /// damaged or truncated file. Walks to the end.
     ///
     /// # Errors
     /// The errors of [`Dataset::len`].
