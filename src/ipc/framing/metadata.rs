@@ -42,7 +42,8 @@ impl BatchMetadata {
 /// Creates a builder with room for the metadata of most batches. Without room, a builder grows by doubling from a
 /// single byte.
 fn new_builder<'a>() -> FlatBufferBuilder<'a> {
-    FlatBufferBuilder::with_capacity(1024)
+    const CAPACITY: usize = 1024;
+    FlatBufferBuilder::with_capacity(CAPACITY)
 }
 
 /// Returns the metadata of a Schema message.
@@ -116,15 +117,24 @@ pub(crate) fn footer_with_shared_schema_len(dictionaries: usize) -> usize {
     DICTIONARIES + BLOCK * dictionaries
 }
 
+/// The length in bytes of a reference to a table, and of the number of blocks that precedes them.
+#[cfg(feature = "table")]
+const WORD: usize = 4;
+/// The length of the vtable of a footer with a shared schema. The reference to the table comes before it.
+#[cfg(feature = "table")]
+const VTABLE_LEN: usize = 12;
 /// The offset of the table in a footer with a shared schema. The vtable comes before it.
 #[cfg(feature = "table")]
-const TABLE: usize = 16;
+const TABLE: usize = WORD + VTABLE_LEN;
+/// The length of the table: the distance to the vtable, and four fields of up to 4 bytes.
+#[cfg(feature = "table")]
+const TABLE_LEN: usize = 5 * WORD;
 /// The offset of the record batch's block, which the number of record batches precedes.
 #[cfg(feature = "table")]
-const BATCH: usize = 40;
-/// The offset of the dictionaries' blocks, which their number precedes.
+const BATCH: usize = TABLE + TABLE_LEN + WORD;
+/// The offset of the dictionaries' blocks, which their number precedes. Blocks are aligned to 8 bytes.
 #[cfg(feature = "table")]
-const DICTIONARIES: usize = 72;
+const DICTIONARIES: usize = (BATCH + BLOCK + WORD).next_multiple_of(8);
 /// The length of a block in bytes.
 #[cfg(feature = "table")]
 const BLOCK: usize = 24;
@@ -140,32 +150,45 @@ pub(crate) fn footer_with_shared_schema(
     batch: &Block,
 ) -> Option<Vec<u8>> {
     // Fields refer to their content by its distance from the field.
-    const SCHEMA_FIELD: usize = TABLE + 4;
-    const DICTIONARIES_FIELD: usize = TABLE + 8;
-    const BATCHES_FIELD: usize = TABLE + 12;
+    const SCHEMA_FIELD: usize = TABLE + WORD;
+    const DICTIONARIES_FIELD: usize = TABLE + 2 * WORD;
+    const BATCHES_FIELD: usize = TABLE + 3 * WORD;
+    const VERSION_FIELD: usize = TABLE + 4 * WORD;
+    // The vtable: its length, the length of the table, and the offsets of version, schema, dictionaries and record
+    // batches in the table.
+    const VTABLE: [usize; 6] = [
+        VTABLE_LEN,
+        TABLE_LEN,
+        VERSION_FIELD - TABLE,
+        SCHEMA_FIELD - TABLE,
+        DICTIONARIES_FIELD - TABLE,
+        BATCHES_FIELD - TABLE,
+    ];
+
     let root = u32::from_le_bytes(*schema.first_chunk()?);
     let schema_distance = distance.checked_add(root)?.checked_sub(SCHEMA_FIELD as u32)?;
     let dictionary_count = u32::try_from(dictionaries.len()).ok()?;
     let len = footer_with_shared_schema_len(dictionaries.len());
     let mut bytes = Vec::with_capacity(len);
     bytes.extend((TABLE as u32).to_le_bytes());
-    // The vtable: its length, the length of the table, and the offsets of version, schema, dictionaries and record
-    // batches in the table.
-    for half in [12u16, 20, 16, 4, 8, 12] {
-        bytes.extend(half.to_le_bytes());
+    for half in VTABLE {
+        bytes.extend((half as u16).to_le_bytes());
     }
     assert_eq!(bytes.len(), TABLE, "the table of the footer is misplaced");
+
     // The table begins with the distance back to the vtable.
-    bytes.extend(12u32.to_le_bytes());
+    bytes.extend((VTABLE_LEN as u32).to_le_bytes());
     bytes.extend(schema_distance.to_le_bytes());
-    bytes.extend(((DICTIONARIES - 4 - DICTIONARIES_FIELD) as u32).to_le_bytes());
-    bytes.extend(((BATCH - 4 - BATCHES_FIELD) as u32).to_le_bytes());
+    bytes.extend(((DICTIONARIES - WORD - DICTIONARIES_FIELD) as u32).to_le_bytes());
+    bytes.extend(((BATCH - WORD - BATCHES_FIELD) as u32).to_le_bytes());
     bytes.extend(fb::MetadataVersion::V5.0.to_le_bytes());
-    bytes.resize(BATCH - 4, 0);
+
+    bytes.resize(BATCH - WORD, 0);
     bytes.extend(1u32.to_le_bytes());
     assert_eq!(bytes.len(), BATCH, "the record batch of the footer is misplaced");
     bytes.extend(batch.0);
-    bytes.resize(DICTIONARIES - 4, 0);
+
+    bytes.resize(DICTIONARIES - WORD, 0);
     bytes.extend(dictionary_count.to_le_bytes());
     for block in dictionaries {
         bytes.extend(block.0);

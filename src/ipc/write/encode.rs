@@ -1,4 +1,5 @@
-//! Encodes arrays as the buffers of a record batch: cut to their rows, rebased, in the order of the layout.
+//! Encodes arrays as the buffers of a record batch: cut to their rows, with offsets that begin at 0, in the order of the
+//! layout.
 //!
 //! Buffers are used in place if possible. Only bitmaps that begin inside a byte, offsets that do not begin at 0, and
 //! views that mostly belong to other rows are copied. The values are checked, but every position is bounds-checked
@@ -14,7 +15,7 @@ use arrow_schema::{DataType, UnionMode};
 use crate::array::slice;
 use crate::error::{Error, Result};
 use crate::ipc::framing::Node;
-use crate::types::{BufferRole, fixed_size, number_width};
+use crate::types::{BufferRole, MAX_INLINE, VIEW_WIDTH, fixed_size, number_width};
 
 /// The lists of a record batch, and the buffers they describe.
 #[derive(Debug, Default)]
@@ -22,6 +23,7 @@ pub(super) struct Body {
     /// Length and null count of each field node.
     pub nodes: Vec<(i64, i64)>,
     pub buffers: Vec<Buffer>,
+    /// Number of data buffers of each node of views.
     pub variadics: Vec<i64>,
 }
 
@@ -65,8 +67,7 @@ impl Body {
         let children = match array.data_type() {
             DataType::RunEndEncoded(..) => return self.add_runs(node, array, keys),
             DataType::Utf8View | DataType::BinaryView => self.add_views(array)?,
-            DataType::ListView(_) => self.add_list_views(array, 4)?,
-            DataType::LargeListView(_) => self.add_list_views(array, 8)?,
+            DataType::ListView(_) | DataType::LargeListView(_) => self.add_list_views(array)?,
             DataType::Union(_, UnionMode::Dense) => self.add_dense(array)?,
             _ => self.add_values(node, array)?,
         };
@@ -100,7 +101,7 @@ impl Body {
         let width = number_width(run_ends.data_type())?;
         let mut ends = Vec::new();
         for run in first..end.min(run_ends.len()) {
-            let run_end = number(run_ends, 0, width, run_ends.offset() + run)?.min(to);
+            let run_end = number(run_ends, RUN_ENDS, width, run_ends.offset() + run)?.min(to);
             let Some(run_end) = run_end.checked_sub(from).filter(|&run_end| run_end > 0) else {
                 return Err(Error::invalid("run ends are not in order"));
             };
@@ -123,7 +124,7 @@ impl Body {
                 used.add(number, range)?;
             }
         }
-        if used.is_most() {
+        if used.is_mostly_used() {
             self.variadics.push(data.len() as i64);
             self.buffers.push(views);
             self.buffers.extend(data.iter().cloned());
@@ -137,7 +138,9 @@ impl Body {
         Ok(Vec::new())
     }
 
-    fn add_list_views(&mut self, array: &ArrayData, width: usize) -> Result<Vec<ArrayData>> {
+    /// Adds list views. The views of a slice may use little of their child.
+    fn add_list_views(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
+        let width = offset_width(array.data_type());
         let starts = rows_of(&buffer_of(array, 0)?, BufferRole::Starts { width }, array)?;
         let sizes = rows_of(&buffer_of(array, 1)?, BufferRole::Sizes { width }, array)?;
         let child = child_of(array, 0)?;
@@ -145,7 +148,7 @@ impl Body {
         for row in 0..array.len() {
             used.add(0, list_items(array, row)?)?;
         }
-        if used.is_most() {
+        if used.is_mostly_used() {
             self.buffers.extend([starts, sizes]);
             return Ok(vec![child.clone()]);
         }
@@ -161,15 +164,16 @@ impl Body {
         Ok(vec![cut(child, used.ranges[0].clone())?])
     }
 
+    /// Adds a dense union. The rows of a slice may use little of its children.
     fn add_dense(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
         self.buffers.push(rows_of(&buffer_of(array, 0)?, BufferRole::TypeIds, array)?);
-        let starts = rows_of(&buffer_of(array, 1)?, BufferRole::Starts { width: 4 }, array)?;
+        let starts = rows_of(&buffer_of(array, 1)?, BufferRole::Starts { width: NARROW }, array)?;
         let mut used = UsedRanges::new(array.child_data().iter().map(ArrayData::len));
         let slots = (0..array.len()).map(|row| union_slot(array, row)).collect::<Result<Vec<_>>>()?;
         for slot in &slots {
             used.add(slot.number, slot.row..slot.row.saturating_add(1))?;
         }
-        if used.is_most() {
+        if used.is_mostly_used() {
             self.buffers.push(starts);
             return Ok(array.child_data().to_vec());
         }
@@ -182,9 +186,11 @@ impl Body {
     }
 }
 
-/// The ranges of some children or buffers in use.
+/// The ranges of some children or buffers that rows refer to, to decide whether a copy of these alone is worthwhile.
 struct UsedRanges {
+    /// The smallest range of each that has all used items or bytes.
     ranges: Vec<Range<usize>>,
+    /// The number of items or bytes of each.
     lengths: Vec<usize>,
 }
 
@@ -208,7 +214,7 @@ impl UsedRanges {
     }
 
     /// Returns true if at least half is in use, which makes a copy not worthwhile.
-    fn is_most(&self) -> bool {
+    fn is_mostly_used(&self) -> bool {
         let used = self.ranges.iter().map(Range::len).fold(0, usize::saturating_add);
         let total = self.lengths.iter().copied().fold(0, usize::saturating_add);
         used.saturating_mul(2) >= total
@@ -220,11 +226,16 @@ fn outside() -> Error {
     Error::invalid("a value is outside of what its array holds")
 }
 
+/// The bytes of a view with the number of the buffer that holds its value.
+const VIEW_BUFFER: Range<usize> = 8..12;
+/// The bytes of a view with the offset of its value in the buffer.
+const VIEW_OFFSET: Range<usize> = 12..16;
+
 /// Returns the buffer and range that the view of row `row` points to; `None` if the view holds the value itself.
 fn far_view(array: &ArrayData, views: &[u8], row: usize) -> Option<(usize, Range<usize>)> {
-    let view = views.as_chunks::<16>().0.get(row)?.as_chunks::<4>().0;
+    let view = views.as_chunks::<VIEW_WIDTH>().0.get(row)?.as_chunks::<4>().0;
     let [len, _, number, start] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(view[word]) as usize);
-    let is_far = len > 12 && array.nulls().is_none_or(|nulls| nulls.is_valid(row));
+    let is_far = len > MAX_INLINE && array.nulls().is_none_or(|nulls| nulls.is_valid(row));
     is_far.then(|| (number, start..start.saturating_add(len)))
 }
 
@@ -237,12 +248,13 @@ fn moved_views(array: &ArrayData, views: &[u8], used: &UsedRanges) -> Buffer {
         next += u32::from(!range.is_empty());
     }
     let mut moved = views.to_vec();
-    for (row, view) in moved.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+    for (row, view) in moved.as_chunks_mut::<VIEW_WIDTH>().0.iter_mut().enumerate() {
         if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
-            *view = [0; 16];
+            *view = [0; VIEW_WIDTH];
         } else if let Some((number, range)) = far_view(array, views, row) {
-            view[8..12].copy_from_slice(&new_numbers[number].to_le_bytes());
-            view[12..].copy_from_slice(&((range.start - used.ranges[number].start) as u32).to_le_bytes());
+            let offset = (range.start - used.ranges[number].start) as u32;
+            view[VIEW_BUFFER].copy_from_slice(&new_numbers[number].to_le_bytes());
+            view[VIEW_OFFSET].copy_from_slice(&offset.to_le_bytes());
         }
     }
     Buffer::from_vec(moved)
@@ -251,8 +263,7 @@ fn moved_views(array: &ArrayData, views: &[u8], used: &UsedRanges) -> Buffer {
 /// Returns the children, cut to the rows of the array.
 fn children_of(array: &ArrayData) -> Result<Vec<ArrayData>> {
     let range = match array.data_type() {
-        DataType::List(_) | DataType::Map(..) => span(array, 4)?,
-        DataType::LargeList(_) => span(array, 8)?,
+        DataType::List(_) | DataType::Map(..) | DataType::LargeList(_) => enclosed_range(array)?,
         DataType::FixedSizeList(_, size) => {
             let size = fixed_size(*size)?;
             let end = (array.offset() + array.len()).checked_mul(size).ok_or_else(outside)?;
@@ -282,6 +293,29 @@ pub(super) fn child_of(array: &ArrayData, number: usize) -> Result<&ArrayData> {
     child.ok_or_else(|| Error::invalid(format!("{} without child {number}", array.data_type())))
 }
 
+/// The number of the buffer of offsets of strings and lists, or of the starts of list views.
+const OFFSETS: usize = 0;
+/// The number of the buffer of sizes of list views.
+const SIZES: usize = 1;
+/// The number of the buffer of offsets of a dense union, after its type ids.
+const UNION_OFFSETS: usize = 1;
+/// The number of the only buffer of run ends.
+const RUN_ENDS: usize = 0;
+
+/// The size in bytes of an offset, but for the large variants of types.
+const NARROW: usize = 4;
+/// The size in bytes of an offset of the large variants of types.
+const WIDE: usize = 8;
+
+/// Returns the bytes of each offset of a type.
+fn offset_width(data_type: &DataType) -> usize {
+    use DataType::*;
+    match data_type {
+        LargeUtf8 | LargeBinary | LargeList(_) | LargeListView(_) => WIDE,
+        _ => NARROW,
+    }
+}
+
 /// Returns element `index` of a buffer of offsets, sizes or run ends of `width` bytes.
 pub(super) fn number(array: &ArrayData, buffer: usize, width: usize, index: usize) -> Result<usize> {
     debug_assert!(matches!(width, 1 | 2 | 4 | 8), "numbers of {width} bytes");
@@ -304,7 +338,11 @@ pub(super) fn run_at(run_ends: &ArrayData, row: usize) -> Result<usize> {
     let mut high = run_ends.len();
     while low < high {
         let middle = low + (high - low) / 2;
-        if number(run_ends, 0, width, run_ends.offset() + middle)? <= row { low = middle + 1 } else { high = middle }
+        if number(run_ends, RUN_ENDS, width, run_ends.offset() + middle)? <= row {
+            low = middle + 1
+        } else {
+            high = middle
+        }
     }
     Ok(low)
 }
@@ -315,22 +353,18 @@ pub(super) fn list_items(array: &ArrayData, row: usize) -> Result<Range<usize>> 
     if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
         return Ok(0..0);
     }
+    let width = offset_width(array.data_type());
     let (start, end) = match array.data_type() {
-        DataType::ListView(_) => {
-            let start = number(array, 0, 4, index)?;
-            (start, start.saturating_add(number(array, 1, 4, index)?))
+        DataType::ListView(_) | DataType::LargeListView(_) => {
+            let start = number(array, OFFSETS, width, index)?;
+            (start, start.saturating_add(number(array, SIZES, width, index)?))
         }
-        DataType::LargeListView(_) => {
-            let start = number(array, 0, 8, index)?;
-            (start, start.saturating_add(number(array, 1, 8, index)?))
-        }
-        DataType::LargeList(_) => (number(array, 0, 8, index)?, number(array, 0, 8, index + 1)?),
         DataType::FixedSizeList(_, size) => {
             let size = fixed_size(*size)?;
             let start = index.saturating_mul(size);
             (start, start.saturating_add(size))
         }
-        _ => (number(array, 0, 4, index)?, number(array, 0, 4, index + 1)?),
+        _ => (number(array, OFFSETS, width, index)?, number(array, OFFSETS, width, index + 1)?),
     };
     if start <= end && end <= child_of(array, 0)?.len() { Ok(start..end) } else { Err(outside()) }
 }
@@ -353,7 +387,7 @@ pub(super) fn union_slot(array: &ArrayData, row: usize) -> Result<UnionSlot> {
     };
     let row = match mode {
         UnionMode::Sparse => index,
-        UnionMode::Dense => number(array, 1, 4, index)?,
+        UnionMode::Dense => number(array, UNION_OFFSETS, NARROW, index)?,
     };
     Ok(UnionSlot { id, number: child, row })
 }
@@ -389,13 +423,14 @@ fn rows_of(buffer: &Buffer, role: BufferRole, array: &ArrayData) -> Result<Buffe
     Err(Error::invalid(format!("a {} buffer is too short", role.name())))
 }
 
-/// Returns the range that the offsets of the array's rows enclose.
-fn span(array: &ArrayData, width: usize) -> Result<Range<usize>> {
+/// Returns the range from the first to the last offset of the array's rows.
+fn enclosed_range(array: &ArrayData) -> Result<Range<usize>> {
     if array.is_empty() {
         return Ok(0..0);
     }
-    let start = number(array, 0, width, array.offset())?;
-    let end = number(array, 0, width, array.offset() + array.len())?;
+    let width = offset_width(array.data_type());
+    let start = number(array, OFFSETS, width, array.offset())?;
+    let end = number(array, OFFSETS, width, array.offset() + array.len())?;
     if start <= end { Ok(start..end) } else { Err(Error::invalid("offsets are not in order")) }
 }
 
@@ -404,11 +439,11 @@ fn offsets(array: &ArrayData, buffer: &Buffer, width: usize) -> Result<Buffer> {
     if array.is_empty() {
         return Ok(Buffer::from_vec(vec![0u8; width]));
     }
-    let first = span(array, width)?.start;
+    let first = enclosed_range(array)?.start;
     let rows = buffer.slice_with_length(array.offset() * width, (array.len() + 1) * width);
     Ok(match (first, width) {
         (0, _) => rows,
-        (_, 8) => map_numbers(&rows, |raw| u64::from_le_bytes(raw).wrapping_sub(first as u64).to_le_bytes()),
+        (_, WIDE) => map_numbers(&rows, |raw| u64::from_le_bytes(raw).wrapping_sub(first as u64).to_le_bytes()),
         _ => map_numbers(&rows, |raw| u32::from_le_bytes(raw).wrapping_sub(first as u32).to_le_bytes()),
     })
 }
@@ -420,10 +455,7 @@ fn map_numbers<const N: usize>(numbers: &[u8], convert: impl Fn([u8; N]) -> [u8;
 
 /// Returns the bytes of the array's text or binary values.
 fn data_of(array: &ArrayData, data: &Buffer) -> Result<Buffer> {
-    let range = match array.data_type() {
-        DataType::LargeUtf8 | DataType::LargeBinary => span(array, 8)?,
-        _ => span(array, 4)?,
-    };
+    let range = enclosed_range(array)?;
     if range.end <= data.len() {
         Ok(data.slice_with_length(range.start, range.len()))
     } else {

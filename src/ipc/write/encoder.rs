@@ -1,4 +1,5 @@
-//! [`StreamEncoder`]: encodes the messages of an Arrow stream, piece by piece, for the caller to send.
+//! [`StreamEncoder`]: encodes the messages of an Arrow stream, a limited number of bytes at a time, for the caller to
+//! send.
 //!
 //! A body is a list of the buffers of the rows, so it can go from a mapped file to a socket without a copy, and a slow
 //! receiver costs no memory.
@@ -10,16 +11,16 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::encode::Body;
+use super::message_sink::{ALIGNMENT, describe};
 use super::unify::Dictionaries;
-use super::writer::{ALIGNMENT, describe};
-use crate::array::{UncheckedArray, byte_size};
+use crate::array::{UncheckedArray, byte_size, slice};
 use crate::dataset::{BatchSlice, Dataset, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::framing::{Format, IpcSchema, MessageKind, metadata};
+use crate::ipc::framing::{CONTINUATION, END_OF_STREAM, Format, IpcSchema, MessageKind, PREFIX, metadata};
 use crate::map::ChangeCheck;
 
-/// Pieces end at multiples of this many rows of their batch, so that bitmaps need no copy.
-const ROWS: usize = 64;
+/// Messages end at multiples of this many rows of their batch, so that bitmaps need no copy.
+const ROW_ALIGNMENT: usize = 64;
 
 /// A message of an Arrow IPC stream, in parts.
 #[derive(Clone, Debug)]
@@ -38,12 +39,12 @@ impl EncodedMessage {
     /// # Errors
     /// `Unsupported` for metadata of 2 GiB.
     pub fn head(&self) -> Result<Vec<u8>> {
-        let end = (8 + self.metadata.len()).next_multiple_of(ALIGNMENT);
-        let Ok(length) = i32::try_from(end - 8) else {
+        let end = (PREFIX + self.metadata.len()).next_multiple_of(ALIGNMENT);
+        let Ok(length) = i32::try_from(end - PREFIX) else {
             return Err(Error::unsupported(format!("metadata of {} bytes", self.metadata.len())));
         };
         let mut head = Vec::with_capacity(end);
-        head.extend(u32::MAX.to_le_bytes());
+        head.extend(CONTINUATION.to_le_bytes());
         head.extend(length.to_le_bytes());
         head.extend(&self.metadata);
         head.resize(end, 0);
@@ -57,6 +58,9 @@ impl EncodedMessage {
 }
 
 /// Encodes datasets as the messages of an Arrow IPC stream, for the caller to send.
+///
+/// The caller sends the schema's message first, then the messages of each call of [`encode`](StreamEncoder::encode) in
+/// their order, and finally [`StreamEncoder::END`].
 ///
 /// ```
 /// # use arrowwood::{Dataset, StreamEncoder};
@@ -83,13 +87,13 @@ pub struct StreamEncoder {
     schema: SchemaRef,
     nodes: IpcSchema,
     dictionaries: Dictionaries,
-    /// The number of rows of the next piece, estimated from the last ones.
+    /// The number of rows of the next record batch, estimated from the last ones. `None` before the first estimate.
     rows: Option<usize>,
 }
 
 impl StreamEncoder {
     /// The end-of-stream marker.
-    pub const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+    pub const END: [u8; 8] = END_OF_STREAM;
 
     /// Creates an encoder for datasets of `schema`.
     ///
@@ -141,6 +145,7 @@ impl StreamEncoder {
     fn encode_part(&mut self, part: &BatchSlice<'_>, max_bytes: usize) -> Result<(Vec<EncodedMessage>, u64)> {
         let columns = part.piece.columns.iter().map(|&column| part.checked(column)).collect::<Result<Vec<_>>>()?;
         let mut rows = self.rows.unwrap_or_else(|| estimate_rows(&columns, part.rows.clone(), max_bytes));
+
         let (piece, body, len) = loop {
             let piece = first_rows(&part.rows, rows);
             assert!(!piece.is_empty() && piece.end <= part.rows.end, "rows {piece:?} of {:?}", part.rows);
@@ -151,10 +156,12 @@ impl StreamEncoder {
             }
             rows = scaled(piece.len(), max_bytes, len).min(piece.len() - 1);
         };
+
         if piece.end < part.rows.end {
             // At most twice as many: a few small rows say little about the following ones.
             self.rows = Some(scaled(piece.len(), max_bytes, len).min(2 * piece.len()));
         }
+
         let mut messages = Vec::with_capacity(1);
         for pending in self.dictionaries.pending()? {
             let batch = describe(pending.rows, &pending.body, &pending.body.buffers);
@@ -171,7 +178,7 @@ impl StreamEncoder {
         let mut body = Body::default();
         for (node, array) in self.nodes.columns.iter().zip(columns) {
             if !body.add_plain(node, array, rows) {
-                body.add(node, &crate::array::slice(array, rows.start, rows.len()), &mut self.dictionaries)?;
+                body.add(node, &slice(array, rows.start, rows.len()), &mut self.dictionaries)?;
             }
         }
         Ok(body)
@@ -184,14 +191,14 @@ impl std::fmt::Debug for StreamEncoder {
     }
 }
 
-/// Returns the first `count` of `rows`, or fewer, to end at a multiple of [`ROWS`].
+/// Returns the first `count` of `rows`, or fewer, to end at a multiple of [`ROW_ALIGNMENT`].
 fn first_rows(rows: &Range<usize>, count: usize) -> Range<usize> {
     let end = rows.start.saturating_add(count.max(1));
     if end >= rows.end {
         return rows.clone();
     }
-    let even = end - end % ROWS;
-    rows.start..if even > rows.start { even } else { end }
+    let aligned = end - end % ROW_ALIGNMENT;
+    rows.start..if aligned > rows.start { aligned } else { end }
 }
 
 /// Returns how many of `rows` take about `max_bytes`: exact for numbers, an estimate for nested types.

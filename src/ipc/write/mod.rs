@@ -1,10 +1,11 @@
 //! Writes Arrow IPC.
 //!
-//! The files in reading order: `encode` (encodes a column as buffers), `unify` (dictionaries), `writer` (files and
-//! streams), `encoder` (messages for the caller to send). Uses `framing`, not `read`.
+//! The files in reading order: `encode` (encodes a column as buffers), `unify` (dictionaries), `message_sink`
+//! (messages), `writer` (files and streams), `encoder` (messages for the caller to send). Uses `framing`, not `read`.
 
 mod encode;
 mod encoder;
+mod message_sink;
 mod unify;
 mod writer;
 

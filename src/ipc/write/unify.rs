@@ -25,14 +25,19 @@ use crate::ipc::framing::{Format, IpcSchema, Node};
 use crate::types::{is_ordered, number_width};
 
 /// The dictionaries of a file or stream that is being written.
+///
+/// A stream needs no preparation: encoding the keys of a batch queues what its reader lacks. For a file the caller
+/// gathers the dictionaries of all rows and merges them before it encodes the first batch. Either way, the queue must be
+/// written, with [`pending`](Dictionaries::pending), before the batch that was encoded.
 pub(super) struct Dictionaries {
     format: Format,
+    /// The node of the values of each dictionary.
     nodes: HashMap<i64, Arc<Node>>,
     /// The merged dictionaries of a file.
     merged: HashMap<i64, MergedDictionary>,
     /// The dictionaries that a reader of the stream has after the last batch.
     sent: HashMap<i64, ArrayData>,
-    /// The values to send next, inner dictionaries first.
+    /// The queue of values to send next, inner dictionaries first.
     pending: Vec<QueuedDictionary>,
 }
 
@@ -56,9 +61,8 @@ enum Relation {
     /// All of its values are in the one sent.
     Covered,
     /// It extends the one sent, of `sent` values.
-    Extends {
-        sent: usize,
-    },
+    Extends { sent: usize },
+    /// It replaces the one sent, or is the first.
     Other,
 }
 
@@ -164,7 +168,7 @@ impl Dictionaries {
         Ok(())
     }
 
-    /// Encodes the dictionary batches to write now.
+    /// Encodes the dictionary batches to write now, and empties the queue. The stream can't be continued after an error.
     pub(super) fn pending(&mut self) -> Result<Vec<EncodedDictionary>> {
         let mut batches = Vec::new();
         for QueuedDictionary { id, values, is_delta } in std::mem::take(&mut self.pending) {

@@ -1,31 +1,23 @@
-//! Writes a dataset as an IPC file or stream. Every body and buffer begins at a multiple of 64 bytes.
-//!
-//! Buffers go from their memory to the sink; no body is assembled first. A file is written under another name in the
+//! Writes a dataset as an IPC file or stream: see `message_sink` for its messages. A file is written under another name in the
 //! same directory and renamed when complete, so incomplete files are never opened, and a dataset can replace the file
 //! it is mapped from.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IoSlice, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use arrow_buffer::Buffer;
-use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, SchemaRef};
 
-use super::encode::Body;
+use super::message_sink::{MessageSink, WrittenBlocks};
 use super::unify::Dictionaries;
-use crate::dataset::{BatchSlice, Dataset, PushedRows, schema_difference};
+use crate::dataset::{Dataset, PushedRows, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::framing::{
-    BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, ROWS, TABLE, compress, metadata, rows_note,
-};
+use crate::ipc::framing::{Compression, Format, IpcSchema, ROWS, TABLE, rows_note};
 use crate::map::{ChangeCheck, UnfinishedFile};
 use crate::types::layout::children;
-use crate::types::type_name;
 
-/// Bodies and buffers begin at multiples of this many bytes (Columnar Format, *Buffer Alignment and Padding*).
-pub(super) const ALIGNMENT: usize = 64;
-const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
+/// The capacity of the buffer in front of a file. Large bodies bypass it.
+const BUFFER_SIZE: usize = 64 << 10;
 
 /// Options for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +26,8 @@ pub struct WriteOptions {
     pub format: Format,
     /// The codec of the bodies. Uncompressed bodies can be read in place.
     pub compression: Option<Compression>,
-    /// The limit of rows of a record batch; batches with fewer rows are written as they are.
+    /// The limit of rows of a record batch: longer batches are divided, and shorter ones written as they are. `None` keeps
+    /// all batches of the dataset; 0 is the same as 1.
     pub max_rows: Option<u64>,
 }
 
@@ -63,16 +56,16 @@ fn check_extension(path: &Path) -> Result<()> {
         "json" | "jsonl" | "ndjson" => "JSON",
         "bz2" | "gz" | "lz4" | "xz" | "zip" | "zst" => {
             return Err(Error::invalid_argument(
-                "this makes an Arrow file, and the name is that of a compressed one; call it *.arrow: the option of compression \
-                 is for what is in it",
+                "this makes an Arrow file, and the name is that of a compressed one; call it *.arrow: the option of \
+                 compression is for what is in it",
             ));
         }
         _ => return Ok(()),
     };
     let name = path.file_name().unwrap_or(path.as_os_str()).display();
     Err(Error::invalid_argument(format!(
-        "this makes an Arrow file, and the name is that of a {format} file; call it *.arrow. {format} is written by `arrowwood \
-         export`, and in Python by SQL: ds.sql(\"copy self to '{name}'\")"
+        "this makes an Arrow file, and the name is that of a {format} file; call it *.arrow. {format} is written by \
+         `arrowwood export`, and in Python by SQL: ds.sql(\"copy self to '{name}'\")"
     )))
 }
 
@@ -168,15 +161,14 @@ impl<'a> FooterNotes<'a> {
 }
 
 fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, notes: FooterNotes<'_>) -> Result<()> {
-    // Large bodies bypass this buffer.
-    let sink = BufWriter::with_capacity(1 << 16, sink);
+    let sink = BufWriter::with_capacity(BUFFER_SIZE, sink);
     let mut out = MessageSink::new(sink, options.compression);
     if options.format == Format::File {
-        out.put(MAGIC)?;
-        out.put(&[0; 2])?;
+        out.begin_file()?;
     }
     let schema = out.schema(dataset.schema())?;
     let mut dictionaries = Dictionaries::new(options.format, &schema);
+
     if options.format == Format::File && !dictionaries.is_empty() {
         dictionaries.gather_longest(dataset, &schema.columns)?;
         for batch in dataset.batches() {
@@ -186,6 +178,7 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, n
         }
         dictionaries.merge(&schema.columns)?;
     }
+
     let mut blocks = WrittenBlocks::default();
     for batch in dataset.batches() {
         let batch = batch?;
@@ -193,6 +186,8 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, n
             out.batch(&rows?, &schema, &mut dictionaries, &mut blocks)?;
         }
     }
+
+    // A file without batches still has its dictionaries.
     out.dictionaries(&mut dictionaries, &mut blocks)?;
     out.end()?;
     if options.format == Format::File {
@@ -219,8 +214,10 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, n
 pub struct StreamWriter<W: Write> {
     out: MessageSink<W>,
     schema: SchemaRef,
+    /// The schema as its message has it, which assigns ids to the dictionaries.
     nodes: IpcSchema,
     dictionaries: Dictionaries,
+    /// The number of record batches written.
     batches: usize,
 }
 
@@ -244,12 +241,12 @@ impl<W: Write> StreamWriter<W> {
 
     /// Returns the sink.
     pub fn get_ref(&self) -> &W {
-        &self.out.sink
+        self.out.sink()
     }
 
     /// Returns the number of bytes written.
     pub fn nbytes(&self) -> usize {
-        self.out.position
+        self.out.position()
     }
 
     /// Returns the number of record batches written.
@@ -267,6 +264,7 @@ impl<W: Write> StreamWriter<W> {
             let message = format!("the rows have another schema than the stream: {difference}");
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
+        // A stream has no footer that would list them.
         let mut blocks = WrittenBlocks::default();
         data.with_change_check(ChangeCheck::Now, || {
             for part in data.parts() {
@@ -284,7 +282,7 @@ impl<W: Write> StreamWriter<W> {
     pub fn finish(mut self) -> Result<W> {
         self.out.end()?;
         self.out.flush()?;
-        Ok(self.out.sink)
+        Ok(self.out.into_sink())
     }
 }
 
@@ -322,9 +320,8 @@ impl FileWriter {
             )));
         }
         let file = create_unfinished(path).map_err(|e| e.at(path))?;
-        let mut out = MessageSink::new(BufWriter::with_capacity(1 << 16, file), compression);
-        out.put(MAGIC)?;
-        out.put(&[0; 2])?;
+        let mut out = MessageSink::new(BufWriter::with_capacity(BUFFER_SIZE, file), compression);
+        out.begin_file()?;
         let nodes = out.schema(&schema)?;
         let dictionaries = Dictionaries::new(Format::File, &nodes);
         let path = path.to_path_buf();
@@ -353,7 +350,7 @@ impl FileWriter {
     /// `Io`.
     pub fn finish(mut self) -> Result<()> {
         self.write_end().map_err(|e| e.at(&self.path))?;
-        match self.out.sink.into_inner() {
+        match self.out.into_sink().into_inner() {
             Ok(file) => persist(file, &self.path).map_err(|e| e.at(&self.path)),
             Err(e) => Err(Error::io("writing the rest", &e.into_error()).at(&self.path)),
         }
@@ -377,246 +374,10 @@ fn has_dictionary(data_type: &DataType) -> bool {
         || children(data_type).into_iter().any(|child| has_dictionary(child.data_type()))
 }
 
-/// Cuts the batch into pieces of at most `max_rows` rows; an empty batch is one piece.
+/// Divides the batch into pieces of at most `max_rows` rows; an empty batch is one piece.
 fn pieces(batch: &Dataset, max_rows: Option<u64>) -> Result<impl Iterator<Item = Result<Dataset>>> {
     let rows = batch.len()?;
     let step = max_rows.unwrap_or(rows).max(1);
     Ok((0..rows.div_ceil(step).max(1))
         .map(move |piece| if rows <= step { Ok(batch.clone()) } else { batch.slice(piece * step, step) }))
-}
-
-/// Checks that a type has no dictionaries of dictionaries. A field has one dictionary in the format (Schema.fbs,
-/// *DictionaryEncoding*): keys can't stand for other keys.
-fn check_keys(data_type: &DataType) -> Result<()> {
-    let DataType::Dictionary(_, values) = data_type else {
-        return children(data_type).into_iter().try_for_each(|child| check_keys(child.data_type()));
-    };
-    if matches!(**values, DataType::Dictionary(..)) {
-        let name = type_name(data_type);
-        return Err(Error::unsupported(format!(
-            "{name} can't be written: Arrow IPC has no dictionaries of dictionaries"
-        )));
-    }
-    check_keys(values)
-}
-
-/// The blocks listed in the footer.
-#[derive(Default)]
-struct WrittenBlocks {
-    dictionaries: Vec<Block>,
-    batches: Vec<Block>,
-    /// The rows of each record batch.
-    rows: Vec<u64>,
-}
-
-/// Writes messages to a sink.
-struct MessageSink<W: Write> {
-    sink: W,
-    /// The number of bytes written.
-    position: usize,
-    compression: Option<Compression>,
-    /// The metadata of the last batch, as numbers and encoded: most batches of a stream have the same shape.
-    last: Option<(BatchMetadata, Vec<u8>)>,
-    /// Reused to save allocations.
-    body: Body,
-    /// True if only a part of a message was written.
-    is_broken: bool,
-}
-
-impl<W: Write> MessageSink<W> {
-    fn new(sink: W, compression: Option<Compression>) -> MessageSink<W> {
-        MessageSink { sink, position: 0, compression, last: None, body: Body::default(), is_broken: false }
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.put_all(&mut [IoSlice::new(bytes)])
-    }
-
-    /// Writes the slices, with one call if the system supports it.
-    fn put_all(&mut self, mut slices: &mut [IoSlice<'_>]) -> Result<()> {
-        /// The limit of slices of one call on Linux and macOS (writev(2), `IOV_MAX`).
-        const MAX_SLICES: usize = 1024;
-        if self.is_broken {
-            return Err(Error::new(ErrorKind::Io, "writing an Arrow stream: it was broken off before"));
-        }
-        self.position += slices.iter().map(|slice| slice.len()).sum::<usize>();
-        self.is_broken = true;
-        IoSlice::advance_slices(&mut slices, 0);
-        while !slices.is_empty() {
-            let count = slices.len().min(MAX_SLICES);
-            match self.sink.write_vectored(&slices[..count]) {
-                Ok(0) => return Err(Error::io("writing", &io::ErrorKind::WriteZero.into())),
-                Ok(written) => IoSlice::advance_slices(&mut slices, written),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
-                Err(e) => return Err(Error::io("writing", &e)),
-            }
-        }
-        self.is_broken = false;
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.sink.flush().map_err(|e| Error::io("writing", &e))
-    }
-
-    /// Writes the Schema message and parses it, which assigns dictionary ids to the nodes.
-    fn schema(&mut self, schema: &Schema) -> Result<IpcSchema> {
-        for field in schema.fields() {
-            check_keys(field.data_type()).map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
-        }
-        let metadata = metadata::schema_metadata(schema);
-        self.message(&metadata, &[])?;
-        IpcSchema::parse_message(&metadata)
-    }
-
-    /// Writes a dataset of one batch, which may have no rows.
-    fn batch(
-        &mut self,
-        batch: &Dataset,
-        schema: &IpcSchema,
-        dictionaries: &mut Dictionaries,
-        blocks: &mut WrittenBlocks,
-    ) -> Result<()> {
-        if let Some(part) = batch.parts().next() {
-            return self.part(&part?, schema, dictionaries, blocks);
-        }
-        let mut body = Body::default();
-        for node in &schema.columns {
-            body.add(node, &ArrayData::new_empty(node.data_type()), dictionaries)?;
-        }
-        self.send(0, &body, dictionaries, blocks)
-    }
-
-    fn part(
-        &mut self,
-        part: &BatchSlice<'_>,
-        schema: &IpcSchema,
-        dictionaries: &mut Dictionaries,
-        blocks: &mut WrittenBlocks,
-    ) -> Result<()> {
-        let mut body = std::mem::take(&mut self.body);
-        assert_eq!(schema.columns.len(), part.piece.columns.len(), "a column would be written without its node");
-        for (node, &column) in schema.columns.iter().zip(part.piece.columns.iter()) {
-            let array = part.checked(column)?;
-            if !body.add_plain(node, array, &part.rows) {
-                body.add(node, &part.column(column)?, dictionaries)?;
-            }
-        }
-        let sent = self.send(part.rows.len(), &body, dictionaries, blocks);
-        // Releases the buffers.
-        body.clear();
-        self.body = body;
-        sent
-    }
-
-    fn send(
-        &mut self,
-        rows: usize,
-        body: &Body,
-        dictionaries: &mut Dictionaries,
-        blocks: &mut WrittenBlocks,
-    ) -> Result<()> {
-        self.dictionaries(dictionaries, blocks)?;
-        let block = self.record_batch(rows, body, None)?;
-        blocks.batches.push(block);
-        blocks.rows.push(rows as u64);
-        Ok(())
-    }
-
-    /// Writes the dictionary batches that the last encoded batch needs.
-    fn dictionaries(&mut self, dictionaries: &mut Dictionaries, blocks: &mut WrittenBlocks) -> Result<()> {
-        for pending in dictionaries.pending()? {
-            let block = self.record_batch(pending.rows, &pending.body, Some((pending.id, pending.is_delta)))?;
-            blocks.dictionaries.push(block);
-        }
-        Ok(())
-    }
-
-    fn record_batch(&mut self, rows: usize, body: &Body, dictionary: Option<(i64, bool)>) -> Result<Block> {
-        let compressed = match self.compression {
-            None => None,
-            Some(codec) => Some(body.buffers.iter().map(|buffer| compress(buffer, codec)).collect::<Result<Vec<_>>>()?),
-        };
-        let buffers = compressed.as_ref().unwrap_or(&body.buffers);
-        if dictionary.is_some() {
-            let batch = describe(rows, body, buffers);
-            return self.message(&metadata::batch_metadata(&batch, self.compression, dictionary), buffers);
-        }
-        let (batch, encoded) = match self.last.take() {
-            Some(last) if is_shape_of(&last.0, rows, body, buffers) => last,
-            _ => {
-                let batch = describe(rows, body, buffers);
-                let encoded = metadata::batch_metadata(&batch, self.compression, None);
-                (batch, encoded)
-            }
-        };
-        let block = self.message(&encoded, buffers)?;
-        assert_eq!(block.bodyLength(), batch.body_length, "the body doesn't have the length that its metadata says");
-        self.last = Some((batch, encoded));
-        Ok(block)
-    }
-
-    /// Writes one encapsulated message, padded so that its body begins at a multiple of `ALIGNMENT`.
-    fn message(&mut self, metadata: &[u8], buffers: &[Buffer]) -> Result<Block> {
-        let offset = self.position;
-        let prefix = 8;
-        let body = (offset + prefix + metadata.len()).next_multiple_of(ALIGNMENT);
-        let padded = body - offset - prefix;
-        let length = i32::try_from(padded).map_err(|_| Error::unsupported(format!("metadata of {padded} bytes")))?;
-        let continuation = u32::MAX.to_le_bytes();
-        let len = length.to_le_bytes();
-        let mut slices = Vec::with_capacity(4 + 2 * buffers.len());
-        slices.extend([&continuation, &len, metadata, &ZEROS[..padded - metadata.len()]].map(IoSlice::new));
-        for buffer in buffers.iter().filter(|buffer| !buffer.is_empty()) {
-            slices.push(IoSlice::new(buffer));
-            let padding = buffer.len().next_multiple_of(ALIGNMENT) - buffer.len();
-            if padding > 0 {
-                slices.push(IoSlice::new(&ZEROS[..padding]));
-            }
-        }
-        self.put_all(&mut slices)?;
-        assert_eq!(self.position % ALIGNMENT, 0, "a message ends at byte {}", self.position);
-        Ok(Block::new(offset as i64, length + prefix as i32, (self.position - body) as i64))
-    }
-
-    /// Writes the end-of-stream marker.
-    fn end(&mut self) -> Result<()> {
-        self.put(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])
-    }
-
-    /// Writes the footer, which follows the marker in a file.
-    fn footer(&mut self, schema: &Schema, blocks: &WrittenBlocks, notes: &[(&str, String)]) -> Result<()> {
-        assert_eq!(blocks.batches.len(), blocks.rows.len(), "each batch has a number of rows");
-        let footer = metadata::footer(schema, &blocks.dictionaries, &blocks.batches, notes);
-        let length = i32::try_from(footer.len()).map_err(|_| Error::unsupported("a footer of 2 GiB"))?;
-        self.put(&footer)?;
-        self.put(&length.to_le_bytes())?;
-        self.put(MAGIC)
-    }
-}
-
-/// Describes a body, whose buffers are contiguous, for a batch's metadata.
-pub(super) fn describe(rows: usize, body: &Body, buffers: &[Buffer]) -> BatchMetadata {
-    assert_eq!(buffers.len(), body.buffers.len(), "the buffers are those of the body, compressed or not");
-    let mut batch = BatchMetadata {
-        rows: rows as i64,
-        nodes: body.nodes.clone(),
-        buffers: Vec::with_capacity(buffers.len()),
-        variadics: body.variadics.clone(),
-        body_length: 0,
-    };
-    for buffer in buffers {
-        batch.buffers.push((batch.body_length, buffer.len() as i64));
-        batch.body_length += buffer.len().next_multiple_of(ALIGNMENT) as i64;
-    }
-    batch
-}
-
-/// Returns true if the metadata describes this body.
-fn is_shape_of(metadata: &BatchMetadata, rows: usize, body: &Body, buffers: &[Buffer]) -> bool {
-    metadata.rows == rows as i64
-        && metadata.nodes == body.nodes
-        && metadata.variadics == body.variadics
-        && metadata.buffers.len() == buffers.len()
-        && metadata.buffers.iter().zip(buffers).all(|((_, len), buffer)| *len == buffer.len() as i64)
 }

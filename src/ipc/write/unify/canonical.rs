@@ -16,17 +16,24 @@ use crate::types::{BufferRole, fixed_size, layout};
 ///
 /// A small file can describe endless values with rows without bytes, and with lists that share their items. Real
 /// dictionaries are never far larger than their bytes.
+///
+/// Each value costs 1, and each of its bytes 1. A budget starts with enough for any small dictionary, and
+/// [`grant`](Budget::grant) adds a multiple of the bytes of each dictionary that is compared.
 #[derive(Debug)]
 pub(super) struct Budget(usize);
 
 impl Budget {
     pub(super) fn new() -> Budget {
-        Budget(1 << 24)
+        /// The work that may always be done.
+        const FREE_WORK: usize = 1 << 24;
+        Budget(FREE_WORK)
     }
 
     /// Adds the work that the values of `dictionary` may take.
     pub(super) fn grant(&mut self, dictionary: &ArrayData) {
-        self.0 = self.0.saturating_add(buffer_bytes(dictionary).saturating_mul(256));
+        /// The work that a byte of a dictionary justifies.
+        const WORK_PER_BYTE: usize = 256;
+        self.0 = self.0.saturating_add(buffer_bytes(dictionary).saturating_mul(WORK_PER_BYTE));
     }
 
     /// Takes `work` from the budget.
@@ -100,12 +107,17 @@ pub(super) fn agree(a: &ArrayData, b: &ArrayData, rows: usize) -> Result<bool> {
     Ok(true)
 }
 
+/// The first byte of the encoding of a null.
+const NULL: u8 = 0;
+/// The first byte of the encoding of a value.
+const VALID: u8 = 1;
+
 /// Appends the canonical encoding of row `row`.
 pub(super) fn encode_value(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &mut Budget) -> Result<()> {
     use DataType::*;
     budget.spend(1)?;
     if is_null(array, row)? {
-        into.push(0);
+        into.push(NULL);
         return charge_null(array, row, budget);
     }
     let index = array.offset() + row;
@@ -115,7 +127,7 @@ pub(super) fn encode_value(array: &ArrayData, row: usize, into: &mut Vec<u8>, bu
             let run = run_at(child_of(array, 0)?, index)?;
             return encode_value(child_of(array, 1)?, run, into, budget);
         }
-        _ => into.push(1),
+        _ => into.push(VALID),
     }
     match array.data_type() {
         Null => Ok(()),

@@ -16,9 +16,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::Node;
 
 /// Merges the dictionaries of one id.
+///
+/// The caller adds the dictionaries of all rows with `positions`, calls `finish` once, and then asks for the `values`,
+/// and for the `positions` of each dictionary again, to rewrite keys. As long as there is only one dictionary, growing or
+/// not, nothing is merged: its values are the merged ones. The second one makes the values of the first into the first
+/// merged values, in their order.
 #[derive(Debug)]
 pub(super) struct MergedDictionary {
     sources: Vec<SourceDictionary>,
+    /// The number of each source by its [`identity`].
     by_identity: HashMap<Box<[usize]>, usize>,
     /// The source of each merged value. Empty while the first source is used unchanged.
     origins: Vec<Pick>,
@@ -35,7 +41,7 @@ pub(super) struct MergedDictionary {
 #[derive(Debug)]
 struct SourceDictionary {
     values: ArrayData,
-    /// The position of each value among the merged ones; `None` if all have their own position.
+    /// The position of each value among the merged ones; `None` if value `i` is merged value `i`.
     positions: Option<Arc<Vec<u64>>>,
 }
 
@@ -64,7 +70,7 @@ impl MergedDictionary {
     }
 
     /// Returns the positions of the values of `dictionary` among the merged ones, and adds new values. Returns `None`
-    /// if all of them have their own position.
+    /// if value `i` is merged value `i`, so that keys stay as they are.
     pub(super) fn positions(&mut self, dictionary: &ArrayData) -> Result<Option<&[u64]>> {
         let number = self.add(dictionary)?;
         Ok(self.sources[number].positions.as_deref().map(Vec::as_slice))
