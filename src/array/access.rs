@@ -8,10 +8,10 @@ use arrow_schema::DataType;
 #[cfg(feature = "compute")]
 use multiversion::multiversion;
 
-use super::value::view_word;
+use super::value::{VIEW_BUFFER, VIEW_LEN, VIEW_OFFSET, VIEW_VALUE, view_word};
 use super::{UncheckedArray, is_trivial, key};
 use crate::error::{Error, Result};
-use crate::types::{fixed_size_or_zero, layout};
+use crate::types::{MAX_INLINE, VIEW_WIDTH, fixed_size_or_zero, layout};
 
 /// Returns the values of `N` bytes from the array's first row on, including nulls; as many as the bytes contain.
 pub(crate) fn fixed_values<const N: usize>(array: &(impl AsRef<UncheckedArray> + ?Sized)) -> &[[u8; N]] {
@@ -52,11 +52,15 @@ pub(crate) struct Texts<'a> {
     layout: CellLayout<'a>,
 }
 
+/// Where the bytes of a value are.
 #[derive(Clone, Copy, Debug)]
 enum CellLayout<'a> {
+    /// Offsets of 4 bytes, and the data they point into.
     Small(&'a [[u8; 4]], &'a [u8]),
+    /// Offsets of 8 bytes, and the data they point into.
     Large(&'a [[u8; 8]], &'a [u8]),
-    Views(&'a [[u8; 16]]),
+    Views(&'a [[u8; VIEW_WIDTH]]),
+    /// All values, and the bytes of each.
     Fixed(&'a [u8], usize),
 }
 
@@ -129,7 +133,7 @@ impl<'a> Texts<'a> {
                 for view in views.get(rows).ok_or_else(outside)? {
                     let word = u128::from_le_bytes(*view);
                     match word as u32 as usize {
-                        len @ 0..=12 => work(len, word >> 32),
+                        len @ 0..=MAX_INLINE => work(len, word >> 32),
                         len => work(len, self.view(view).map(head).ok_or_else(outside)?),
                     }
                 }
@@ -208,13 +212,13 @@ impl<'a> Texts<'a> {
 
     /// Returns the bytes of a view: a length, then either 12 bytes of value, or 4 bytes of prefix, a buffer number and
     /// an offset in that buffer.
-    fn view(&self, view: &'a [u8; 16]) -> Option<&'a [u8]> {
-        let len = view_word(view, 0);
-        if len <= 12 {
-            return view.get(4..4 + len);
+    fn view(&self, view: &'a [u8; VIEW_WIDTH]) -> Option<&'a [u8]> {
+        let len = view_word(view, VIEW_LEN);
+        if len <= MAX_INLINE {
+            return view.get(VIEW_VALUE..VIEW_VALUE + len);
         }
-        let buffer = view_word(view, 2);
-        let start = view_word(view, 3);
+        let buffer = view_word(view, VIEW_BUFFER);
+        let start = view_word(view, VIEW_OFFSET);
         self.array.buffers().get(buffer + 1)?.as_slice().get(start..start + len)
     }
 }
@@ -254,17 +258,21 @@ fn each_between<const N: usize>(
     Ok(())
 }
 
-/// Returns the bit for texts of `len` bytes. The last bit is for all longer texts.
+/// The bit of a set of lengths that stands for all texts of as many bytes or more.
+#[cfg(feature = "compute")]
+const LONG: u32 = u32::BITS - 1;
+
+/// Returns the bit for texts of `len` bytes in a set of lengths. The last bit is for all longer texts.
 #[cfg(feature = "compute")]
 pub(crate) fn length_bit(len: usize) -> u32 {
-    1 << len.min(31)
+    1 << len.min(LONG as usize)
 }
 
 /// Writes 1 for each text with one of some lengths, and 0 for the others. Returns the last offset if they ascend.
 #[cfg(feature = "compute")]
 #[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
 fn mark_lengths(offsets: &[[u8; 4]], marks: &mut [u8; 64], lengths: u32) -> Option<u32> {
-    mark_each(offsets, marks, |len| (lengths >> len.min(31) & 1) as u8)
+    mark_each(offsets, marks, |len| (lengths >> len.min(LONG) & 1) as u8)
 }
 
 /// Writes the mark that `mark` returns for the length of each text. Returns the last offset if they ascend.

@@ -24,16 +24,24 @@ use crate::map::{
 use crate::types::{fixed_size, fixed_size_or_zero, type_name};
 
 /// Immutable bytes: a mapping, memory, the mapping of a file that they are fetched into, or a file that is only read.
+///
+/// | bytes of | `data` | `mapping` | `fetch` | `unmapped` |
+/// |---|---|---|---|---|
+/// | a mapped file | its pages | the mapping | | |
+/// | memory | the memory | | | |
+/// | a store | the pages of a sparse file | the file's mapping | fetches missing pages | |
+/// | a file that is not mapped | empty | | | the file |
+///
+/// Bytes of a store are undefined until they are fetched, so `data` and `mapping` are private, and every method that
+/// reads them fetches them first. Parsers copy metadata with [`Bytes::read_at`] and check the copy; bodies are sliced in
+/// place.
 #[derive(Clone, Debug)]
 pub struct Bytes {
-    /// Empty for a file that is only read.
     data: Buffer,
     mapping: Option<Mapping>,
-    /// Fetches bytes of a store. If set, `data` and `mapping` may only be read where bytes were fetched before.
     fetch: Option<Arc<dyn Fetch>>,
     /// The address that opens the same bytes of a store again.
     address: Option<Arc<Path>>,
-    /// A file whose metadata is read, and none of whose bytes are in place.
     unmapped: Option<Arc<UnmappedFile>>,
 }
 
@@ -124,6 +132,7 @@ impl Bytes {
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
         no_memory: impl FnOnce(io::Error) -> E,
     ) -> Result<Buffer, E> {
+        /// The length from which on memory of its own is worthwhile.
         const LARGE: usize = 256 << 10;
         if len >= LARGE {
             let mut buffer =
@@ -439,7 +448,8 @@ pub(crate) fn keys_suffice(parts: &[&ArrayData]) -> bool {
     let Some(first) = parts.first() else { return true };
     if let DataType::Dictionary(index, _) = first.data_type() {
         let values = children_of(parts, 0);
-        let bits = 8 * index.primitive_width().unwrap_or(8) as u32 - u32::from(index.is_signed_integer());
+        let bits =
+            8 * index.primitive_width().unwrap_or(size_of::<u64>()) as u32 - u32::from(index.is_signed_integer());
         if values.iter().all(|other| other.ptr_eq(values[0])) {
             // A dictionary may have values that no key can have.
             return values[0].len() as u128 <= 1 << bits;

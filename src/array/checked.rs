@@ -1,7 +1,6 @@
 //! Turns unchecked arrays into trusted ones, by checking them once.
 #![allow(unsafe_code)]
 
-use crate::map::MutexExt;
 use std::sync::{Mutex, OnceLock};
 
 use arrow_data::{ArrayData, ArrayDataBuilder};
@@ -11,6 +10,7 @@ use super::prefetch::prefetch;
 use super::unchecked::UncheckedArray;
 use super::validate;
 use crate::error::{Error, Result};
+use crate::map::MutexExt;
 use crate::types::layout::children;
 use crate::types::{fixed_size, layout};
 
@@ -225,6 +225,9 @@ impl From<UncheckedArray> for LazyCheckedArray {
 
 /// Checks a growing column: its arrays share their bytes, and each extends the previous one, so that only new rows are
 /// checked.
+///
+/// The mutex is held during a check, so of several threads with the same new rows only one checks them. A check that
+/// fails or panics leaves the rows that were checked before, or none: the new ones are recorded last.
 #[derive(Debug, Default)]
 pub(crate) struct IncrementalCheck(Mutex<CheckedPart>);
 

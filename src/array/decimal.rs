@@ -14,7 +14,7 @@ const EXACT: u64 = 1 << 53;
 /// The number of digits of a quotient after which a remainder can't change the nearest float: a quotient of 10^-76 /
 /// 2^64 is at least 10^-132 away from the middle of two floats, unless it is the middle.
 const QUOTIENT_DIGITS: i32 = 7 * CHUNK_DIGITS;
-/// The number of digits that are divided at once.
+/// The number of digits that are divided at once: a remainder of 64 bits times 10^19 fits into 128 bits.
 const CHUNK_DIGITS: i32 = 19;
 const CHUNK: u128 = 10u128.pow(CHUNK_DIGITS as u32);
 
@@ -74,8 +74,8 @@ fn long_quotient(digits: i256, scale: i8, count: u64) -> f64 {
     let mut exponent = -i32::from(scale);
     while rest > 0 && exponent > -i32::from(scale) - QUOTIENT_DIGITS {
         debug_assert!(rest < u128::from(count), "the remainder of a division by {count} is {rest}");
-        // A remainder is less than 2^64, and so is ten to the power of 19. Writing to a string never fails.
-        let _ = write!(text, "{:019}", rest * CHUNK / u128::from(count));
+        // Writing to a string never fails.
+        let _ = write!(text, "{:0width$}", rest * CHUNK / u128::from(count), width = CHUNK_DIGITS as usize);
         rest = rest * CHUNK % u128::from(count);
         exponent -= CHUNK_DIGITS;
     }

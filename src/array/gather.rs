@@ -13,7 +13,7 @@ use super::access::{Bits, Texts, fixed_values, fixed_width};
 use super::value::{find_run, value};
 use super::{ArrayParts, UncheckedArray, Value, build_buffer, merge_dictionaries, room_for, value_bytes};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{BufferRole, fixed_size, has_bits, is_ordered, layout};
+use crate::types::{BufferRole, MAX_INLINE, VIEW_WIDTH, fixed_size, has_bits, is_ordered, layout};
 
 /// A row: the number of its array, and the number of the row there.
 pub(crate) type Pick = (u32, usize);
@@ -71,10 +71,10 @@ fn gather_as(
             let (keys, dictionary) = merge_dictionaries::keys((index, values), is_ordered, from, picks)?;
             (vec![keys], vec![dictionary])
         }
-        List(field) | Map(field, _) => lists::<4>(field, from, picks, false)?,
-        LargeList(field) => lists::<8>(field, from, picks, false)?,
-        ListView(field) => lists::<4>(field, from, picks, true)?,
-        LargeListView(field) => lists::<8>(field, from, picks, true)?,
+        List(field) | Map(field, _) => lists::<4>(field, from, picks)?,
+        LargeList(field) => lists::<8>(field, from, picks)?,
+        ListView(field) => list_views::<4>(field, from, picks)?,
+        LargeListView(field) => list_views::<8>(field, from, picks)?,
         FixedSizeList(field, size) => (Vec::new(), vec![fixed_lists(field, from, picks, *size)?]),
         Struct(fields) => (Vec::new(), structs(fields, from, picks)?),
         Union(fields, mode) => union(fields, from, picks, *mode)?,
@@ -247,12 +247,12 @@ fn text_changed() -> Error {
 /// Gathers views over one buffer. They can't point further than 2 GiB.
 fn views(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<Buffer>> {
     let sources = from.iter().map(Texts::try_new).collect::<Result<Vec<_>>>()?;
-    let mut views = room_for::<[u8; 16]>(picks.len() as u64, "views of values")?;
+    let mut views = room_for::<[u8; VIEW_WIDTH]>(picks.len() as u64, "views of values")?;
     let mut data = Vec::new();
     for &(array, row) in picks {
         let bytes = sources[array as usize].get_valid(row)?;
         views.push(value_bytes::encode_view(bytes, data.len() as u64));
-        if bytes.len() > 12 {
+        if bytes.len() > MAX_INLINE {
             data.try_reserve(bytes.len()).map_err(|_| Error::out_of_memory("no memory for the bytes of values"))?;
             data.extend_from_slice(bytes);
             i32::try_from(data.len()).map_err(|_| too_many_values())?;
@@ -262,72 +262,83 @@ fn views(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<Buffer>> {
     Ok(if data.is_empty() { vec![views] } else { vec![views, Buffer::from_vec(data)] })
 }
 
-/// Gathers lists with offsets, or list views. List views that overlap still share their items.
-fn lists<const N: usize>(
+/// Gathers lists with offsets.
+fn lists<const N: usize>(field: &FieldRef, from: &[&UncheckedArray], picks: &[Pick]) -> Result<BuffersAndChildren> {
+    let ranges = item_ranges(from, picks)?;
+    let values = children_of(field, from, 0)?;
+    let mut offsets = OffsetsBuilder::<N>::with_rows(picks.len())?;
+    let mut end = 0usize;
+    for (_, items) in &ranges {
+        end = end.checked_add(items.len()).ok_or_else(too_many_values)?;
+        offsets.push(end)?;
+    }
+    Ok((vec![offsets.finish()], vec![items(field, &values, &ranges)?]))
+}
+
+/// Gathers list views. Each gets a copy of its items, unless that would make more items than the arrays have: then
+/// views that overlap share their items as before.
+fn list_views<const N: usize>(
     field: &FieldRef,
     from: &[&UncheckedArray],
     picks: &[Pick],
-    is_view: bool,
 ) -> Result<BuffersAndChildren> {
-    let mut spans: Vec<ItemRange> = room_for(picks.len() as u64, "lists")?;
+    let ranges = item_ranges(from, picks)?;
+    let values = children_of(field, from, 0)?;
+    let sizes: Vec<u8> = ranges.iter().flat_map(|(_, items)| items.len().to_le_bytes().into_iter().take(N)).collect();
+    let available = values.iter().fold(0, |sum: usize, values| sum.saturating_add(values.len()));
+    let (ranges, starts) = if total_items(&ranges).is_ok_and(|items| items <= available) {
+        let starts = starts_in_turn(&ranges);
+        (ranges, starts)
+    } else {
+        merge_ranges(&ranges)
+    };
+    assert_eq!(starts.len(), picks.len(), "each list has a start");
+
+    let mut offsets = OffsetsBuilder::<N> { bytes: Vec::with_capacity(picks.len() * N) };
+    for start in starts {
+        offsets.push(start)?;
+    }
+    Ok((vec![offsets.finish(), Buffer::from_vec(sizes)], vec![items(field, &values, &ranges)?]))
+}
+
+/// Returns the items of each list; none for a null.
+fn item_ranges(from: &[&UncheckedArray], picks: &[Pick]) -> Result<Vec<ItemRange>> {
+    let mut ranges: Vec<ItemRange> = room_for(picks.len() as u64, "lists")?;
     for &(array, row) in picks {
         let items = match value(from[array as usize], row)? {
             Value::List(items) | Value::Map(items) => items.range(),
             _ => 0..0,
         };
-        spans.push((array, items));
+        ranges.push((array, items));
     }
-    let values = children_of(field, from, 0)?;
-    if !is_view {
-        let mut offsets = OffsetsBuilder::<N>::with_rows(picks.len())?;
-        let mut end = 0usize;
-        for (_, items) in &spans {
-            end = end.checked_add(items.len()).ok_or_else(too_many_values)?;
-            offsets.push(end)?;
-        }
-        return Ok((vec![offsets.finish()], vec![items(field, &values, &spans)?]));
-    }
-    let sizes: Vec<u8> = spans.iter().flat_map(|(_, items)| items.len().to_le_bytes().into_iter().take(N)).collect();
-    let available = values.iter().fold(0, |sum: usize, values| sum.saturating_add(values.len()));
-    let (spans, starts) = if total_items(&spans).is_ok_and(|items| items <= available) {
-        let starts = starts_in_turn(&spans);
-        (spans, starts)
-    } else {
-        merge_spans(&spans)
-    };
-    assert_eq!(starts.len(), picks.len(), "each list has a start");
-    let mut offsets = OffsetsBuilder::<N> { bytes: Vec::with_capacity(picks.len() * N) };
-    for start in starts {
-        offsets.push(start)?;
-    }
-    Ok((vec![offsets.finish(), Buffer::from_vec(sizes)], vec![items(field, &values, &spans)?]))
+    Ok(ranges)
 }
 
-/// Returns the start of each span if all of them are concatenated.
-fn starts_in_turn(spans: &[ItemRange]) -> Vec<usize> {
-    let mut starts = Vec::with_capacity(spans.len());
+/// Returns the start of each range if all of them are concatenated.
+fn starts_in_turn(ranges: &[ItemRange]) -> Vec<usize> {
+    let mut starts = Vec::with_capacity(ranges.len());
     let mut next = 0;
-    for (_, items) in spans {
+    for (_, items) in ranges {
         starts.push(next);
         next += items.len();
     }
     starts
 }
 
-/// Merges spans that overlap or touch, so that items of many lists are copied once. Returns the merged spans, and the
-/// start of each of `spans` in their concatenation.
-fn merge_spans(spans: &[ItemRange]) -> (Vec<ItemRange>, Vec<usize>) {
-    let mut order: Vec<usize> = (0..spans.len()).collect();
-    order.sort_unstable_by_key(|&number| (spans[number].0, spans[number].1.start));
+/// Merges ranges that overlap or touch, so that items of many lists are copied once. Returns the merged ranges, and the
+/// start of each of `ranges` in their concatenation.
+fn merge_ranges(ranges: &[ItemRange]) -> (Vec<ItemRange>, Vec<usize>) {
+    let mut order: Vec<usize> = (0..ranges.len()).collect();
+    order.sort_unstable_by_key(|&number| (ranges[number].0, ranges[number].1.start));
     let mut merged: Vec<ItemRange> = Vec::new();
-    let mut starts = vec![0; spans.len()];
-    // The items in all merged spans but the last.
+    let mut starts = vec![0; ranges.len()];
+    // The items in all merged ranges but the last.
     let mut before = 0;
     for number in order {
-        let (array, items) = &spans[number];
+        let (array, items) = &ranges[number];
         match merged.last_mut() {
             Some((last_array, last_items)) if last_array == array && items.start <= last_items.end => {
-                debug_assert!(last_items.start <= items.start, "spans are sorted by their start");
+                debug_assert!(last_items.start <= items.start, "ranges are sorted by their start");
                 starts[number] = before + (items.start - last_items.start);
                 last_items.end = last_items.end.max(items.end);
             }
@@ -346,24 +357,24 @@ fn fixed_lists(field: &FieldRef, from: &[&UncheckedArray], picks: &[Pick], size:
     if let Some(rows) = whole_rows(field.data_type(), from, picks, size)? {
         return Ok(rows);
     }
-    let mut spans: Vec<ItemRange> = Vec::with_capacity(picks.len());
+    let mut ranges: Vec<ItemRange> = Vec::with_capacity(picks.len());
     for &(array, row) in picks {
         let start = (from[array as usize].offset() + row).checked_mul(size).ok_or_else(too_many_values)?;
         let end = start.checked_add(size).ok_or_else(too_many_values)?;
-        spans.push((array, start..end));
+        ranges.push((array, start..end));
     }
-    items(field, &children_of(field, from, 0)?, &spans)
+    items(field, &children_of(field, from, 0)?, &ranges)
 }
 
-fn total_items(spans: &[ItemRange]) -> Result<usize> {
-    spans.iter().try_fold(0usize, |sum, (_, items)| sum.checked_add(items.len())).ok_or_else(too_many_values)
+fn total_items(ranges: &[ItemRange]) -> Result<usize> {
+    ranges.iter().try_fold(0usize, |sum, (_, items)| sum.checked_add(items.len())).ok_or_else(too_many_values)
 }
 
-/// Returns the items `spans` of the arrays `values`. A few bytes can claim any number of items: items without bytes are
+/// Returns the items `ranges` of the arrays `values`. A few bytes can claim any number of items: items without bytes are
 /// only counted, and others are refused before they are listed if there are more than the bytes of the values justify.
-fn items(field: &FieldRef, values: &[&UncheckedArray], spans: &[ItemRange]) -> Result<UncheckedArray> {
-    let len = total_items(spans)?;
-    for (array, items) in spans {
+fn items(field: &FieldRef, values: &[&UncheckedArray], ranges: &[ItemRange]) -> Result<UncheckedArray> {
+    let len = total_items(ranges)?;
+    for (array, items) in ranges {
         if !items.is_empty() && values.get(*array as usize).is_none_or(|values| items.end > values.len()) {
             return Err(missing_rows(field));
         }
@@ -379,10 +390,10 @@ fn items(field: &FieldRef, values: &[&UncheckedArray], spans: &[ItemRange]) -> R
         )));
     }
     let mut picks = room_for::<Pick>(len as u64, "items of lists")?;
-    for (array, items) in spans {
+    for (array, items) in ranges {
         picks.extend(items.clone().map(|item| (*array, item)));
     }
-    assert_eq!(picks.len(), len, "the items of all spans are gathered");
+    assert_eq!(picks.len(), len, "the items of all ranges are gathered");
     gather_nested(field, values, &picks)
 }
 

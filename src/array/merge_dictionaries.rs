@@ -23,7 +23,7 @@ pub(crate) fn keys(
     from: &[&UncheckedArray],
     picks: &[Pick],
 ) -> Result<(Buffer, UncheckedArray)> {
-    let width = index.primitive_width().unwrap_or(8);
+    let width = key_width(index);
     let dictionaries = from.iter().map(|array| dictionary_of(array)).collect::<Result<Vec<_>>>()?;
     match dictionaries.first() {
         None => Ok((Buffer::default(), UncheckedArray::empty(values))),
@@ -57,7 +57,7 @@ fn merged(
     mut merger: DictionaryMerger<'_>,
     picks: &[Pick],
 ) -> Result<(Buffer, UncheckedArray)> {
-    let width = index.primitive_width().unwrap_or(8);
+    let width = key_width(index);
     let capacity = key_capacity(index);
     let sources: Vec<_> = from.iter().map(Keys::new).collect();
     let dictionaries = merger.dictionaries;
@@ -105,9 +105,14 @@ pub(crate) fn min_key_capacity(data_type: &DataType) -> usize {
     }
 }
 
+/// Returns the bytes of a key of type `index`; as many as the widest has for a type that has no keys.
+fn key_width(index: &DataType) -> usize {
+    index.primitive_width().unwrap_or(size_of::<u64>())
+}
+
 /// Returns the number of different keys of type `index`.
 fn key_capacity(index: &DataType) -> usize {
-    let bits = 8 * index.primitive_width().unwrap_or(8) as u32 - u32::from(index.is_signed_integer());
+    let bits = 8 * key_width(index) as u32 - u32::from(index.is_signed_integer());
     if bits >= 63 { usize::MAX } else { 1 << bits }
 }
 
@@ -177,6 +182,10 @@ impl CategoryOrder {
 }
 
 /// The distinct values of several dictionaries.
+///
+/// A value is known by its dictionary and key, and has a position among the merged values. `positions` leads from one to
+/// the other, `origins` back, and `by_bytes` finds equal values. Nulls and nested values are not compared: each of them
+/// is a merged value of its own.
 struct DictionaryMerger<'a> {
     dictionaries: &'a [&'a UncheckedArray],
     texts: Vec<Option<Texts<'a>>>,

@@ -22,11 +22,14 @@ use crate::types::{fixed_size_or_zero, layout};
 pub(crate) struct UncheckedArray(ArrayData);
 
 /// The validity bitmap of an array.
+///
+/// A bitmap is *idle* if it is there although the array declares no nulls. Readers look at it nevertheless, as it may
+/// have nulls that are not declared; a check removes it if it has none, and is an error otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validity<'a>(&'a NullBuffer);
 
-/// The null count of a bitmap that is kept although no nulls are declared: arrow-rs drops bitmaps with a count of 0.
-/// Trusted arrays never have it.
+/// The null count of an idle bitmap, in place of 0: arrow-rs drops bitmaps with a count of 0. Trusted arrays never have
+/// it.
 const IDLE: usize = usize::MAX;
 
 impl UncheckedArray {
@@ -93,12 +96,12 @@ impl UncheckedArray {
         UncheckedArray(buffer::slice(&self.0, start, len))
     }
 
-    /// Returns true if the array or a child has a bitmap although its null count is 0.
+    /// Returns true if the array or a child has an idle bitmap.
     pub(super) fn has_idle_bitmaps(&self) -> bool {
         self.nulls().is_some_and(Validity::is_idle) || self.child_data().iter().any(UncheckedArray::has_idle_bitmaps)
     }
 
-    /// Returns the array without bitmaps whose null count is 0.
+    /// Returns the array without idle bitmaps.
     pub(super) fn without_idle_bitmaps(self) -> UncheckedArray {
         if !self.has_idle_bitmaps() {
             return self;
@@ -220,7 +223,7 @@ impl<'a> Validity<'a> {
         if self.is_idle() { 0 } else { self.0.null_count() }
     }
 
-    /// Returns true if there is a bitmap although the null count is 0.
+    /// Returns true if the bitmap is idle.
     pub(super) fn is_idle(self) -> bool {
         self.0.null_count() == IDLE
     }

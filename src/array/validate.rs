@@ -9,6 +9,7 @@ use arrow_schema::{DataType, UnionMode};
 use super::unchecked::{UncheckedArray, Validity};
 use super::value::{Value, key, slot, value};
 use crate::error::{Error, Result};
+use crate::types::{MAX_INLINE, VIEW_WIDTH};
 
 /// Checks all values of `array`, but not of its dictionaries, which their cache checks.
 pub(crate) fn check(array: &UncheckedArray) -> Result<()> {
@@ -59,7 +60,8 @@ pub(super) fn check_declared(nulls: Validity<'_>, counted: usize) -> Result<()> 
 /// The offsets of an array from its first row on, whatever their alignment.
 struct ArrayOffsets<'a> {
     bytes: &'a [u8],
-    wide: bool,
+    /// True for offsets of 8 bytes, false for offsets of 4.
+    is_wide: bool,
     count: usize,
 }
 
@@ -76,7 +78,7 @@ fn offsets(array: &UncheckedArray, width: usize) -> Result<ArrayOffsets<'_>> {
     let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let start = array.offset() * width;
     match buffer.get(start..start + count * width) {
-        Some(bytes) => Ok(ArrayOffsets { bytes, wide: width == 8, count }),
+        Some(bytes) => Ok(ArrayOffsets { bytes, is_wide: width == 8, count }),
         None => Err(Error::invalid(format!("{count} offsets in a buffer of {} bytes", buffer.len()))),
     }
 }
@@ -85,7 +87,7 @@ impl ArrayOffsets<'_> {
     /// Returns offset number `i`.
     fn get(&self, i: usize) -> i64 {
         debug_assert!(i < self.count, "offset {i} of {}", self.count);
-        if self.wide {
+        if self.is_wide {
             self.bytes[8 * i..].first_chunk().map_or(-1, |raw| i64::from_le_bytes(*raw))
         } else {
             self.bytes[4 * i..].first_chunk().map_or(-1, |raw| i32::from_le_bytes(*raw).into())
@@ -94,7 +96,11 @@ impl ArrayOffsets<'_> {
 
     /// Returns true if no offset is smaller than the previous one.
     fn are_sorted(&self) -> bool {
-        if self.wide { are_sorted(self.bytes, i64::from_le_bytes) } else { are_sorted(self.bytes, i32::from_le_bytes) }
+        if self.is_wide {
+            are_sorted(self.bytes, i64::from_le_bytes)
+        } else {
+            are_sorted(self.bytes, i32::from_le_bytes)
+        }
     }
 }
 
@@ -111,8 +117,8 @@ fn check_offsets(offsets: &ArrayOffsets<'_>, end: usize) -> Result<()> {
     }
     let first = offsets.get(0);
     let last = offsets.get(offsets.count - 1);
-    let bounded = first >= 0 && usize::try_from(last).is_ok_and(|last| last <= end);
-    if bounded && offsets.are_sorted() {
+    let are_bounded = first >= 0 && usize::try_from(last).is_ok_and(|last| last <= end);
+    if are_bounded && offsets.are_sorted() {
         return Ok(());
     }
     for row in 0..offsets.count - 1 {
@@ -171,7 +177,7 @@ fn check_each(array: &UncheckedArray) -> Result<()> {
 
 /// Reads every value, and compares it with its view's prefix: kernels compare views before values.
 fn check_views(array: &UncheckedArray) -> Result<()> {
-    let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<16>().0;
+    let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<VIEW_WIDTH>().0;
     let is_text = matches!(array.data_type(), DataType::Utf8View);
     for row in 0..array.len() {
         // A view that contains its bytes can only have wrong padding.
@@ -183,7 +189,7 @@ fn check_views(array: &UncheckedArray) -> Result<()> {
             Value::Bytes(bytes) => bytes,
             _ => continue,
         };
-        let [_, _, _, _, inline @ ..] = views.get(array.offset() + row).unwrap_or(&[0; 16]);
+        let [_, _, _, _, inline @ ..] = views.get(array.offset() + row).unwrap_or(&[0; VIEW_WIDTH]);
         let agrees = if bytes.len() > inline.len() {
             inline[..4] == bytes[..4]
         } else {
@@ -197,10 +203,10 @@ fn check_views(array: &UncheckedArray) -> Result<()> {
 }
 
 /// Returns true if a view contains its bytes itself, with zeros after them.
-fn is_padded(view: &[u8; 16]) -> bool {
+fn is_padded(view: &[u8; VIEW_WIDTH]) -> bool {
     let word = u128::from_le_bytes(*view);
     let len = word as u32;
-    len <= 12 && word.checked_shr(32 + 8 * len).is_none_or(|rest| rest == 0)
+    len <= MAX_INLINE as u32 && word.checked_shr(32 + 8 * len).is_none_or(|rest| rest == 0)
 }
 
 fn check_keys(array: &UncheckedArray) -> Result<()> {

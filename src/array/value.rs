@@ -8,8 +8,8 @@ use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode}
 use super::unchecked::UncheckedArray;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::guard;
-use crate::types::fixed_size;
 use crate::types::layout::zones_agree;
+use crate::types::{MAX_INLINE, MILLIS_PER_DAY, NANOS_PER_MILLI, VIEW_WIDTH, fixed_size};
 
 /// A value of a cell, borrowed from the dataset if larger than a word.
 #[derive(Clone, Debug)]
@@ -95,12 +95,12 @@ pub fn time_zone_hint(data_type: &DataType, value: &Value<'_>) -> &'static str {
             "; the column has a time zone: give a time that has one, as datetime(…, tzinfo=…) in Python"
         }
         (Some(zone), Value::Timestamp(_, _, Some(""))) if !zones_agree(Some(zone), Some("")) => {
-            "; it has no time zone, and the column is not in UTC: give the value its own, as by pandas.Timestamp(value, \
-             tz=…)"
+            "; it has no time zone, and the column is not in UTC: give the value its own, as by \
+             pandas.Timestamp(value, tz=…)"
         }
         (None, Value::Timestamp(_, _, Some(zone))) if !zone.is_empty() => {
-            "; the column has no time zone: convert the value to the zone that the column is meant in, and take that off, \
-             as by value.astimezone(…).replace(tzinfo=None) in Python"
+            "; the column has no time zone: convert the value to the zone that the column is meant in, and take that \
+             off, as by value.astimezone(…).replace(tzinfo=None) in Python"
         }
         _ => "",
     }
@@ -300,7 +300,7 @@ fn fixed<'a>(data_type: &'a DataType, values: &'a [u8], index: usize) -> Result<
         Decimal128(_, scale) => decimal(i128::from_le_bytes(element(values, index)?), *scale),
         Decimal256(_, scale) => Value::Decimal { digits: i256::from_le_bytes(element(values, index)?), scale: *scale },
         Date32 => Value::Date(i32::from_le_bytes(element(values, index)?).into()),
-        Date64 => Value::Date(i64::from_le_bytes(element(values, index)?).div_euclid(86_400_000)),
+        Date64 => Value::Date(i64::from_le_bytes(element(values, index)?).div_euclid(MILLIS_PER_DAY)),
         Time32(unit) => Value::Time(i32::from_le_bytes(element(values, index)?).into(), *unit),
         Time64(unit) => Value::Time(i64::from_le_bytes(element(values, index)?), *unit),
         Timestamp(unit, tz) => Value::Timestamp(i64::from_le_bytes(element(values, index)?), *unit, tz.as_deref()),
@@ -355,7 +355,7 @@ fn interval<'a>(values: &[u8], unit: IntervalUnit, index: usize) -> Result<Value
         IntervalUnit::YearMonth => months = i32::from_le_bytes(element(values, index)?),
         IntervalUnit::DayTime => {
             days = i32::from_le_bytes(element(values, 2 * index)?);
-            nanoseconds = i64::from(i32::from_le_bytes(element(values, 2 * index + 1)?)) * 1_000_000;
+            nanoseconds = i64::from(i32::from_le_bytes(element(values, 2 * index + 1)?)) * NANOS_PER_MILLI;
         }
         IntervalUnit::MonthDayNano => {
             months = i32::from_le_bytes(element(values, 4 * index)?);
@@ -412,20 +412,30 @@ fn start64(array: &UncheckedArray, buffer: usize, index: usize) -> Result<Option
 /// offset in that buffer.
 fn view(array: &UncheckedArray, index: usize) -> Result<&[u8]> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice());
-    let view: &[u8; 16] = views.get(index.saturating_mul(16)..).and_then(<[u8]>::first_chunk).ok_or_else(bad_view)?;
-    let len = view_word(view, 0);
-    if len <= 12 {
-        return Ok(&view[4..4 + len]);
+    let view: &[u8; VIEW_WIDTH] =
+        views.get(index.saturating_mul(VIEW_WIDTH)..).and_then(<[u8]>::first_chunk).ok_or_else(bad_view)?;
+    let len = view_word(view, VIEW_LEN);
+    if len <= MAX_INLINE {
+        return Ok(&view[VIEW_VALUE..VIEW_VALUE + len]);
     }
-    let number = view_word(view, 2);
-    let start = view_word(view, 3);
+    let number = view_word(view, VIEW_BUFFER);
+    let start = view_word(view, VIEW_OFFSET);
     let data = array.buffers().get(number.saturating_add(1)).ok_or_else(bad_view)?;
     data.get(start..start + len).ok_or_else(bad_view)
 }
 
+/// The word of a view with the length of its value.
+pub(super) const VIEW_LEN: usize = 0;
+/// The word of a view of a long value with the number of the value's buffer.
+pub(super) const VIEW_BUFFER: usize = 2;
+/// The word of a view of a long value with the value's offset in its buffer.
+pub(super) const VIEW_OFFSET: usize = 3;
+/// The byte of a view at which a short value, or the prefix of a long one, begins.
+pub(super) const VIEW_VALUE: usize = 4;
+
 /// Returns word `word` of a view as a number.
 #[inline(always)]
-pub(super) fn view_word(view: &[u8; 16], word: usize) -> usize {
+pub(super) fn view_word(view: &[u8; VIEW_WIDTH], word: usize) -> usize {
     u32::from_le_bytes(view.as_chunks::<4>().0[word]) as usize
 }
 

@@ -1,10 +1,11 @@
 //! Encodes a value as the bytes that its column stores.
 
+use arrow_buffer::i256;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use super::value::Value;
 use crate::types::layout::zones_agree;
-use crate::types::per_second;
+use crate::types::{MAX_INLINE, MILLIS_PER_DAY, NANOS_PER_MILLI, VIEW_WIDTH, per_second};
 
 /// The number of bytes of the widest fixed-width value.
 pub(crate) const WIDEST: usize = 32;
@@ -29,7 +30,7 @@ pub(crate) fn encode_fixed(data_type: &DataType, value: &Value<'_>) -> Option<([
         Value::Int128(n) => *n,
         Value::Date(days) => match data_type {
             Date32 => i128::from(*days),
-            Date64 => i128::from(*days) * 86_400_000,
+            Date64 => i128::from(*days) * i128::from(MILLIS_PER_DAY),
             _ => return None,
         },
         Value::Time(n, unit) => match data_type {
@@ -75,9 +76,7 @@ fn integer(data_type: &DataType, n: i128) -> Option<([u8; WIDEST], usize)> {
             let stored = narrowed(data_type, n as f64);
             if exact as i128 == n && stored == exact { float(data_type, exact) } else { None }
         }
-        Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => {
-            decimal(data_type, arrow_buffer::i256::from_i128(n), 0)
-        }
+        Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => decimal(data_type, i256::from_i128(n), 0),
         _ => None,
     }
 }
@@ -104,7 +103,7 @@ fn float(data_type: &DataType, x: f64) -> Option<([u8; WIDEST], usize)> {
     }
 }
 
-fn decimal(data_type: &DataType, digits: arrow_buffer::i256, scale: i8) -> Option<([u8; WIDEST], usize)> {
+fn decimal(data_type: &DataType, digits: i256, scale: i8) -> Option<([u8; WIDEST], usize)> {
     use DataType::*;
     let (Decimal32(precision, column_scale)
     | Decimal64(precision, column_scale)
@@ -114,7 +113,7 @@ fn decimal(data_type: &DataType, digits: arrow_buffer::i256, scale: i8) -> Optio
         return None;
     };
     let more_digits = u32::try_from(i32::from(*column_scale) - i32::from(scale)).ok()?;
-    let ten = arrow_buffer::i256::from(10i64);
+    let ten = i256::from(10i64);
     let digits = digits.checked_mul(ten.checked_pow(more_digits)?)?;
     let limit = ten.checked_pow((*precision).into());
     if limit.is_some_and(|limit| digits >= limit || digits <= -limit) {
@@ -128,8 +127,8 @@ fn interval(data_type: &DataType, months: i32, days: i32, nanoseconds: i64) -> O
     let DataType::Interval(unit) = data_type else { return None };
     match unit {
         IntervalUnit::YearMonth if days == 0 && nanoseconds == 0 => bytes(months.to_le_bytes()),
-        IntervalUnit::DayTime if months == 0 && nanoseconds % 1_000_000 == 0 => {
-            let millis = i32::try_from(nanoseconds / 1_000_000).ok()?;
+        IntervalUnit::DayTime if months == 0 && nanoseconds % NANOS_PER_MILLI == 0 => {
+            let millis = i32::try_from(nanoseconds / NANOS_PER_MILLI).ok()?;
             let mut raw = [0; 8];
             raw[..4].copy_from_slice(&days.to_le_bytes());
             raw[4..].copy_from_slice(&millis.to_le_bytes());
@@ -158,12 +157,12 @@ pub(crate) fn rescale(n: i64, unit: TimeUnit, target: TimeUnit) -> Option<i128> 
 
 /// Returns the view of a text. A long text is at `offset` of buffer 0.
 #[inline]
-pub(crate) fn encode_view(text: &[u8], offset: u64) -> [u8; 16] {
-    debug_assert!(text.len() <= 12 || u32::try_from(offset).is_ok(), "a view can't point to byte {offset}");
-    let mut view = [0; 16];
+pub(crate) fn encode_view(text: &[u8], offset: u64) -> [u8; VIEW_WIDTH] {
+    debug_assert!(text.len() <= MAX_INLINE || u32::try_from(offset).is_ok(), "a view can't point to byte {offset}");
+    let mut view = [0; VIEW_WIDTH];
     view[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
     match text.len() {
-        0..=12 => view[4..4 + text.len()].copy_from_slice(text),
+        0..=MAX_INLINE => view[4..4 + text.len()].copy_from_slice(text),
         _ => {
             view[4..8].copy_from_slice(&text[..4]);
             view[12..].copy_from_slice(&(offset as u32).to_le_bytes());

@@ -313,6 +313,9 @@ pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
 /// The number of milliseconds in a day.
 pub(crate) const MILLIS_PER_DAY: i64 = 86_400_000;
 
+/// The number of nanoseconds in a millisecond.
+pub(crate) const NANOS_PER_MILLI: i64 = 1_000_000;
+
 /// The number of units in a second.
 pub(crate) fn per_second(unit: TimeUnit) -> i64 {
     match unit {
