@@ -14,8 +14,8 @@ use crate::array::UncheckedArray;
 use crate::error::Result;
 use crate::map::ChangeCheck;
 
-/// A source with the rows of another one, the stored source, and other columns. Each column is a stored column passed on
-/// unchanged, or derived.
+/// A source with the rows of another one, the stored source, and other columns. Each column is either a stored column,
+/// passed on unchanged, or derived.
 ///
 /// The implementations of [`Batches`] and [`Source`] pass on everything that concerns rows, once for all adapters.
 pub(super) trait Adapter: Debug + Send + Sync + 'static {

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, FieldRef};
 
 use super::dataset::Dataset;
 use super::source::{BatchSlice, Footprint};
-use crate::array::{Value, is_trivial, value};
+use crate::array::{Value, is_trivial, slice, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
@@ -117,7 +117,7 @@ impl Column {
     /// # Errors
     /// `InvalidData` naming batch, column, row and what was expected.
     pub fn chunks(&self) -> Result<Vec<ArrayData>> {
-        self.with_change_check(|| self.map_chunks(|array, rows| Ok(crate::array::slice(array, rows.start, rows.len()))))
+        self.with_change_check(|| self.map_chunks(|array, rows| Ok(slice(array, rows.start, rows.len()))))
     }
 
     /// Runs `work` on the column, then checks that its files have not changed.
@@ -138,8 +138,9 @@ impl Column {
         &'a self,
         work: impl Fn(BatchSlice<'a>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        // Numbers that lie in place are not read. Whether they do is only known afterwards, so their bytes count less.
-        let discount = if is_trivial(self.data_type()) { 8 } else { 1 };
+        /// How much less the bytes of numbers count: those that are in place are not read, which is only known afterwards.
+        const TRIVIAL_DISCOUNT: usize = 8;
+        let discount = if is_trivial(self.data_type()) { TRIVIAL_DISCOUNT } else { 1 };
         // Counting rows would take a walk, which is better done while batches are decoded.
         let Footprint { mapped, copied } = self.dataset.footprint();
         let bytes = usize::try_from(mapped.saturating_add(copied)).unwrap_or(usize::MAX) / discount;

@@ -4,7 +4,8 @@ use arrow_buffer::i256;
 
 use crate::array::Value;
 
-/// An owned, comparable form of a value.
+/// An owned form of a value, for comparisons. Values of one column have the same variant, so that they are comparable;
+/// values of different columns are so only if they have the same type.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
 pub(crate) enum ComparableValue {
     Int(i128),

@@ -41,8 +41,8 @@ impl ConstantColumn {
         value(UncheckedArray::from_ref(&self.one), 0)
     }
 
-    /// Returns the column with one row. Reading single values from it needs no array of as many rows as a file claims to
-    /// have.
+    /// Returns the column with one row. Reading single values from it needs no array of as many rows as a file claims
+    /// to have.
     pub(crate) fn one(&self) -> &UncheckedArray {
         UncheckedArray::from_ref(&self.one)
     }
@@ -74,7 +74,7 @@ impl ConstantColumn {
         if longest.len() < rows {
             let data_type = self.field.data_type();
             let value = self.value()?;
-            // Doubles the length if memory allows: batches that are a little longer each time need few arrays so.
+            // Doubles the length if memory allows, so that batches that are a little longer each time need few arrays.
             let doubled = longest.len().saturating_mul(2);
             *longest = if doubled > rows {
                 repeated(data_type, &value, doubled).or_else(|_| repeated(data_type, &value, rows))?
@@ -172,8 +172,8 @@ fn copies(raw: &[u8], rows: usize) -> Result<Buffer> {
     Ok(Buffer::from_vec(all))
 }
 
-/// Returns `rows` zeros of `width` bytes, from a buffer that all columns share. It takes no physical memory as long as it
-/// is only read.
+/// Returns `rows` zeros of `width` bytes, from a buffer that all columns share. It takes no physical memory as long as
+/// it is only read.
 ///
 /// # Errors
 /// `Io` if there is no room.

@@ -92,7 +92,8 @@ impl Adapter for ConvertedSource {
 }
 
 impl Dataset {
-    /// Returns the rows in `schema`, the dataset's or a newer one. All columns of the dataset's sources must be selected.
+    /// Returns the rows in `schema`, the dataset's or a newer one. All columns of the dataset's sources must be
+    /// selected.
     ///
     /// # Errors
     /// `SchemaMismatch` with the first column that can't be converted.

@@ -1,7 +1,7 @@
 //! [`Dataset`]: an immutable table of rows over one or many record batches, in place.
 //!
 //! ```text
-//! Dataset ── pieces ──▶ Piece { source, columns, first row, rows } ── source ──▶ batches ──▶ columns
+//! Dataset ── pieces ──▶ SourceSlice { source, columns, start, rows } ── source ──▶ batches ──▶ columns
 //! ```
 //! A dataset owns only its list of pieces. Slicing, selecting and concatenating make new lists; a source (an IPC file,
 //! an IPC stream, arrays in memory) finds its batches and decodes their columns on first use, and caches them.
@@ -40,11 +40,16 @@ pub struct Dataset {
 }
 
 /// The numbers of rows in the pieces of a dataset, as far as they have been counted. Clones share them.
+///
+/// The mutex of `ends` is held while a piece is counted, and the source may take its own locks for that; sources never
+/// take this one.
 #[derive(Debug, Default)]
 struct RowCounts {
     /// The row after each piece's last, for the pieces counted so far.
     ends: Mutex<Vec<u64>>,
+    /// The number of all rows.
     len: OnceLock<u64>,
+    /// See [`Dataset::index`].
     index: OnceLock<BatchIndex>,
 }
 
@@ -98,8 +103,9 @@ impl Dataset {
             .map_err(|e| if e.is_bad_address() { self.find_truncated_file().unwrap_or(e) } else { e })
     }
 
-    /// Explains a failed system call that was passed the dataset's bytes: the system only says that their address is bad.
-    /// Touching all pages gives an error that names the truncated file, even if the arrays came from another library.
+    /// Explains a failed system call that was passed the dataset's bytes: the system only says that their address is
+    /// bad. Touching all pages gives an error that names the truncated file, even if the arrays came from another
+    /// library.
     #[cold]
     fn find_truncated_file(&self) -> Option<Error> {
         let touched = guard(|| {
@@ -256,12 +262,12 @@ impl Dataset {
 
     /// Asks the system to load the bytes of all rows, and nothing around them, without waiting for them.
     ///
-    /// Useful for a few rows of a mapped file that are about to be read: the first touch of a page loads as much around it
-    /// as the device reads ahead, which may be megabytes. [`Dataset::slice`] and [`Dataset::select`] choose the rows and
-    /// columns.
+    /// Useful for a few rows of a mapped file that are about to be read: the first touch of a page loads as much around
+    /// it as the device reads ahead, which may be megabytes. [`Dataset::slice`] and [`Dataset::select`] choose the rows
+    /// and columns.
     ///
-    /// This is a hint: errors are reported when the rows are read. Does nothing for rows seen through a view, such as the
-    /// rows that a condition has found.
+    /// This is a hint: errors are reported when the rows are read. Does nothing for rows seen through a view, such as
+    /// the rows that a condition has found.
     pub fn prefetch(&self) {
         for piece in self.pieces.iter() {
             if !matches!(resolve_view(piece, 0), Ok(None)) {
@@ -321,7 +327,10 @@ impl Dataset {
 
     /// Returns the error for a column that doesn't exist, with the first columns that do.
     fn no_column(&self, wanted: &str) -> Error {
-        let names: Vec<_> = self.schema.fields().iter().take(20).map(|field| format!("'{}'", field.name())).collect();
+        /// The limit of names in an error.
+        const MAX_NAMES: usize = 20;
+        let names: Vec<_> =
+            self.schema.fields().iter().take(MAX_NAMES).map(|field| format!("'{}'", field.name())).collect();
         let more = if self.num_columns() > names.len() { ", …" } else { "" };
         Error::new(ErrorKind::ColumnNotFound, format!("no column {wanted}; there are {}{more}", names.join(", ")))
     }
@@ -457,7 +466,8 @@ impl Dataset {
             if bytes <= max_bytes || len <= 1 {
                 return Ok((rows, bytes));
             }
-            // The number that would fit if all rows had the same size. It is halved at least, so that the loop ends soon.
+            // The number that would fit if all rows had the same size. It is halved at least, so that the loop ends
+            // soon.
             let fit = u128::from(len) * u128::from(max_bytes) / u128::from(bytes);
             rows = rows.head(fit.clamp(1, u128::from(len / 2)) as u64)?;
         }

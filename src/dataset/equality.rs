@@ -11,8 +11,8 @@ use crate::array::Value;
 use crate::error::Result;
 
 impl Dataset {
-    /// Identifies the table of the rows and the number of the first row there, if they lie in an object that was pushed to
-    /// a store.
+    /// Identifies the table of the rows and the number of the first row there, if they lie in an object that was pushed
+    /// to a store.
     #[doc(hidden)]
     pub fn pushed_rows(&self) -> Option<PushedRows> {
         let piece = self.pieces().first()?;
@@ -24,8 +24,8 @@ impl Dataset {
 /// The maximum number of rows that [`tails_equal`] compares.
 pub const COMPARED_ROWS: u64 = 100;
 
-/// Compares the last rows before row number `end` that both datasets have, up to [`COMPARED_ROWS`]. Each dataset is given
-/// with the number of its first row. Returns the numbers of the compared rows, and whether they are the same.
+/// Compares the last rows before row number `end` that both datasets have, up to [`COMPARED_ROWS`]. Each dataset is
+/// given with the number of its first row. Returns the numbers of the compared rows, and whether they are the same.
 ///
 /// # Errors
 /// Errors of reading the rows.
@@ -50,7 +50,8 @@ pub fn rows_equal(here: &Dataset, there: &Dataset) -> Result<bool> {
     if here.len()? != there.len()? || here.schema().fields().iter().any(|field| there.column(field.name()).is_err()) {
         return Ok(false);
     }
-    // Comparing whole arrays is faster than comparing values. It only succeeds if both are divided into the same batches.
+    // Comparing whole arrays is faster than comparing values. It only succeeds if both are divided into the same
+    // batches.
     let names_here = here.schema().fields().iter().map(|field| field.name());
     let names_there = there.schema().fields().iter().map(|field| field.name());
     if names_here.eq(names_there) && record_batch_columns(here)? == record_batch_columns(there)? {

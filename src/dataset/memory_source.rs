@@ -20,6 +20,7 @@ use crate::map::ChangeCheck;
 #[derive(Debug)]
 struct MemorySource {
     schema: SchemaRef,
+    /// The columns of each batch.
     batches: Vec<Vec<LazyCheckedArray>>,
     /// The row after each batch's last.
     ends: Vec<u64>,
@@ -134,7 +135,8 @@ impl Source for MemorySource {
 }
 
 impl Dataset {
-    /// Creates a dataset of batches of `schema`, each with its number of rows and its columns, whose values are checked.
+    /// Creates a dataset of batches of `schema`, each with its number of rows and its columns, whose values are
+    /// checked.
     pub(crate) fn from_arrays(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Dataset {
         Dataset::from_source(Arc::new(MemorySource::new(schema, batches)))
     }

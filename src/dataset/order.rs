@@ -10,6 +10,7 @@ use super::comparable_value::ComparableValue;
 use super::dataset::Dataset;
 use crate::array::{Value, value, value_bytes};
 use crate::error::{Error, ErrorKind, Result};
+use crate::types::MILLIS_PER_DAY;
 use crate::types::layout::zones_agree;
 
 /// Returns true if columns of the type can be sorted.
@@ -49,8 +50,8 @@ pub(crate) fn check_ascending(
         };
         if previous.as_ref().is_some_and(|previous| key < *previous) {
             let message = format!(
-                "column '{name}', row {row}: {cell} is less than the row before, and the table is sorted by it; leave the \
-                 row out, or create the table with late=\"accept\""
+                "column '{name}', row {row}: {cell} is less than the row before, and the table is sorted by it; leave \
+                 the row out, or create the table with late=\"accept\""
             );
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
@@ -67,8 +68,8 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
     if !is_signed || array.null_count() > 0 {
         return None;
     }
-    let bytes = array.buffers().first()?.get(8 * array.offset()..8 * (array.offset() + array.len()))?;
-    let words = bytes.as_chunks::<8>().0;
+    let words = array.buffers().first()?.as_chunks::<{ size_of::<i64>() }>().0;
+    let words = words.get(array.offset()..array.offset() + array.len())?;
     let pairs = words.iter().zip(words.iter().skip(1));
     // Without an early return, so that the loop is vectorized.
     let is_sorted = pairs.fold(true, |sorted, (&a, &b)| sorted & (i64::from_le_bytes(a) <= i64::from_le_bytes(b)));
@@ -125,8 +126,8 @@ impl Dataset {
     }
 
     /// Returns true if no piece of the rows begins before the previous one ends. Each piece is in the order of
-    /// [`sorted_by`](Dataset::sorted_by), but pieces of tables created at one path, one after the other, look like pieces
-    /// of one table.
+    /// [`sorted_by`](Dataset::sorted_by), but pieces of tables that were created at one path, one after the other, look
+    /// like pieces of one table.
     #[doc(hidden)]
     pub fn is_ascending(&self) -> bool {
         self.sorted_column().and_then(|column| column.ascends()).unwrap_or(false)
@@ -207,7 +208,7 @@ pub(crate) fn comparable_value(data_type: &DataType, value: &Value<'_>) -> Optio
         (Timestamp(..) | Duration(_) | Time32(_) | Time64(_), _) if is_number => ComparableValue::from_value(value),
         (Date32, Value::Date(_)) => ComparableValue::from_value(value),
         (Date64, Value::Date(days)) => Some(ComparableValue::Int(i128::from(*days))),
-        (Date64, Value::Int(millis)) => Some(ComparableValue::Int(millis.div_euclid(86_400_000).into())),
+        (Date64, Value::Int(millis)) => Some(ComparableValue::Int(millis.div_euclid(MILLIS_PER_DAY).into())),
         (Date32, _) if is_number => ComparableValue::from_value(value),
         (Float16 | Float32 | Float64, _) => stored_float(data_type, value),
         (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => ComparableValue::from_value(value),

@@ -1,5 +1,5 @@
-//! [`PushedRows`]: identifies the rows of a table that were pushed to a store as an object. A note in the object's footer
-//! has it.
+//! [`PushedRows`]: identifies the rows of a table that were pushed to a store as an object, by a note in the object's
+//! footer.
 
 use std::fmt::{Display, Formatter};
 

@@ -13,27 +13,27 @@ use crate::types::is_text_or_binary;
 pub struct Row<'a> {
     schema: &'a Schema,
     location: RowLocation<'a>,
-    /// The selected columns of the location, if the row is seen through a view.
+    /// The columns of the row among those of the location's piece, if the row is seen through a view.
     view_columns: Option<&'a [usize]>,
     /// True for one of many scattered rows: values are read where they are stored, if that is known, without making an
     /// array for each column of each batch.
-    is_one_of_many: bool,
+    is_random_access: bool,
 }
 
 impl<'a> Row<'a> {
     pub(crate) fn new(schema: &'a Schema, location: RowLocation<'a>) -> Row<'a> {
-        Row { schema, location, view_columns: None, is_one_of_many: false }
+        Row { schema, location, view_columns: None, is_random_access: false }
     }
 
     /// Creates a row of a view, with columns `columns` of `location`.
     pub(super) fn from_view(schema: &'a Schema, location: RowLocation<'a>, columns: &'a [usize]) -> Row<'a> {
         debug_assert_eq!(columns.len(), schema.fields().len(), "a column for each field");
-        Row { schema, location, view_columns: Some(columns), is_one_of_many: false }
+        Row { schema, location, view_columns: Some(columns), is_random_access: false }
     }
 
-    /// Returns the same row, as one of many scattered rows.
+    /// Returns the same row, to be read as one of many scattered rows.
     pub(super) fn for_random_access(self) -> Row<'a> {
-        Row { is_one_of_many: true, ..self }
+        Row { is_random_access: true, ..self }
     }
 
     /// The number of values.
@@ -87,11 +87,11 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns the bytes of column number `column`, which is column `number` of the source, if they are known without an
-    /// array.
+    /// Returns the bytes of column number `column`, which is column `number` of the source, if they are known without
+    /// an array.
     #[inline]
     fn stored_bytes(&self, column: usize, number: usize) -> Option<&'a [u8]> {
-        if !self.is_one_of_many {
+        if !self.is_random_access {
             return None;
         }
         let RowLocation { piece, batch, index } = self.location;

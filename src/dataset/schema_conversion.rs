@@ -115,8 +115,8 @@ impl SchemaConversion {
     }
 }
 
-/// Returns a schema with the columns of both schemas, with the wider type where they differ. A column is nullable if it is
-/// so in either schema or missing in one.
+/// Returns a schema with the columns of both schemas, with the wider type where they differ. A column is nullable if it
+/// is nullable in either schema or missing in one.
 ///
 /// # Errors
 /// `SchemaMismatch` with the first column for which neither type is wider.

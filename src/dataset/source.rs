@@ -1,8 +1,8 @@
 //! [`Source`]: the origin of a dataset's rows, and the pieces of sources that make up a dataset.
 //!
 //! A source has one trait for each of its roles: [`Batches`] (rows and arrays), [`Source`] (facts about them), and
-//! [`ViewSource`] for a source that shows another dataset's rows. [`Facts`] describes its rows as a whole, and [`Files`]
-//! its files.
+//! [`ViewSource`] for a source that shows another dataset's rows. [`Facts`] describes its rows as a whole, and
+//! [`Files`] its files.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -23,8 +23,9 @@ use crate::map::{ChangeCheck, guard, with_change_check};
 
 /// Record batches of one schema, found and decoded on demand.
 ///
-/// A default only stands where it is right for any batches, and another answer is faster: values that are not in place are
-/// read through `checked_column`. What is known of batches has none.
+/// A method has a default only if the default is right for all batches, and another implementation is merely faster. For
+/// example, values that [`fixed_width_values`](Batches::fixed_width_values) doesn't find in place are read through
+/// [`checked_column`](Batches::checked_column).
 pub(crate) trait Batches {
     fn schema(&self) -> &SchemaRef;
 
@@ -58,10 +59,11 @@ pub(crate) trait Batches {
         self.checked_column(batch, column).map(drop)
     }
 
-    /// Finds the first `rows` values of fixed-width columns of a batch, as bytes to copy. Dictionary keys are not checked.
+    /// Finds the first `rows` values of fixed-width columns of a batch, as bytes to copy. Dictionary keys are not
+    /// checked.
     ///
-    /// Nothing is decoded; `keep` caches the offsets of the values. Pushes one entry per column: `None` if its values are
-    /// not in place, so that [`checked_column`](Batches::checked_column) has to be used.
+    /// Nothing is decoded; `keep` caches the offsets of the values. Pushes one entry per column: `None` if its values
+    /// are not in place, so that [`checked_column`](Batches::checked_column) has to be used.
     fn fixed_width_values<'a>(
         &'a self,
         _batch: usize,
@@ -83,8 +85,8 @@ pub(crate) trait Batches {
         Ok(Some((batch, (row - span.start) as usize)))
     }
 
-    /// Returns the bytes of row `row` of a column of a primitive type in which no value is null, without making an array.
-    /// `None` if the values are not in place, so that [`column`](Batches::column) has to be used.
+    /// Returns the bytes of row `row` of a column of a primitive type in which no value is null, without making an
+    /// array. `None` if the values are not in place, so that [`column`](Batches::column) has to be used.
     fn value_bytes(&self, _batch: usize, _row: usize, _column: usize, _width: usize) -> Option<&[u8]> {
         None
     }
@@ -94,6 +96,7 @@ pub(crate) trait Batches {
         Ok(None)
     }
 
+    /// Returns the number of bytes that are mapped, and that were copied.
     fn footprint(&self) -> Footprint;
 
     /// Checks that the files of opened batches have not changed.
@@ -193,8 +196,8 @@ pub(crate) trait Files: Debug {
     /// Returns the files, if there are several or the source's path is a directory.
     fn list(&self) -> Vec<PathBuf>;
 
-    /// Returns a text that distinguishes the content of the files from other content at the same path; `None` if nothing
-    /// does.
+    /// Returns a text that distinguishes the content of the files from other content at the same path; `None` if
+    /// nothing does.
     fn version(&self) -> Option<String>;
 
     /// Returns true if the files may be merged, as a table's files are, so that one has the rows of several.
@@ -387,8 +390,8 @@ impl SourceSlice {
         }
     }
 
-    /// Returns the parts of the slice in order, up to the first error. Includes batches without rows only if the slice is
-    /// its whole source.
+    /// Returns the parts of the slice in order, up to the first error. Includes batches without rows only if the slice
+    /// is its whole source.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Result<BatchSlice<'_>>> {
         let mut next = guard(|| self.first_batch());
         let mut rows_left = self.rows;

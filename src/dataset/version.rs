@@ -9,8 +9,8 @@ use crate::directory::metadata_at;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Dataset {
-    /// Returns the version of each file and table that the rows lie in, as they were opened: a file's size and modification
-    /// time, a table's directory. Rows in memory, and tables on file systems without creation times, have none.
+    /// Returns the version of each file and table that the rows lie in, as they were opened: a file's size and
+    /// modification time, a table's directory. Rows in memory, and tables on file systems without creation times, have none.
     pub fn versions(&self) -> Vec<(PathBuf, String)> {
         let mut versions = BTreeMap::new();
         for piece in self.pieces() {
@@ -44,6 +44,7 @@ pub(crate) fn stream_version(size: u64) -> String {
     format!("{STREAM}{size}")
 }
 
+/// The version of a stream begins with this, followed by its size.
 const STREAM: &str = "stream of ";
 
 /// Returns the number of bytes of a stream's version; `None` for other versions.
@@ -62,7 +63,7 @@ fn has_all_rows_of(current: &str, before: &str) -> bool {
 /// Returns true if the file at `path`, with the version `current`, is a copy of version `before` with the same
 /// modification time.
 ///
-/// A file that was written within the same tick of the clock may have the same time, too. A copy gets the time of the
+/// Another file that was written within the same tick of the clock may have the same time, too. A copy gets the time of the
 /// original after it was written, so that its metadata changed later than its content.
 ///
 /// # Errors
@@ -85,8 +86,8 @@ const SECONDS_OF_TICKS: i64 = 2;
 
 fn changed(path: &Path, before: &str, current: &str) -> Error {
     let message = format!(
-        "its rows were named when it was another version, {before}, and it is {current}: it was replaced or overwritten; \
-         open it anew"
+        "its rows were named when it was another version, {before}, and it is {current}: it was replaced or \
+         overwritten; open it anew"
     );
     Error::new(ErrorKind::FileChanged, message).at(path)
 }

@@ -58,6 +58,7 @@ pub(crate) struct Zones {
     pub rows: u64,
     /// The number of the first zone's rows that are before the batch's first row.
     pub skipped: u64,
+    /// The zones, of which the first one may begin before the batch.
     pub list: Vec<Zone>,
 }
 
