@@ -387,6 +387,7 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
         _ if len == 0 && array.child_data().is_empty() => return ArrayData::new_empty(array.data_type()),
         _ => return array.slice(start, len),
     };
+
     let children = array.child_data().iter().map(|child| slice(child, from * factor, len * factor)).collect();
     let nulls = array.nulls().map(|nulls| nulls.slice(start, len));
     let builder = ArrayDataBuilder::new(array.data_type().clone());
@@ -419,12 +420,14 @@ pub(crate) fn normalize_offsets(array: &ArrayData) -> Result<ArrayData> {
             return Ok(unsafe { builder.build_unchecked() });
         }
     };
+
     let (Some(start), Some(rows)) = (offset.checked_mul(per_row), len.checked_mul(per_row)) else {
         return Err(child_too_short(array.data_type()));
     };
     let Some(end) = start.checked_add(rows).filter(|&end| children.iter().all(|child| child.len() >= end)) else {
         return Err(child_too_short(array.data_type()));
     };
+
     let buffers = match array.data_type() {
         DataType::Union(..) => match array.buffers().first() {
             Some(type_ids) if type_ids.len() >= end => vec![type_ids.slice_with_length(offset, len)],

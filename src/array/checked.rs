@@ -109,6 +109,7 @@ fn check_structure(array: &UncheckedArray) -> Result<()> {
         }
         expected += 1;
     }
+
     if buffers.len() != expected && !(layout.variadic && buffers.len() > expected) {
         return Err(structure_error(array, format_args!("{} buffers, expected {expected}", buffers.len())));
     }
@@ -142,6 +143,7 @@ fn check_children(array: &UncheckedArray, end: usize) -> Result<()> {
     {
         return Err(structure_error(array, "children of types that differ from its own"));
     }
+
     let min_rows = match array.data_type() {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(end),
         DataType::FixedSizeList(_, size) => usize::try_from(*size).ok().and_then(|size| end.checked_mul(size)),
@@ -273,17 +275,20 @@ impl IncrementalCheck {
         if !is_longer {
             *done = CheckedPart::default();
         }
+
         let from = done.rows;
         let to = array.len();
         assert!(from <= to, "{from} rows of an array of {to} are checked");
         let mut nulls = Vec::with_capacity(done.nulls.len());
         count_nulls(&array, from, &mut done.nulls.iter().copied(), &mut nulls)?;
+
         if from == 0 {
             prefetch_values(&array);
         }
         if from < to || !is_longer {
             validate::check(&array.slice(from, to - from))?;
         }
+
         *done = CheckedPart { rows: to, extents, nulls };
         drop(done);
         check_dictionaries(&array, checked)?;

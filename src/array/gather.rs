@@ -382,6 +382,7 @@ fn items(field: &FieldRef, values: &[&UncheckedArray], ranges: &[ItemRange]) -> 
     if !has_bits(field.data_type()) && !values.iter().any(|values| has_nulls(values)) {
         return without_bits(field.data_type(), len);
     }
+
     let max_len = values.iter().fold(FREE_ITEMS, |sum, values| sum.saturating_add(buffer_bits(values)));
     if len > max_len {
         return Err(Error::unsupported(format!(
@@ -474,6 +475,7 @@ fn union(
         }
         return Ok((vec![ids], children));
     }
+
     let mut offsets = Vec::new();
     let mut picks_by_member = vec![Vec::new(); fields.len()];
     for (&(array, row), &id) in picks.iter().zip(ids.as_slice()) {
@@ -508,6 +510,7 @@ fn runs(ends: &Field, values: &FieldRef, from: &[&UncheckedArray], picks: &[Pick
         run_ends.push(row + 1);
     }
     assert_eq!(run_ends.len(), runs.len(), "each run has an end");
+
     let largest = i64::MAX as u64 >> (64 - 8 * width);
     if run_ends.last().is_some_and(|&end| end as u64 > largest) {
         return Err(too_many_values());

@@ -61,6 +61,7 @@ fn merged(
     let capacity = key_capacity(index);
     let sources: Vec<_> = from.iter().map(Keys::new).collect();
     let dictionaries = merger.dictionaries;
+
     let mut keys = room_for((picks.len() * width) as u64, "bytes of keys")?;
     for &(array, row) in picks {
         let is_null = from[array as usize].is_null(row);
@@ -71,6 +72,7 @@ fn merged(
         keys.extend_from_slice(&position.to_le_bytes()[..width]);
     }
     assert_eq!(keys.len(), picks.len() * width, "each row has a key");
+
     if merger.origins.is_empty() && !picks.is_empty() {
         // Null rows have a key as well, which is valid if the dictionary has any value.
         let dictionary = match dictionaries.iter().find(|dictionary| !dictionary.is_empty()) {
@@ -263,6 +265,7 @@ impl<'a> DictionaryMerger<'a> {
             self.positions_without_bytes.insert((number, key), position);
             return Ok(position);
         }
+
         let positions = &mut self.positions[number as usize];
         if positions.is_empty() {
             positions.resize(len, UNKNOWN);
@@ -282,6 +285,7 @@ impl<'a> DictionaryMerger<'a> {
             self.origins.push((number, key));
             return Ok(new);
         };
+
         let bytes = texts.get(key)?;
         let hash = self.hasher.hash_one(bytes);
         let equal =

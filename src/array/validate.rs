@@ -143,6 +143,7 @@ fn check_strings(array: &UncheckedArray, offsets: &ArrayOffsets<'_>) -> Result<(
     if offsets.count == 0 {
         return Ok(());
     }
+
     let first = bounded_offset(offsets, 0, data);
     let last = bounded_offset(offsets, offsets.count - 1, data).max(first);
     let used = &data[first..last];
@@ -156,6 +157,7 @@ fn check_strings(array: &UncheckedArray, offsets: &ArrayOffsets<'_>) -> Result<(
     {
         return Ok(());
     }
+
     // Finds the row, slowly.
     check_each(array)
 }
@@ -215,6 +217,7 @@ fn check_keys(array: &UncheckedArray) -> Result<()> {
     let keys = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let keys = keys.get(array.offset() * width..(array.offset() + array.len()) * width);
     let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?;
+
     // Negative keys are huge unsigned ones, so one maximum finds both errors.
     let max_key = match width {
         1 => keys.iter().copied().max().map(u64::from),
@@ -228,6 +231,7 @@ fn check_keys(array: &UncheckedArray) -> Result<()> {
     if max_key.is_none_or(|max_key| max_key < values && max_key <= limit) {
         return Ok(());
     }
+
     for row in 0..array.len() {
         // The keys of null rows are arbitrary.
         if array.nulls().is_none_or(|nulls| nulls.is_valid(row)) {

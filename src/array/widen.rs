@@ -70,9 +70,10 @@ fn copied<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::{Float32Array, Int8Array, UInt32Array};
+
     use super::*;
     use crate::array::{UncheckedArray, slice, value};
-    use arrow_array::{Float32Array, Int8Array, UInt32Array};
 
     #[test]
     fn widening_keeps_values() {

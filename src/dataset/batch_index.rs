@@ -52,6 +52,7 @@ impl BatchIndex {
         }
         debug_assert!(ends.is_sorted_by(|a, b| a < b), "batches without rows are left out");
         assert!(ends.len() as u64 <= end, "{} batches with {end} rows", ends.len());
+
         // Makes at most as many buckets as batches.
         let shift = end.max(1).ilog2() + 1 - ends.len().max(1).ilog2();
         assert!(shift < u64::BITS, "{} batches with {end} rows", ends.len());

@@ -741,9 +741,10 @@ pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::{ArrayRef, Int64Array};
+
     use super::*;
     use crate::{Bytes, Format, OpenOptions, WriteOptions, write_to};
-    use arrow_array::{ArrayRef, Int64Array};
 
     fn numbers(rows: std::ops::Range<i64>) -> RecordBatch {
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));

@@ -57,6 +57,7 @@ pub fn rows_equal(here: &Dataset, there: &Dataset) -> Result<bool> {
     if names_here.eq(names_there) && record_batch_columns(here)? == record_batch_columns(there)? {
         return Ok(true);
     }
+
     let columns_here: Vec<Option<usize>> =
         there.schema().fields().iter().map(|field| here.schema().index_of(field.name()).ok()).collect();
     for (here, there) in here.rows().zip(there.rows()) {

@@ -41,6 +41,7 @@ pub(crate) fn check_ascending(
             return Ok(Some(ComparableValue::Int(end.into())));
         }
     }
+
     let mut previous = last.cloned();
     for row in 0..array.len() {
         let cell = value(array, row)?;
@@ -145,21 +146,22 @@ impl Dataset {
             let Some(last_row) = part.len()?.checked_sub(1) else { continue };
             ends.push([part.slice(0, 1)?, part.slice(last_row, 1)?]);
         }
+
         // Loads all ends at once, and nothing around them: each is on a page of its own.
         ends.iter().flatten().for_each(Dataset::prefetch);
         let mut previous: Option<ComparableValue> = None;
         for [first, last] in &ends {
-            let first = first.only_key()?;
+            let first = first.first_key()?;
             if previous.is_some_and(|previous| first.is_none_or(|first| first < previous)) {
                 return Ok(false);
             }
-            previous = last.only_key()?;
+            previous = last.first_key()?;
         }
         Ok(true)
     }
 
     /// Returns the key of the first column in the first row.
-    fn only_key(&self) -> Result<Option<ComparableValue>> {
+    fn first_key(&self) -> Result<Option<ComparableValue>> {
         Ok(ComparableValue::from_value(&self.row(0)?.get(0)?))
     }
 
@@ -183,6 +185,7 @@ impl Dataset {
                 None => first_row + piece.source.count_until(u64::MAX)?,
             };
         }
+
         let field = first.source.schema().fields()[number].clone();
         let pieces = self.pieces().iter().map(|piece| piece.with_columns(Arc::from([number]))).collect();
         Ok(Dataset::from_slices(Arc::new(Schema::new(vec![field])), pieces))

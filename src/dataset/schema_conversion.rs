@@ -175,6 +175,7 @@ pub(crate) fn resolve_columns(
         };
         moved.push(number);
     }
+
     let is_whole = columns.iter().copied().eq(0..older.fields().len());
     let selected: Arc<[usize]> = if is_whole { (0..newer.fields().len()).collect() } else { moved.clone().into() };
     let mut fields = Vec::with_capacity(selected.len());
@@ -226,6 +227,7 @@ impl ConvertedColumns {
         if let Some(array) = converted.get() {
             return Ok(array);
         }
+
         let field = self.conversion.schema.field(column);
         let array = match conversion {
             ColumnConversion::Same(number) => return checked(number),

@@ -3,6 +3,9 @@
 //! A source has one trait for each of its roles: [`Batches`] (rows and arrays), [`Source`] (facts about them), and
 //! [`ViewSource`] for a source that shows another dataset's rows. [`Facts`] describes its rows as a whole, and
 //! [`Files`] its files.
+//!
+//! A dataset is a list of *pieces* ([`SourceSlice`]), each a range of rows of one source with some of its columns. The
+//! *parts* of a piece ([`BatchSlice`]) are its rows in each of the source's batches.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -34,7 +37,7 @@ pub(crate) trait Batches {
 
     fn num_batches(&self) -> Result<usize>;
 
-    /// Returns the rows of batch `batch`; `None` past the last.
+    /// Returns the span of batch `batch`: the numbers that its rows have in the source; `None` past the last batch.
     fn span(&self, batch: usize) -> Result<Option<Range<u64>>>;
 
     /// Returns the batch that holds `row`; `None` past the last row.
@@ -275,7 +278,7 @@ pub(crate) struct SourceSlice {
     pub rows: Option<u64>,
 }
 
-/// Part of one batch, from which a chunk of a column is made.
+/// The rows of a piece that are in one batch, from which a chunk of a column is made.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchSlice<'a> {
     pub piece: &'a SourceSlice,

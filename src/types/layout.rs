@@ -354,9 +354,11 @@ fn map_types(entries: &DataType) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use arrow_schema::{Fields, UnionFields};
     use std::sync::Arc;
+
+    use arrow_schema::{Fields, UnionFields};
+
+    use super::*;
 
     #[test]
     fn types_have_short_names() {

@@ -36,7 +36,7 @@ const MAX_DEPTH: usize = 64;
 /// # Errors
 /// `InvalidArgument`, with the expected text and the character.
 pub fn parse_type(text: &str) -> Result<DataType> {
-    let mut parser = TypeParser { text, at: 0, depth: 0 };
+    let mut parser = TypeParser::new(text);
     let data_type = parser.data_type()?;
     parser.space();
     if parser.rest().is_empty() { Ok(data_type) } else { Err(parser.expected("the end of the type")) }
@@ -55,7 +55,7 @@ pub fn parse_type(text: &str) -> Result<DataType> {
 /// # Errors
 /// `InvalidArgument`, with the expected text and the character, or the duplicate name.
 pub fn parse_schema(text: &str) -> Result<Schema> {
-    let mut parser = TypeParser { text, at: 0, depth: 0 };
+    let mut parser = TypeParser::new(text);
     let mut fields: Vec<FieldRef> = Vec::new();
     loop {
         parser.skip(char::is_whitespace);
@@ -74,19 +74,28 @@ pub fn parse_schema(text: &str) -> Result<Schema> {
     }
 }
 
-/// A text, and the end of its parsed part.
+/// A parser by recursive descent. Each method parses what it is named for from `at` on, after spaces, and moves `at` to
+/// its end. A method that fails moves `at` to the text that its error reports.
 struct TypeParser<'a> {
     text: &'a str,
+    /// The end of the parsed part, in bytes.
     at: usize,
+    /// The number of types around the one that is parsed.
     depth: usize,
 }
 
 impl<'a> TypeParser<'a> {
+    fn new(text: &'a str) -> TypeParser<'a> {
+        TypeParser { text, at: 0, depth: 0 }
+    }
+
+    /// Returns the text that is not parsed yet.
     fn rest(&self) -> &'a str {
         debug_assert!(self.text.is_char_boundary(self.at), "parsed up to the middle of a character");
         &self.text[self.at..]
     }
 
+    /// Skips the characters for which `skipped` returns true.
     fn skip(&mut self, skipped: impl Fn(char) -> bool) {
         self.at = self.text.len() - self.rest().trim_start_matches(skipped).len();
     }
@@ -106,6 +115,7 @@ impl<'a> TypeParser<'a> {
         is_next
     }
 
+    /// Consumes `token`, which must come next. `what` describes it in the error.
     fn want(&mut self, token: &str, what: &str) -> Result<()> {
         if self.eat(token) {
             return Ok(());
@@ -114,6 +124,7 @@ impl<'a> TypeParser<'a> {
         Err(self.expected(what))
     }
 
+    /// Returns the error that says that `what` was expected at this position, and what is there instead.
     fn expected(&self, what: &str) -> Error {
         let rest = self.rest();
         let end = rest.find([',', '<', '>', '[', ']', '(', ')', '\n']).unwrap_or(rest.len());
@@ -126,7 +137,7 @@ impl<'a> TypeParser<'a> {
         Error::invalid_argument(format!("expected {what}, got {got} at character {place} of '{}'", short(self.text)))
     }
 
-    /// Letters, digits and `_`.
+    /// Parses letters, digits and `_`, of which there may be none.
     fn word(&mut self) -> &'a str {
         self.space();
         let rest = self.rest();
@@ -135,7 +146,7 @@ impl<'a> TypeParser<'a> {
         &rest[..end]
     }
 
-    /// A whole number, such as a width.
+    /// Parses a whole number, such as a width. `what` describes it in the error.
     fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T> {
         self.space();
         let start = self.at;
@@ -148,6 +159,7 @@ impl<'a> TypeParser<'a> {
         })
     }
 
+    /// Parses the name of a field, which ends before a colon.
     fn name(&mut self) -> Result<String> {
         self.space();
         if let Some(quote) = self.rest().chars().next().filter(|quote| ['"', '\''].contains(quote)) {
@@ -164,14 +176,14 @@ impl<'a> TypeParser<'a> {
         }
     }
 
-    /// A quoted name; quotes inside it are doubled.
+    /// Parses a quoted name; quotes inside it are doubled.
     fn quoted(&mut self, quote: char) -> Result<String> {
         let mut name = String::new();
         loop {
-            let inside = self.rest().get(1..).unwrap_or_default();
+            let inside = self.rest().get(quote.len_utf8()..).unwrap_or_default();
             let Some(end) = inside.find(quote) else { return Err(self.expected("a name with its closing quote")) };
             name.push_str(&inside[..end]);
-            self.at += end + 2;
+            self.at += end + 2 * quote.len_utf8();
             if !self.rest().starts_with(quote) {
                 return Ok(name);
             }
@@ -185,18 +197,18 @@ impl<'a> TypeParser<'a> {
         self.typed(&name)
     }
 
-    /// A type, and whether it is nullable.
+    /// Parses a type, and whether it is nullable, as the field `name`.
     fn typed(&mut self, name: &str) -> Result<FieldRef> {
         let data_type = self.data_type()?;
         let start = self.at;
-        let is_bare = !(self.word() == "not" && self.word() == "null");
-        if is_bare {
+        let is_nullable = !(self.word() == "not" && self.word() == "null");
+        if is_nullable {
             self.at = start;
         }
-        Ok(Arc::new(Field::new(name, data_type, is_bare)))
+        Ok(Arc::new(Field::new(name, data_type, is_nullable)))
     }
 
-    /// The field inside of another: `int32`, or `item: int32`.
+    /// Parses the field inside of another: `int32`, which is called `name`, or `item: int32`.
     fn inner(&mut self, name: &str) -> Result<FieldRef> {
         let start = self.at;
         let named = self.word();
@@ -258,7 +270,7 @@ impl<'a> TypeParser<'a> {
         })
     }
 
-    /// The unit in brackets, or `default` if there are none.
+    /// Parses a unit in brackets, one of `allowed`; returns `default` if there are no brackets.
     fn unit(&mut self, default: TimeUnit, allowed: &[&str]) -> Result<TimeUnit> {
         if !self.eat("[") {
             return Ok(default);
@@ -268,6 +280,7 @@ impl<'a> TypeParser<'a> {
         Ok(unit)
     }
 
+    /// Parses a unit, one of `allowed`.
     fn unit_of(&mut self, allowed: &[&str]) -> Result<TimeUnit> {
         let start = self.at;
         let unit = match self.word() {
@@ -283,7 +296,7 @@ impl<'a> TypeParser<'a> {
         })
     }
 
-    /// Dates; pyarrow prints them as `date32[day]`.
+    /// Parses the unit that a date may have, as pyarrow prints it: `date32[day]`.
     fn unit_in_brackets(&mut self, unit: &str, data_type: DataType) -> Result<DataType> {
         if self.eat("[") {
             self.want(unit, unit)?;
@@ -329,6 +342,7 @@ impl<'a> TypeParser<'a> {
         Ok(DataType::Interval(unit))
     }
 
+    /// Parses a size in brackets.
     fn size(&mut self) -> Result<i32> {
         self.want("[", "a size in brackets")?;
         let size: u32 = self.number("a size")?;
@@ -350,6 +364,7 @@ impl<'a> TypeParser<'a> {
         Ok(make_type(precision, scale))
     }
 
+    /// Parses the type of a list's items in angle brackets.
     fn item(&mut self) -> Result<FieldRef> {
         self.want("<", "the items' type in angle brackets")?;
         let item = self.inner("item")?;
@@ -357,6 +372,7 @@ impl<'a> TypeParser<'a> {
         Ok(item)
     }
 
+    /// Parses fields in angle brackets.
     fn members(&mut self) -> Result<Vec<FieldRef>> {
         let mut fields = Vec::new();
         self.want("<", "members in angle brackets")?;
@@ -369,7 +385,7 @@ impl<'a> TypeParser<'a> {
         Ok(fields)
     }
 
-    /// Two fields in angle brackets.
+    /// Parses two fields in angle brackets, whose names are `names` unless they have others.
     fn pair(&mut self, names: [&str; 2]) -> Result<[FieldRef; 2]> {
         self.want("<", "two types in angle brackets")?;
         let first = self.inner(names[0])?;
@@ -387,10 +403,12 @@ impl<'a> TypeParser<'a> {
     }
 
     fn union(&self, fields: Vec<FieldRef>, mode: UnionMode) -> Result<DataType> {
-        if fields.len() <= 128 {
+        /// The limit of members: type ids are from 0 to 127.
+        const MAX_MEMBERS: usize = 128;
+        if fields.len() <= MAX_MEMBERS {
             Ok(DataType::Union(UnionFields::from_fields(fields), mode))
         } else {
-            Err(self.expected("no more than 128 members of a union"))
+            Err(self.expected(&format!("no more than {MAX_MEMBERS} members of a union")))
         }
     }
 
@@ -418,17 +436,20 @@ impl<'a> TypeParser<'a> {
     }
 }
 
-/// The beginning of a text, as one line.
+/// Returns the beginning of a text, as one line.
 fn short(text: &str) -> String {
+    /// The limit of characters.
+    const MAX_CHARS: usize = 80;
     let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    if text.chars().count() > 80 { line.take(79).chain(['…']).collect() } else { line.collect() }
+    if text.chars().count() > MAX_CHARS { line.take(MAX_CHARS - 1).chain(['…']).collect() } else { line.collect() }
 }
 
+/// Returns the type of categories.
 fn text_dictionary() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// The type of a name without parameters.
+/// Returns the type of a name without parameters; `None` for other names.
 fn plain(name: &str) -> Option<DataType> {
     use DataType::*;
     Some(match name {
@@ -459,9 +480,10 @@ fn plain(name: &str) -> Option<DataType> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::layout::type_name;
     use super::*;
-    use proptest::prelude::*;
 
     fn units() -> impl Strategy<Value = TimeUnit> {
         prop::sample::select(vec![TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond])
@@ -551,10 +573,14 @@ mod tests {
         }
 
         #[test]
-        fn schema_fields_round_trip(fields in prop::collection::btree_map("[^'\"]{0,8}", (types(), any::<bool>()), 1..5)) {
-            let fields: Vec<Field> = fields.into_iter().map(|(name, (t, nullable))| Field::new(name, t, nullable)).collect();
-            let line = |f: &Field| {
-                format!("'{}' : {}{}", f.name(), type_name(f.data_type()), if f.is_nullable() { "" } else { " not null" })
+        fn schema_fields_round_trip(
+            fields in prop::collection::btree_map("[^'\"]{0,8}", (types(), any::<bool>()), 1..5),
+        ) {
+            let field = |(name, (data_type, nullable)): (String, (DataType, bool))| Field::new(name, data_type, nullable);
+            let fields: Vec<Field> = fields.into_iter().map(field).collect();
+            let line = |field: &Field| {
+                let suffix = if field.is_nullable() { "" } else { " not null" };
+                format!("'{}' : {}{suffix}", field.name(), type_name(field.data_type()))
             };
             for separator in [",", "\n", ", \n"] {
                 let text: Vec<String> = fields.iter().map(line).collect();

@@ -52,6 +52,7 @@ pub(in crate::ipc) fn decompress(
     if declared == 0 && frame.is_empty() {
         return Ok(DecompressedBuffer::Stored);
     }
+
     codec::expect(codec)?;
     let wanted = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
     if wanted > room {
@@ -62,6 +63,7 @@ pub(in crate::ipc) fn decompress(
     let Ok(len) = usize::try_from(wanted) else {
         return Err(decompress_error(codec, declared, &io::Error::other("no address space holds them")));
     };
+
     let is_whole = wanted == declared;
     Bytes::build_buffer(len, |out| codec::decompress(frame, codec, out, is_whole), |e| e)
         .map(DecompressedBuffer::Copied)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fields;
 use super::flatbuffer::FlatTable;
-use super::message::{END_OF_STREAM, MessageFrame, NextMessage, PREFIX, Window, find_message};
+use super::message::{END_OF_STREAM, MIN_ALIGNMENT, MessageFrame, NextMessage, PREFIX, Window, find_message};
 use super::schema::{IpcSchema, SchemaCache};
 use crate::array::Bytes;
 use crate::dataset::PushedRows;
@@ -125,6 +125,7 @@ fn check_is_single_file(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -
     const SEAM: &[u8; 12] = b"ARROW1ARROW1";
     /// The limit of bytes between the last message and the footer: the end marker, and padding.
     const PADDING: usize = END_OF_STREAM.len() + 64;
+
     let ends = blocks.iter().filter_map(|blocks| blocks.end_of_last());
     let gap = start.saturating_sub(ends.max().unwrap_or(start));
     // An object of a store would need another request. Reading its first batch fails, unless both files have the same
@@ -132,6 +133,7 @@ fn check_is_single_file(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -
     if gap <= PADDING || bytes.fetch().is_some() {
         return Ok(());
     }
+
     // The gap is the number of bytes in front of the last file, give or take the padding.
     let from = (gap - PADDING).saturating_sub(SEAM.len() / 2);
     let mut searched = vec![0; (PADDING + SEAM.len()).min(bytes.len() - from)];
@@ -172,9 +174,9 @@ pub(in crate::ipc) fn rows_note(rows: &[u64]) -> String {
     runs.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the first message of a file; `None` if there is none in the place of one.
+/// Returns the first message of a file; `None` if there is none where one may begin.
 pub(in crate::ipc) fn first_message(bytes: &Bytes, window: &mut Window) -> Result<Option<MessageFrame>> {
-    for offset in (FIRST_MESSAGE..=LAST_FIRST_MESSAGE).step_by(8) {
+    for offset in (FIRST_MESSAGE..=LAST_FIRST_MESSAGE).step_by(MIN_ALIGNMENT) {
         if let NextMessage::Message(frame) = find_message(bytes, window, offset)? {
             return Ok(Some(frame));
         }

@@ -32,6 +32,9 @@ pub(in crate::ipc) const LEGACY_PREFIX: usize = 4;
 /// The end-of-stream marker: the prefix of a message without metadata.
 pub(in crate::ipc) const END_OF_STREAM: [u8; PREFIX] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
+/// The smallest alignment of messages and bodies, in bytes.
+pub(in crate::ipc) const MIN_ALIGNMENT: usize = 8;
+
 /// The size in bytes of a field node and of a buffer in a RecordBatch: two numbers of 64 bits.
 const PAIR: usize = 16;
 /// The offset of the second number of a pair.
@@ -193,6 +196,7 @@ impl Window {
         if stride <= piece_len || last.saturating_sub(before) != stride {
             return;
         }
+
         let count = (file.len().saturating_sub(offset + piece_len) / stride).min(PREFETCHED_PIECES);
         let jobs = count / PIECES_PER_JOB;
         let read = parallel::map(jobs, jobs * BYTES_PER_JOB, |job| {

@@ -30,8 +30,8 @@ pub(super) use footer::{FIRST_MESSAGE, Footer, FooterBlock, FooterBlocks, MAGIC,
 pub(super) use footer::{ROWS, TABLE, rows_note};
 pub(crate) use message::BatchHeader;
 pub(super) use message::{
-    CONTINUATION, DictionaryHeader, END_OF_STREAM, LEGACY_PREFIX, MessageFrame, MessageHeader, NextMessage, PREFIX, V5,
-    Window, find_message, length, row_count,
+    CONTINUATION, DictionaryHeader, END_OF_STREAM, LEGACY_PREFIX, MIN_ALIGNMENT, MessageFrame, MessageHeader,
+    NextMessage, PREFIX, V5, Window, find_message, length, row_count,
 };
 pub use message::{Compression, Format, MessageKind};
 #[cfg(feature = "write")]

@@ -41,14 +41,17 @@ pub(crate) fn probe_segment(len: usize, read: impl Fn(usize, &mut [u8]) -> Resul
     if !start.starts_with(MAGIC) {
         return Ok(None);
     }
+
     let Some(schema_len) = metadata_len(&start[FIRST_MESSAGE..]) else { return Ok(None) };
     let schema_end = SCHEMA + schema_len;
     if len < schema_end + second.len() {
         return Ok(None);
     }
+
     read(schema_end, &mut second)?;
     // Other files have their first batch or their end here.
     let Some(empty_len) = metadata_len(&second).filter(|len| (1..=MAX_EMPTY).contains(len)) else { return Ok(None) };
+
     let header = (schema_end + PREFIX + empty_len).next_multiple_of(PAGE);
     if len < header + magic.len() {
         return Ok(None);
@@ -57,6 +60,7 @@ pub(crate) fn probe_segment(len: usize, read: impl Fn(usize, &mut [u8]) -> Resul
     if magic == SEGMENT {
         return Ok(Some(SegmentProbe { schema: SCHEMA..schema_end, header }));
     }
+
     let mut metadata = vec![0; empty_len];
     read(schema_end + PREFIX, &mut metadata)?;
     // No other writer begins a file with an empty message.

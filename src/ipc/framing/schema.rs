@@ -364,9 +364,11 @@ fn decimal_type(table: FlatTable<'_>) -> Result<DataType> {
 }
 
 fn date_type(table: FlatTable<'_>) -> Result<DataType> {
-    match table.i16_or(fields::date::UNIT, 1)? {
+    /// The unit of dates that don't say theirs, as in the enum `DateUnit` of Schema.fbs.
+    const MILLISECOND: i16 = 1;
+    match table.i16_or(fields::date::UNIT, MILLISECOND)? {
         0 => Ok(DataType::Date32),
-        1 => Ok(DataType::Date64),
+        MILLISECOND => Ok(DataType::Date64),
         other => Err(Error::invalid(format!("the unit of a date is 0 (day) or 1 (millisecond), got {other}"))),
     }
 }

@@ -13,12 +13,10 @@ use crate::dataset::Batches;
 use crate::error::{Error, Findings, Result, none_if_corrupt};
 use crate::ipc::framing::{
     BatchHeader, DictionaryHeader, FIRST_MESSAGE, FlatTable, Footer, FooterBlock, FooterBlocks, IpcSchema,
-    MessageHeader, MessageKind, NextMessage, PREFIX, Window, fields, find_message, first_message,
+    MIN_ALIGNMENT, MessageHeader, MessageKind, NextMessage, PREFIX, Window, fields, find_message, first_message,
 };
 use crate::parallel;
 
-/// The smallest alignment of messages and bodies, in bytes.
-const MIN_ALIGNMENT: usize = 8;
 /// The largest alignment of messages and bodies, in bytes.
 const MAX_ALIGNMENT: usize = 64;
 /// The number of batches checked between two reports of progress.
@@ -74,6 +72,7 @@ impl IpcSource {
             // The columns of a bad header are unknown.
             Err(_) => Ok(()),
         });
+
         for (number, header) in headers.iter().enumerate() {
             let batch = batches.start + number;
             let mut is_good = header.is_ok();
@@ -133,6 +132,7 @@ impl IpcSource {
         }
 
         assert_eq!(ends.len(), footer.batches.len(), "each record batch has an end");
+
         messages.sort_by_key(|range| range.start);
         let ordered_end = self.check_order(&messages, &mut window, findings);
         let good = ends.iter().take_while(|&&end| end <= ordered_end).count();
@@ -203,6 +203,7 @@ impl IpcSource {
             let dictionary = DictionaryHeader::parse(MessageHeader::parse(metadata)?.table)?;
             check_buffer_offsets(&BatchHeader::parse(dictionary.data)?)?;
         }
+
         // Some writers do not count the padding before the body in the message's prefix.
         let body = match find_message(&self.data.bytes, window, frame.offset)? {
             NextMessage::Message(unpadded) => unpadded.body(),
@@ -225,6 +226,7 @@ impl IpcSource {
                 None
             }
         };
+
         let mut next = front.map_or(FIRST_MESSAGE, |frame| frame.body());
         let mut ordered_end = self.data.bytes.len();
         let end = self.data.bytes.len()..self.data.bytes.len();

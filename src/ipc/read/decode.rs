@@ -180,8 +180,9 @@ impl ColumnDecoder<'_> {
     fn node(&mut self, node: &Node) -> Result<UncheckedArray> {
         let (len, nulls) = self.field_node()?;
         let mut validity = None;
-        let mut buffers = Vec::with_capacity(3);
-        for role in buffer_roles(node, self.batch.version) {
+        let roles = buffer_roles(node, self.batch.version);
+        let mut buffers = Vec::with_capacity(roles.len());
+        for role in roles {
             let enough = match (role, buffers.last()) {
                 (BufferRole::Data, Some(offsets)) => last_offset(offsets, len, node),
                 _ => role.bytes_for(len),
@@ -195,6 +196,7 @@ impl ColumnDecoder<'_> {
         if node.layout.variadic {
             self.variadic(&mut buffers, node)?;
         }
+
         let children = self.children(node, len)?;
         Ok(ArrayParts { data_type: node.data_type().clone(), len, validity, buffers, children }.assemble())
     }
@@ -242,6 +244,7 @@ impl ColumnDecoder<'_> {
         let stored =
             self.stored(offset, len).map_err(|e| e.context(format_args!("buffer {number} ({})", role.name())))?;
         let ready = self.ready(stored, role, node, enough).map_err(|e| e.context(format_args!("buffer {number}")))?;
+
         // A bitmap may be missing if nothing is null; otherwise `validity` checks its length.
         let needed = if role == BufferRole::Validity { Some(0) } else { role.bytes_for(rows) };
         match needed {

@@ -52,6 +52,7 @@ impl<R: Read> MessageReader<R> {
     pub(super) fn read_message(&mut self) -> Result<Option<StreamMessage>> {
         /// The limit of zeros after a zero word that ends a stream: together they are as long as the marker.
         const MAX_PADDING: usize = END_OF_STREAM.len() - WORD;
+
         let offset = self.position;
         let Some(first) = self.read_word(offset)? else { return Ok(None) };
         let len = match first {
@@ -64,6 +65,7 @@ impl<R: Read> MessageReader<R> {
             let has_more = first == 0 && !self.is_legacy && self.read_up_to(MAX_PADDING + 1)?.len() > MAX_PADDING;
             return if has_more { Err(never_written(offset)) } else { Ok(None) };
         }
+
         let Some(metadata_len) = i32::try_from(len).ok().and_then(|len| usize::try_from(len).ok()) else {
             return Err(Error::invalid(format!("the message at byte {offset} has a negative length of metadata")));
         };
@@ -75,6 +77,7 @@ impl<R: Read> MessageReader<R> {
         Ok(Some(StreamMessage { frame, metadata }))
     }
 
+    /// Reads the body of a message into memory of its own.
     pub(super) fn read_body(&mut self, frame: MessageFrame, len: usize) -> Result<Bytes> {
         self.read_filled(frame, len, |source, out| source.read_slices(frame, len, &mut [IoSliceMut::new(out)]))
     }
@@ -104,6 +107,7 @@ impl<R: Read> MessageReader<R> {
     ) -> Result<()> {
         /// The limit of slices of one call on Linux and macOS (readv(2), `IOV_MAX`).
         const MAX_SLICES: usize = 1024;
+
         let start = self.position;
         IoSliceMut::advance_slices(&mut slices, 0);
         while !slices.is_empty() {

@@ -216,6 +216,7 @@ impl<R: Read> StreamReader<R> {
         let is_placed: Vec<bool> = destinations.iter().map(Option::is_some).collect();
 
         let body = self.read_scattered(frame, &mut batch, destinations).map_err(|e| self.batch_error(e))?;
+
         let mut columns = Vec::with_capacity(self.schema.columns.len());
         for number in 0..self.schema.columns.len() {
             let column = match is_placed.get(number) {
@@ -286,11 +287,13 @@ impl<R: Read> StreamReader<R> {
         if nulls == 0 {
             return Ok(None);
         }
+
         let (offset, len) = batch.header.buffers[first_buffer];
         let bits = body.slice(length("buffer offset", offset)?, length("buffer length", len)?);
         let Some(bits) = bits.filter(|bits| bits.len() >= rows.div_ceil(8)) else {
             return Err(column_error(node, format_args!("a validity bitmap of {len} bytes for {rows} rows")));
         };
+
         let zeros = count_zero_bits(&bits, rows);
         if zeros != nulls {
             let message = format_args!("{nulls} nulls are declared, the validity bitmap has {zeros}");
@@ -389,16 +392,17 @@ impl<R> std::fmt::Debug for StreamReader<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::sync::Arc;
 
-    use super::*;
-    use crate::{Format, OpenOptions, WriteOptions, write_to};
     use arrow_array::builder::StringDictionaryBuilder;
     use arrow_array::types::Int32Type;
     use arrow_array::{ArrayRef, Int64Array};
     use arrow_ipc::MetadataVersion;
     use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
-    use std::io::Write;
+
+    use super::*;
+    use crate::{Format, OpenOptions, WriteOptions, write_to};
 
     /// Returns rows with a dictionary of `words`, numbered from `number` on.
     fn batch(number: i64, words: &[&str]) -> RecordBatch {

@@ -1,4 +1,5 @@
-//! [`StreamDictionaries`]: the dictionaries of a stream that is read from a pipe, which has no earlier ones.
+//! [`StreamDictionaries`]: the dictionaries of a stream that is read from a pipe. Unlike those of a stream that is read
+//! in place, only the last version of each is kept.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -87,7 +88,7 @@ impl StreamDictionary {
         StreamDictionary { node, parts, whole: OnceLock::new() }
     }
 
-    /// Adds the values of a delta. A copy of the parts before it becomes the first part.
+    /// Adds the values of a delta. If the parts before it were concatenated, the result replaces them.
     fn extend(&mut self, values: ArrayData) {
         if let Some(whole) = self.whole.take() {
             self.parts = vec![whole];

@@ -98,6 +98,7 @@ impl Body {
         let to = array.offset() + array.len();
         let first = run_at(run_ends, from)?;
         let end = if array.is_empty() { first } else { run_at(run_ends, to - 1)? + 1 };
+
         let width = number_width(run_ends.data_type())?;
         let mut ends = Vec::new();
         for run in first..end.min(run_ends.len()) {
@@ -107,6 +108,7 @@ impl Body {
             };
             ends.extend_from_slice(&run_end.to_le_bytes()[..width]);
         }
+
         self.nodes.push(((ends.len() / width) as i64, 0));
         self.buffers.push(no_bytes());
         self.buffers.push(Buffer::from_vec(ends));
@@ -118,6 +120,7 @@ impl Body {
         let views = rows_of(&buffer_of(array, 0)?, BufferRole::Views, array)?;
         let data = array.buffers().get(1..);
         let data = data.ok_or_else(|| Error::internal("an array of views without its views"))?;
+
         let mut used = UsedRanges::new(data.iter().map(|buffer| buffer.len()));
         for row in 0..array.len() {
             if let Some((number, range)) = far_view(array, &views, row) {
@@ -130,6 +133,7 @@ impl Body {
             self.buffers.extend(data.iter().cloned());
             return Ok(Vec::new());
         }
+
         self.buffers.push(moved_views(array, &views, &used));
         let parts = data.iter().zip(&used.ranges).filter(|(_, range)| !range.is_empty());
         let before = self.buffers.len();
@@ -144,6 +148,7 @@ impl Body {
         let starts = rows_of(&buffer_of(array, 0)?, BufferRole::Starts { width }, array)?;
         let sizes = rows_of(&buffer_of(array, 1)?, BufferRole::Sizes { width }, array)?;
         let child = child_of(array, 0)?;
+
         let mut used = UsedRanges::new([child.len()]);
         for row in 0..array.len() {
             used.add(0, list_items(array, row)?)?;
@@ -152,6 +157,7 @@ impl Body {
             self.buffers.extend([starts, sizes]);
             return Ok(vec![child.clone()]);
         }
+
         let mut starts = Vec::new();
         let mut sizes = Vec::new();
         for row in 0..array.len() {
@@ -168,6 +174,7 @@ impl Body {
     fn add_dense(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
         self.buffers.push(rows_of(&buffer_of(array, 0)?, BufferRole::TypeIds, array)?);
         let starts = rows_of(&buffer_of(array, 1)?, BufferRole::Starts { width: NARROW }, array)?;
+
         let mut used = UsedRanges::new(array.child_data().iter().map(ArrayData::len));
         let slots = (0..array.len()).map(|row| union_slot(array, row)).collect::<Result<Vec<_>>>()?;
         for slot in &slots {
@@ -177,6 +184,7 @@ impl Body {
             self.buffers.push(starts);
             return Ok(array.child_data().to_vec());
         }
+
         let mut moved = Vec::with_capacity(slots.len());
         for slot in &slots {
             moved.push(((slot.row - used.ranges[slot.number].start) as u32).to_le_bytes());
@@ -247,6 +255,7 @@ fn moved_views(array: &ArrayData, views: &[u8], used: &UsedRanges) -> Buffer {
         new_numbers.push(next);
         next += u32::from(!range.is_empty());
     }
+
     let mut moved = views.to_vec();
     for (row, view) in moved.as_chunks_mut::<VIEW_WIDTH>().0.iter_mut().enumerate() {
         if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {

@@ -11,7 +11,7 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::encode::Body;
-use super::message_sink::{ALIGNMENT, describe};
+use super::message_sink::{ALIGNMENT, describe, encode_schema};
 use super::unify::Dictionaries;
 use crate::array::{UncheckedArray, byte_size, slice};
 use crate::dataset::{BatchSlice, Dataset, schema_difference};
@@ -85,6 +85,7 @@ impl EncodedMessage {
 /// ```
 pub struct StreamEncoder {
     schema: SchemaRef,
+    /// The schema as its message has it, which assigns ids to the dictionaries.
     nodes: IpcSchema,
     dictionaries: Dictionaries,
     /// The number of rows of the next record batch, estimated from the last ones. `None` before the first estimate.
@@ -100,7 +101,7 @@ impl StreamEncoder {
     /// # Errors
     /// `Unsupported` for a schema that can't be written.
     pub fn new(schema: SchemaRef) -> Result<StreamEncoder> {
-        let nodes = IpcSchema::parse_message(&metadata::schema_metadata(&schema))?;
+        let (_, nodes) = encode_schema(&schema)?;
         let dictionaries = Dictionaries::new(Format::Stream, &nodes);
         Ok(StreamEncoder { schema, nodes, dictionaries, rows: None })
     }
@@ -142,24 +143,25 @@ impl StreamEncoder {
         })
     }
 
+    /// Encodes the first rows of a part, a chunk of it: as many as fit, or one.
     fn encode_part(&mut self, part: &BatchSlice<'_>, max_bytes: usize) -> Result<(Vec<EncodedMessage>, u64)> {
         let columns = part.piece.columns.iter().map(|&column| part.checked(column)).collect::<Result<Vec<_>>>()?;
         let mut rows = self.rows.unwrap_or_else(|| estimate_rows(&columns, part.rows.clone(), max_bytes));
 
-        let (piece, body, len) = loop {
-            let piece = first_rows(&part.rows, rows);
-            assert!(!piece.is_empty() && piece.end <= part.rows.end, "rows {piece:?} of {:?}", part.rows);
-            let body = self.body(&columns, &piece)?;
+        let (chunk, body, len) = loop {
+            let chunk = first_rows(&part.rows, rows);
+            assert!(!chunk.is_empty() && chunk.end <= part.rows.end, "rows {chunk:?} of {:?}", part.rows);
+            let body = self.body(&columns, &chunk)?;
             let len = body.buffers.iter().map(|buffer| buffer.len().next_multiple_of(ALIGNMENT)).sum::<usize>();
-            if len <= max_bytes || piece.len() == 1 {
-                break (piece, body, len);
+            if len <= max_bytes || chunk.len() == 1 {
+                break (chunk, body, len);
             }
-            rows = scaled(piece.len(), max_bytes, len).min(piece.len() - 1);
+            rows = scaled(chunk.len(), max_bytes, len).min(chunk.len() - 1);
         };
 
-        if piece.end < part.rows.end {
+        if chunk.end < part.rows.end {
             // At most twice as many: a few small rows say little about the following ones.
-            self.rows = Some(scaled(piece.len(), max_bytes, len).min(2 * piece.len()));
+            self.rows = Some(scaled(chunk.len(), max_bytes, len).min(2 * chunk.len()));
         }
 
         let mut messages = Vec::with_capacity(1);
@@ -168,9 +170,9 @@ impl StreamEncoder {
             let metadata = metadata::batch_metadata(&batch, None, Some((pending.id, pending.is_delta)));
             messages.push(EncodedMessage { kind: MessageKind::DictionaryBatch, metadata, body: pending.body.buffers });
         }
-        let metadata = metadata::batch_metadata(&describe(piece.len(), &body, &body.buffers), None, None);
+        let metadata = metadata::batch_metadata(&describe(chunk.len(), &body, &body.buffers), None, None);
         messages.push(EncodedMessage { kind: MessageKind::RecordBatch, metadata, body: body.buffers });
-        Ok((messages, piece.len() as u64))
+        Ok((messages, chunk.len() as u64))
     }
 
     fn body(&mut self, columns: &[&ArrayData], rows: &Range<usize>) -> Result<Body> {
@@ -214,4 +216,22 @@ fn estimate_rows(columns: &[&ArrayData], rows: Range<usize>, max_bytes: usize) -
 fn scaled(rows: usize, max_bytes: usize, bytes: usize) -> usize {
     let scaled = rows as u128 * max_bytes as u128 / bytes.max(1) as u128;
     usize::try_from(scaled).unwrap_or(usize::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::*;
+
+    /// The message of such a schema describes a dictionary of the inner values, without the inner keys.
+    #[test]
+    fn dictionaries_of_dictionaries_are_refused() {
+        let dictionary = |values| DataType::Dictionary(Box::new(DataType::Int8), Box::new(values));
+        let field = Field::new("nested", dictionary(dictionary(DataType::Utf8)), true);
+        let error = StreamEncoder::new(Arc::new(Schema::new(vec![field]))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
 }

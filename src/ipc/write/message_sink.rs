@@ -108,14 +108,11 @@ impl<W: Write> MessageSink<W> {
         self.sink.flush().map_err(|e| Error::io("writing", &e))
     }
 
-    /// Writes the Schema message and parses it, which assigns dictionary ids to the nodes.
+    /// Writes the Schema message, and returns the schema as [`encode_schema`] does.
     pub(super) fn schema(&mut self, schema: &Schema) -> Result<IpcSchema> {
-        for field in schema.fields() {
-            check_keys(field.data_type()).map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
-        }
-        let metadata = metadata::schema_metadata(schema);
+        let (metadata, parsed) = encode_schema(schema)?;
         self.message(&metadata, &[])?;
-        IpcSchema::parse_message(&metadata)
+        Ok(parsed)
     }
 
     /// Writes a dataset of one batch, which may have no rows.
@@ -283,6 +280,19 @@ fn is_shape_of(metadata: &BatchMetadata, rows: usize, body: &Body, buffers: &[Bu
         && metadata.variadics == body.variadics
         && metadata.buffers.len() == buffers.len()
         && metadata.buffers.iter().zip(buffers).all(|((_, len), buffer)| *len == buffer.len() as i64)
+}
+
+/// Returns the metadata of a Schema message, and the schema as its reader parses it, which has ids for the dictionaries.
+///
+/// # Errors
+/// `Unsupported` for a schema that the format can't describe.
+pub(super) fn encode_schema(schema: &Schema) -> Result<(Vec<u8>, IpcSchema)> {
+    for field in schema.fields() {
+        check_keys(field.data_type()).map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
+    }
+    let metadata = metadata::schema_metadata(schema);
+    let parsed = IpcSchema::parse_message(&metadata)?;
+    Ok((metadata, parsed))
 }
 
 /// Checks that a type has no dictionaries of dictionaries. A field has one dictionary in the format (Schema.fbs,

@@ -265,6 +265,7 @@ fn renumbered(
         let parts = ArrayParts { data_type, len: array.len(), validity, buffers: vec![keys], children: vec![values] };
         return Ok(parts.assemble());
     }
+
     let mut children = Vec::with_capacity(node.children.len());
     for (node, child) in node.children.iter().zip(array.child_data()) {
         children.push(renumbered(node, child, dictionaries)?);
@@ -291,6 +292,7 @@ fn rewrite(array: &ArrayData, positions: Option<&[u64]>) -> Result<Buffer> {
     let keys = array.buffers().first().filter(|keys| start + len <= keys.len());
     let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?.slice_with_length(start, len);
     let Some(positions) = positions else { return Ok(keys) };
+
     let max_position = max_key(index, width);
     let mut rewritten = vec![0; keys.len()];
     for (row, out) in rewritten.chunks_exact_mut(width).enumerate() {

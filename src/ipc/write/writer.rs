@@ -172,7 +172,7 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, n
     if options.format == Format::File && !dictionaries.is_empty() {
         dictionaries.gather_longest(dataset, &schema.columns)?;
         for batch in dataset.batches() {
-            for rows in pieces(&batch?, options.max_rows)? {
+            for rows in divided(&batch?, options.max_rows)? {
                 dictionaries.gather(&rows?, &schema.columns)?;
             }
         }
@@ -182,7 +182,7 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, n
     let mut blocks = WrittenBlocks::default();
     for batch in dataset.batches() {
         let batch = batch?;
-        for rows in pieces(&batch, options.max_rows)? {
+        for rows in divided(&batch, options.max_rows)? {
             out.batch(&rows?, &schema, &mut dictionaries, &mut blocks)?;
         }
     }
@@ -374,10 +374,13 @@ fn has_dictionary(data_type: &DataType) -> bool {
         || children(data_type).into_iter().any(|child| has_dictionary(child.data_type()))
 }
 
-/// Divides the batch into pieces of at most `max_rows` rows; an empty batch is one piece.
-fn pieces(batch: &Dataset, max_rows: Option<u64>) -> Result<impl Iterator<Item = Result<Dataset>>> {
+/// Divides a batch into batches of at most `max_rows` rows. An empty batch stays one.
+fn divided(batch: &Dataset, max_rows: Option<u64>) -> Result<impl Iterator<Item = Result<Dataset>>> {
     let rows = batch.len()?;
-    let step = max_rows.unwrap_or(rows).max(1);
-    Ok((0..rows.div_ceil(step).max(1))
-        .map(move |piece| if rows <= step { Ok(batch.clone()) } else { batch.slice(piece * step, step) }))
+    let max_rows = max_rows.unwrap_or(rows).max(1);
+    let count = rows.div_ceil(max_rows).max(1);
+    Ok((0..count).map(move |number| match count {
+        1 => Ok(batch.clone()),
+        _ => batch.slice(number * max_rows, max_rows),
+    }))
 }
