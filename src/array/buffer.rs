@@ -24,19 +24,16 @@ use crate::map::{
 use crate::types::{fixed_size, fixed_size_or_zero, type_name};
 
 /// Immutable bytes: a mapping, memory, the mapping of a file that they are fetched into, or a file that is only read.
-///
-/// | bytes of | `data` | `mapping` | `fetch` | `unmapped` |
-/// |---|---|---|---|---|
-/// | a mapped file | its pages | the mapping | | |
-/// | memory | the memory | | | |
-/// | a store | the pages of a sparse file | the file's mapping | fetches missing pages | |
-/// | a file that is not mapped | empty | | | the file |
-///
-/// Bytes of a store are undefined until they are fetched, so `data` and `mapping` are private, and every method that
-/// reads them fetches them first. Parsers copy metadata with [`Bytes::read_at`] and check the copy; bodies are sliced in
-/// place.
 #[derive(Clone, Debug)]
 pub struct Bytes {
+    // bytes of                  data                        mapping            fetch                  unmapped
+    // a mapped file             its pages                   the mapping
+    // memory                    the memory
+    // a store                   pages of a sparse file      the file's         fetches missing pages
+    // a file that isn't mapped  empty                                                                 the file
+    //
+    // Bytes of a store are undefined until they are fetched: every method that reads `data` or `mapping` fetches them
+    // first. Parsers copy metadata with `read_at` and check the copy; bodies are sliced in place.
     data: Buffer,
     mapping: Option<Mapping>,
     fetch: Option<Arc<dyn Fetch>>,

@@ -179,7 +179,8 @@ pub(crate) fn struct_from_columns(fields: &Fields, len: usize, columns: Vec<Arra
     Ok(unsafe { builder.build_unchecked() })
 }
 
-/// An array that is checked once, when first needed as a trusted one.
+/// An array that is checked when it is first needed as a trusted one. Threads that need it at the same time may each
+/// check it; after a success nobody checks it again, and after an error the next thread does.
 #[derive(Debug)]
 pub(crate) struct LazyCheckedArray {
     array: UncheckedArray,
