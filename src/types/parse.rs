@@ -176,14 +176,14 @@ impl<'a> TypeParser<'a> {
         }
     }
 
-    /// Parses a quoted name; quotes inside it are doubled.
+    /// Parses a quoted name; quotes inside it are doubled. A quote is one byte.
     fn quoted(&mut self, quote: char) -> Result<String> {
         let mut name = String::new();
         loop {
-            let inside = self.rest().get(quote.len_utf8()..).unwrap_or_default();
+            let inside = self.rest().get(1..).unwrap_or_default();
             let Some(end) = inside.find(quote) else { return Err(self.expected("a name with its closing quote")) };
             name.push_str(&inside[..end]);
-            self.at += end + 2 * quote.len_utf8();
+            self.at += end + 2;
             if !self.rest().starts_with(quote) {
                 return Ok(name);
             }

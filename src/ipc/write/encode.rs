@@ -362,18 +362,23 @@ pub(super) fn list_items(array: &ArrayData, row: usize) -> Result<Range<usize>> 
     if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
         return Ok(0..0);
     }
-    let width = offset_width(array.data_type());
+    // The widths are constants, as this is called for each row.
     let (start, end) = match array.data_type() {
-        DataType::ListView(_) | DataType::LargeListView(_) => {
-            let start = number(array, OFFSETS, width, index)?;
-            (start, start.saturating_add(number(array, SIZES, width, index)?))
+        DataType::ListView(_) => {
+            let start = number(array, OFFSETS, NARROW, index)?;
+            (start, start.saturating_add(number(array, SIZES, NARROW, index)?))
         }
+        DataType::LargeListView(_) => {
+            let start = number(array, OFFSETS, WIDE, index)?;
+            (start, start.saturating_add(number(array, SIZES, WIDE, index)?))
+        }
+        DataType::LargeList(_) => (number(array, OFFSETS, WIDE, index)?, number(array, OFFSETS, WIDE, index + 1)?),
         DataType::FixedSizeList(_, size) => {
             let size = fixed_size(*size)?;
             let start = index.saturating_mul(size);
             (start, start.saturating_add(size))
         }
-        _ => (number(array, OFFSETS, width, index)?, number(array, OFFSETS, width, index + 1)?),
+        _ => (number(array, OFFSETS, NARROW, index)?, number(array, OFFSETS, NARROW, index + 1)?),
     };
     if start <= end && end <= child_of(array, 0)?.len() { Ok(start..end) } else { Err(outside()) }
 }
