@@ -370,8 +370,9 @@ fn total_items(ranges: &[ItemRange]) -> Result<usize> {
     ranges.iter().try_fold(0usize, |sum, (_, items)| sum.checked_add(items.len())).ok_or_else(too_many_values)
 }
 
-/// Returns the items `ranges` of the arrays `values`. A few bytes can claim any number of items: items without bytes are
-/// only counted, and others are refused before they are listed if there are more than the bytes of the values justify.
+/// Returns the items `ranges` of the arrays `values`. A few bytes can claim any number of items: items without bytes
+/// are only counted, and others are refused before they are listed if there are more than the bytes of the values
+/// justify.
 fn items(field: &FieldRef, values: &[&UncheckedArray], ranges: &[ItemRange]) -> Result<UncheckedArray> {
     let len = total_items(ranges)?;
     for (array, items) in ranges {

@@ -185,9 +185,9 @@ impl CategoryOrder {
 
 /// The distinct values of several dictionaries.
 ///
-/// A value is known by its dictionary and key, and has a position among the merged values. `positions` leads from one to
-/// the other, `origins` back, and `by_bytes` finds equal values. Nulls and nested values are not compared: each of them
-/// is a merged value of its own.
+/// A value is known by its dictionary and key, and has a position among the merged values. `positions` leads from one
+/// to the other, `origins` back, and `by_bytes` finds equal values. Nulls and nested values are not compared: each of
+/// them is a merged value of its own.
 struct DictionaryMerger<'a> {
     dictionaries: &'a [&'a UncheckedArray],
     texts: Vec<Option<Texts<'a>>>,

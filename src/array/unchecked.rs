@@ -23,8 +23,8 @@ pub(crate) struct UncheckedArray(ArrayData);
 
 /// The validity bitmap of an array.
 ///
-/// A bitmap is *idle* if it is there although the array declares no nulls. Readers look at it nevertheless, as it may
-/// have nulls that are not declared; a check removes it if it has none, and is an error otherwise.
+/// A bitmap is *idle* if it is there although the array declares no nulls. Readers look at it, as it may have nulls
+/// that are not declared. A check removes it if it has none, and fails otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validity<'a>(&'a NullBuffer);
 
@@ -239,7 +239,7 @@ impl<'a> Validity<'a> {
 pub(crate) struct ArrayParts {
     pub data_type: DataType,
     pub len: usize,
-    /// The validity bitmap, with a bit per row, and the null count. A bitmap with a count of 0 is used nevertheless.
+    /// The validity bitmap, with a bit per row, and the null count. A bitmap with a count of 0 becomes an idle one.
     pub validity: Option<(Buffer, usize)>,
     pub buffers: Vec<Buffer>,
     pub children: Vec<UncheckedArray>,

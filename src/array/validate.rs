@@ -128,7 +128,7 @@ fn check_offsets(offsets: &ArrayOffsets<'_>, end: usize) -> Result<()> {
             return Err(order_error(row, from, to, end));
         }
     }
-    // Another process has put them in order meanwhile: the error names any row.
+    // Another process has changed them since, so that they are in order now: the error names any row.
     Err(order_error(0, first, offsets.get(1), end))
 }
 

@@ -138,7 +138,8 @@ impl Column {
         &'a self,
         work: impl Fn(BatchSlice<'a>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        /// How much less the bytes of numbers count: those that are in place are not read, which is only known afterwards.
+        /// How much less the bytes of numbers count: those that are in place are not read, which is only known
+        /// afterwards.
         const TRIVIAL_DISCOUNT: usize = 8;
         let discount = if is_trivial(self.data_type()) { TRIVIAL_DISCOUNT } else { 1 };
         // Counting rows would take a walk, which is better done while batches are decoded.

@@ -4,8 +4,8 @@ use arrow_buffer::i256;
 
 use crate::array::Value;
 
-/// An owned form of a value, for comparisons. Values of one column have the same variant, so that they are comparable;
-/// values of different columns are so only if they have the same type.
+/// An owned form of a value, for comparisons. Only values of the same variant can be compared: those of one column, or
+/// of two columns of the same type.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
 pub(crate) enum ComparableValue {
     Int(i128),

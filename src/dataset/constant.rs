@@ -19,8 +19,8 @@ pub(crate) struct ConstantColumn {
     field: FieldRef,
     /// The value, as an array of one row.
     one: ArrayData,
-    /// The longest array made so far. Shorter arrays are slices of it. The mutex is held while a longer one is made, which
-    /// may take the mutex of the shared zeros.
+    /// The longest array made so far. Shorter arrays are slices of it. The mutex is held while a longer one is made,
+    /// which may take the mutex of the shared zeros.
     longest: Mutex<ArrayData>,
 }
 

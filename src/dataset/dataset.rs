@@ -41,8 +41,8 @@ pub struct Dataset {
 
 /// The numbers of rows in the pieces of a dataset, as far as they have been counted. Clones share them.
 ///
-/// The mutex of `ends` is held while a piece is counted. The piece's source may take its own locks for that, or those of
-/// the dataset that it is a view of; neither takes this one.
+/// The mutex of `ends` is held while a piece is counted. The piece's source may take its own locks for that, or those
+/// of the dataset that it is a view of; neither takes this one.
 #[derive(Debug, Default)]
 struct RowCounts {
     /// The row after each piece's last, for the pieces counted so far.

@@ -152,7 +152,8 @@ pub(crate) fn merge_schemas(first: &SchemaRef, second: &Schema) -> Result<Schema
     Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
 }
 
-/// Finds the columns of a dataset in a newer schema of its source. If all were selected, new columns are selected, too.
+/// Finds the columns of a dataset in a newer schema of its source. If all were selected, new columns are selected as
+/// well.
 ///
 /// `dataset` is the dataset's schema, and `columns` are the numbers of its columns in `older`. Returns the numbers in
 /// `newer`, and the dataset's new schema, in which columns that it has renamed keep their names.

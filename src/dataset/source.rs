@@ -26,8 +26,8 @@ use crate::map::{ChangeCheck, guard, with_change_check};
 
 /// Record batches of one schema, found and decoded on demand.
 ///
-/// A method has a default only if the default is right for all batches, and another implementation is merely faster. For
-/// example, values that [`fixed_width_values`](Batches::fixed_width_values) doesn't find in place are read through
+/// A method has a default only if the default is right for all batches, and another implementation is merely faster.
+/// For example, values that [`fixed_width_values`](Batches::fixed_width_values) doesn't find in place are read through
 /// [`checked_column`](Batches::checked_column).
 pub(crate) trait Batches {
     fn schema(&self) -> &SchemaRef;

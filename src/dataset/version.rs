@@ -10,7 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 impl Dataset {
     /// Returns the version of each file and table that the rows lie in, as they were opened: a file's size and
-    /// modification time, a table's directory. Rows in memory, and tables on file systems without creation times, have none.
+    /// modification time, a table's directory. Rows in memory, and tables on file systems without creation times, have
+    /// none.
     pub fn versions(&self) -> Vec<(PathBuf, String)> {
         let mut versions = BTreeMap::new();
         for piece in self.pieces() {
@@ -63,8 +64,8 @@ fn has_all_rows_of(current: &str, before: &str) -> bool {
 /// Returns true if the file at `path`, with the version `current`, is a copy of version `before` with the same
 /// modification time.
 ///
-/// Another file that was written within the same tick of the clock may have the same time, too. A copy gets the time of the
-/// original after it was written, so that its metadata changed later than its content.
+/// Another file that was written within the same tick of the clock may have the same time, too. A copy gets the time of
+/// the original after it was written, so that its metadata changed later than its content.
 ///
 /// # Errors
 /// `Io` if the file's metadata can't be read.

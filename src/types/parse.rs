@@ -576,7 +576,8 @@ mod tests {
         fn schema_fields_round_trip(
             fields in prop::collection::btree_map("[^'\"]{0,8}", (types(), any::<bool>()), 1..5),
         ) {
-            let field = |(name, (data_type, nullable)): (String, (DataType, bool))| Field::new(name, data_type, nullable);
+            let field =
+                |(name, (data_type, nullable)): (String, (DataType, bool))| Field::new(name, data_type, nullable);
             let fields: Vec<Field> = fields.into_iter().map(field).collect();
             let line = |field: &Field| {
                 let suffix = if field.is_nullable() { "" } else { " not null" };

@@ -2,9 +2,8 @@
 //!
 //! The files in reading order: `flatbuffer` (flatbuffers, every access checked), `fields` (the numbers of the fields of
 //! tables), `message`, `schema`, `footer` (reads the footer of a file), `metadata` (builds metadata), `codec` (lz4 and
-//! zstd), `body` (compression, byte order), `probe` (recognizes segments of a table), `sniff` (recognizes files of other
-//! formats). Uses [`Bytes`](crate::Bytes),
-//! but neither mappings nor datasets; `read` and `write` are built on it.
+//! zstd), `body` (compression, byte order), `probe` (recognizes segments of a table), `sniff` (recognizes files of
+//! other formats). Uses [`Bytes`](crate::Bytes), but neither mappings nor datasets; `read` and `write` are built on it.
 
 pub(super) mod body;
 #[cfg_attr(not(feature = "compression"), path = "codec_missing.rs")]

@@ -11,9 +11,9 @@
 //! version is a prefix of the same array.
 //!
 //! Only the walk, under its mutex, adds versions and links. Any thread reads them, without a lock: an `AppendVec`
-//! publishes an item before its length. A thread that concatenates holds the mutex `concatenating` of the chain, and may
-//! take the mutex of an inner dictionary's chain meanwhile. That can't lead back to the same chain: a dictionary whose
-//! values use the dictionary itself would have an infinite type, and the schema refuses it.
+//! publishes an item before its length. A thread that concatenates holds the mutex `concatenating` of the chain, and
+//! may take the mutex of an inner dictionary's chain meanwhile. That can't lead back to the same chain: a dictionary
+//! whose values use the dictionary itself would have an infinite type, and the schema refuses it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -154,7 +154,7 @@ fn open_file(path: &Path) -> Result<IpcSource> {
     IpcSource::open(bytes, Some(path), ReadOptions::default())
 }
 
-/// The limit of attempts to open a file, each of which finds that it was merged into another one.
+/// How often opening a file may find that the file was merged into another one, before that is an error.
 const MAX_MERGES: usize = 64;
 
 /// Opened files of tables, in order, with their names.

@@ -20,9 +20,9 @@ const MAX_OFFSETS: usize = 1 << 22;
 /// A cache of the offsets of columns' values: 8 bytes for each column of each batch. The offsets of a batch are
 /// adjacent, so that rows of many batches touch few cache lines.
 ///
-/// A column's word is 0 until its offset is known: see [`ValueOffset::to_word`]. Any thread may find the offset and store
-/// the word. All loads and stores are relaxed: threads that find the same offset store the same word, and a word leads to
-/// no memory other than the file's bytes, which were there before.
+/// A column's word is 0 until its offset is known: see [`ValueOffset::to_word`]. Any thread may find the offset and
+/// store the word. All loads and stores are relaxed: threads that find the same offset store the same word, and a word
+/// leads to no memory other than the file's bytes, which were there before.
 #[derive(Debug, Default)]
 pub(super) struct ValueOffsets(OnceLock<Box<[AtomicU64]>>);
 

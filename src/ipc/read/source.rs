@@ -39,14 +39,14 @@ use crate::map::{ChangeCheck, Mapping, MutexExt};
 /// An IPC file or stream, whose batches are found and decoded on demand, by any number of threads.
 ///
 /// What is known only grows. `data` never changes. The walk finds messages in order: the thread that holds the mutex
-/// `walk` adds entries and versions of dictionaries, and finally sets `done`. Other threads read them without a lock: an
-/// `AppendVec` publishes an item before its length. `done` is stored (release) after the last entry was added, so a
-/// thread that loads it (acquire) and then finds no entry knows that there is none; it must load `done` *before* it looks
-/// for the entry. Decoded batches and columns are in cells that are set once. If two threads decode the same column, one
-/// result is dropped.
+/// `walk` adds entries and versions of dictionaries, and finally sets `done`. Other threads read them without a lock:
+/// an `AppendVec` publishes an item before its length. `done` is stored (release) after the last entry was added, so a
+/// thread that loads it (acquire) and then finds no entry knows that there is none; it must load `done` *before* it
+/// looks for the entry. Decoded batches and columns are in cells that are set once. If two threads decode the same
+/// column, one result is dropped.
 ///
-/// Locks are taken in this order: `walk`, then a mutex of `prefetcher`. Dictionaries are concatenated without `walk`, so
-/// that a long concatenation doesn't stop the threads that look for batches.
+/// Locks are taken in this order: `walk`, then a mutex of `prefetcher`. Dictionaries are concatenated without `walk`,
+/// so that a long concatenation doesn't stop the threads that look for batches.
 #[derive(Debug)]
 pub(crate) struct IpcSource {
     pub(super) data: IpcData,

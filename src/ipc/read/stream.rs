@@ -317,7 +317,7 @@ fn is_in_order(batch: &Batch) -> bool {
     })
 }
 
-/// A piece of a body.
+/// A run of bytes of a body that are read to one place.
 struct BodyPiece {
     len: usize,
     /// The number of the buffer whose destination the piece is read into; `None` for the rest of the body.

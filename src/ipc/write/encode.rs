@@ -1,5 +1,5 @@
-//! Encodes arrays as the buffers of a record batch: cut to their rows, with offsets that begin at 0, in the order of the
-//! layout.
+//! Encodes arrays as the buffers of a record batch: cut to their rows, with offsets that begin at 0, in the order of
+//! the layout.
 //!
 //! Buffers are used in place if possible. Only bitmaps that begin inside a byte, offsets that do not begin at 0, and
 //! views that mostly belong to other rows are copied. The values are checked, but every position is bounds-checked

@@ -282,7 +282,8 @@ fn is_shape_of(metadata: &BatchMetadata, rows: usize, body: &Body, buffers: &[Bu
         && metadata.buffers.iter().zip(buffers).all(|((_, len), buffer)| *len == buffer.len() as i64)
 }
 
-/// Returns the metadata of a Schema message, and the schema as its reader parses it, which has ids for the dictionaries.
+/// Returns the metadata of a Schema message, and the schema as its reader parses it, which has ids for the
+/// dictionaries.
 ///
 /// # Errors
 /// `Unsupported` for a schema that the format can't describe.

@@ -27,8 +27,8 @@ use crate::types::{is_ordered, number_width};
 /// The dictionaries of a file or stream that is being written.
 ///
 /// A stream needs no preparation: encoding the keys of a batch queues what its reader lacks. For a file the caller
-/// gathers the dictionaries of all rows and merges them before it encodes the first batch. Either way, the queue must be
-/// written, with [`pending`](Dictionaries::pending), before the batch that was encoded.
+/// gathers the dictionaries of all rows and merges them before it encodes the first batch. Either way, the queue must
+/// be written, with [`pending`](Dictionaries::pending), before the batch that was encoded.
 pub(super) struct Dictionaries {
     format: Format,
     /// The node of the values of each dictionary.
@@ -168,7 +168,8 @@ impl Dictionaries {
         Ok(())
     }
 
-    /// Encodes the dictionary batches to write now, and empties the queue. The stream can't be continued after an error.
+    /// Encodes the dictionary batches to write now, and empties the queue. The stream can't be continued after an
+    /// error.
     pub(super) fn pending(&mut self) -> Result<Vec<EncodedDictionary>> {
         let mut batches = Vec::new();
         for QueuedDictionary { id, values, is_delta } in std::mem::take(&mut self.pending) {

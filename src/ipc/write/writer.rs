@@ -1,6 +1,6 @@
-//! Writes a dataset as an IPC file or stream: see `message_sink` for its messages. A file is written under another name in the
-//! same directory and renamed when complete, so incomplete files are never opened, and a dataset can replace the file
-//! it is mapped from.
+//! Writes a dataset as an IPC file or stream: see `message_sink` for its messages. A file is written under another name
+//! in the same directory and renamed when complete, so incomplete files are never opened, and a dataset can replace the
+//! file it is mapped from.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -26,8 +26,8 @@ pub struct WriteOptions {
     pub format: Format,
     /// The codec of the bodies. Uncompressed bodies can be read in place.
     pub compression: Option<Compression>,
-    /// The limit of rows of a record batch: longer batches are divided, and shorter ones written as they are. `None` keeps
-    /// all batches of the dataset; 0 is the same as 1.
+    /// The limit of rows of a record batch: longer batches are divided, and shorter ones written as they are. `None`
+    /// keeps all batches of the dataset; 0 is the same as 1.
     pub max_rows: Option<u64>,
 }
 

@@ -18,9 +18,9 @@ use crate::ipc::framing::Node;
 /// Merges the dictionaries of one id.
 ///
 /// The caller adds the dictionaries of all rows with `positions`, calls `finish` once, and then asks for the `values`,
-/// and for the `positions` of each dictionary again, to rewrite keys. As long as there is only one dictionary, growing or
-/// not, nothing is merged: its values are the merged ones. The second one makes the values of the first into the first
-/// merged values, in their order.
+/// and for the `positions` of each dictionary again, to rewrite keys. As long as there is only one dictionary, growing
+/// or not, nothing is merged: its values are the merged ones. The second one makes the values of the first into the
+/// first merged values, in their order.
 #[derive(Debug)]
 pub(super) struct MergedDictionary {
     sources: Vec<SourceDictionary>,
