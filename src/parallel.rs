@@ -2,6 +2,21 @@
 //!
 //! No pool: a pool's threads don't exist in a forked child (PyTorch's DataLoader forks), which would wait for them
 //! forever. Starting a thread costs about 15 µs, so small work stays on the caller's thread.
+//!
+//! # What the threads of a call share
+//!
+//! [`try_map`] puts its items into a [`Queue`]. A thread locks the queue, takes a *claim*, which is the next few items
+//! and a number, and works on them without the lock. When nothing is left, it adds the results of its claims to a list
+//! that has a lock of its own; no thread holds both locks. The caller's thread joins the others, and then sorts the
+//! list by the numbers of claims.
+//!
+//! Apart from the two locks, threads share one flag, [`Queue::has_failed`]: it is set when a claim has failed, and no
+//! claims are made after it was seen. It is read and written with relaxed ordering, as it only saves work. The error
+//! that a call returns does not depend on when a thread sees it: claims are numbered in the order of items, so that all
+//! claims before the first one that fails were made before it, and a claim that was made is always completed.
+//!
+//! Results need no ordering of their own: the lock of the list and the joins publish them to the caller's thread. The
+//! counter of [`map_with`] is relaxed for the same reason.
 
 use std::convert::Infallible;
 use std::iter::Peekable;
@@ -15,9 +30,9 @@ use std::thread;
 use crate::blocking::CancelToken;
 use crate::map::{MutexExt, adopt_fault, guard_on_thread, is_guarded};
 
-/// The number of bytes of input that justify another thread, and that a thread claims at once.
+/// Bytes of input that justify another thread, and that a claim has.
 const BYTES_PER_CLAIM: usize = 1 << 20;
-/// The maximum number of items that a thread claims at once, however small they are.
+/// The maximum number of items of a claim, if they are small.
 const MAX_ITEMS_PER_CLAIM: usize = 64;
 
 /// Runs `work(0) … work(jobs - 1)`, with results in order, on as many threads as `bytes` of input justify.
@@ -29,7 +44,8 @@ pub(crate) fn map<T: Send>(jobs: usize, bytes: usize, work: impl Fn(usize) -> T 
     }
 }
 
-/// As [`map`], with a state that each thread makes once for all of its jobs, such as memory. Jobs are begun in order.
+/// As [`map`], with a state that each thread makes once for all of its jobs, such as memory to reuse. Jobs are begun in
+/// order.
 #[cfg(feature = "compute")]
 pub(crate) fn map_with<S, T: Send>(
     jobs: usize,
@@ -38,7 +54,7 @@ pub(crate) fn map_with<S, T: Send>(
     work: impl Fn(&mut S, usize) -> T + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let by_thread = map((bytes / BYTES_PER_CLAIM).clamp(1, available_threads()).min(jobs), bytes, |_| {
+    let by_thread = map(threads_for(bytes).min(jobs), bytes, |_| {
         let mut state = make();
         let mut results = Vec::new();
         loop {
@@ -56,8 +72,8 @@ pub(crate) fn map_with<S, T: Send>(
 }
 
 /// Runs `work` on each item, with results in order, on as many threads as `bytes` of input justify; an item has about
-/// `weight` bytes. Returns the first error in order; little work starts after it. `tick` is called periodically on the
-/// caller's thread.
+/// `weight` bytes. Returns the first error in order; little work starts after it. `tick` is called on the caller's
+/// thread, after each group of items that this thread has worked on.
 ///
 /// Items are made on demand: batches are found while others are decoded.
 pub(crate) fn try_map<I: Send, T: Send, E: Send>(
@@ -67,10 +83,11 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     work: impl Fn(I) -> Result<T, E> + Sync,
     mut tick: impl FnMut(),
 ) -> Result<Vec<T>, E> {
-    let threads = (bytes / BYTES_PER_CLAIM).clamp(1, available_threads());
+    let threads = threads_for(bytes);
     if threads == 1 {
         return items.map(|item| work(item?).inspect(|_| tick())).collect();
     }
+
     let queue = Queue::new(items);
     let mut first = queue.claim(&weight);
     let threads = if queue.is_empty() { 1 } else { threads };
@@ -88,17 +105,22 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     );
 
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_unstable_by_key(|&(number, _)| number);
-    debug_assert!(done.is_sorted_by(|(a, _), (b, _)| a < b), "each claim was completed once");
-    let mut results = Vec::with_capacity(done.iter().map(|(_, done)| done.as_ref().map_or(0, Vec::len)).sum());
-    for (_, done) in done {
-        results.extend(done?);
+    done.sort_unstable_by_key(|claim| claim.number);
+    debug_assert!(done.is_sorted_by(|a, b| a.number < b.number), "each claim was completed once");
+    let mut results = Vec::with_capacity(done.iter().map(|claim| claim.content.as_ref().map_or(0, Vec::len)).sum());
+    for claim in done {
+        results.extend(claim.content?);
     }
     Ok(results)
 }
 
-/// Runs `on_caller` on this thread, and `on_other` on up to `others` other threads, as far as the system has them.
-/// Returns when all have ended.
+/// Returns the number of threads, the caller's included, that `bytes` of input justify.
+fn threads_for(bytes: usize) -> usize {
+    (bytes / BYTES_PER_CLAIM).clamp(1, available_threads())
+}
+
+/// Runs `on_caller` on this thread, and `on_other` on up to `others` other threads. They are fewer if the system starts
+/// no more. Returns when all have ended; a panic of any of them becomes a panic of the caller.
 ///
 /// Takes trait objects, so that it is compiled once and not for each of a hundred kinds of work.
 fn on_threads(others: usize, on_other: &(dyn Fn() + Sync), on_caller: &mut dyn FnMut()) {
@@ -117,7 +139,7 @@ fn on_threads(others: usize, on_other: &(dyn Fn() + Sync), on_caller: &mut dyn F
                     None
                 })
             });
-            // Without another thread, the work is done by fewer.
+            // If a thread can't be started, fewer threads do the work.
             handles.extend(handle.ok());
         }
         call.run(on_caller);
@@ -132,64 +154,63 @@ fn on_threads(others: usize, on_other: &(dyn Fn() + Sync), on_caller: &mut dyn F
 }
 
 /// Items that threads claim in small groups, so that they finish together. Results never depend on the thread that
-/// claimed an item.
-///
-/// Claims are numbered in order under the lock of `rest`. A thread that fails sets `has_failed`, after which no claims
-/// are made; those with smaller numbers were made before, and are completed by their threads. So the failure with the
-/// smallest number is the same for any number of threads. The flag orders no other memory, so it is relaxed: results
-/// are passed by the caller's mutex.
+/// claimed an item. The module's documentation explains the protocol.
 struct Queue<I: Iterator> {
-    rest: Mutex<Unclaimed<I>>,
+    unclaimed: Mutex<Unclaimed<I>>,
+    /// True if a claim has failed.
     has_failed: AtomicBool,
 }
 
-/// The items that no thread has claimed yet.
+/// The part of a [`Queue`] that its lock guards.
 struct Unclaimed<I: Iterator> {
     items: Peekable<I>,
-    /// The number of claims so far.
-    claims: usize,
+    /// The number of claims that were made.
+    num_claims: usize,
 }
 
-/// The number of a claim, and its items or results.
-type Claim<C> = (usize, C);
+/// Consecutive items that one thread has taken from a [`Queue`], or their results.
+struct Claim<C> {
+    /// The position of the claim among all claims, from 1.
+    number: usize,
+    content: C,
+}
 
 impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
     fn new(items: Items) -> Queue<Items> {
-        let rest = Unclaimed { items: items.peekable(), claims: 0 };
-        Queue { rest: Mutex::new(rest), has_failed: AtomicBool::new(false) }
+        let unclaimed = Unclaimed { items: items.peekable(), num_claims: 0 };
+        Queue { unclaimed: Mutex::new(unclaimed), has_failed: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Unclaimed<Items>> {
-        // A panic of the items' maker ends the whole call.
-        self.rest.lock_ignoring_poison()
+        // A panic of the iterator ends the whole call.
+        self.unclaimed.lock_ignoring_poison()
     }
 
     fn is_empty(&self) -> bool {
         self.lock().items.peek().is_none()
     }
 
-    /// Claims the next items; returns `None` at the end and after a failure. Claims before the failed one are still
-    /// completed, so the first error does not depend on the threads.
+    /// Claims the next items; returns `None` at the end and after a failure. Each claim has an item or more.
     fn claim(&self, weight: impl Fn(&I) -> usize) -> Option<Claim<Vec<Result<I, E>>>> {
-        let mut rest = self.lock();
+        let mut unclaimed = self.lock();
         if self.has_failed.load(Ordering::Relaxed) {
             return None;
         }
-        let mut claim = Vec::new();
-        let mut total = 0usize;
-        while total < BYTES_PER_CLAIM {
-            let Some(item) = rest.items.next() else { break };
-            total = total.saturating_add(
-                item.as_ref().map_or(BYTES_PER_CLAIM, &weight).max(BYTES_PER_CLAIM / MAX_ITEMS_PER_CLAIM),
-            );
-            claim.push(item);
+
+        let mut claimed = Vec::new();
+        let mut bytes = 0usize;
+        while bytes < BYTES_PER_CLAIM {
+            let Some(item) = unclaimed.items.next() else { break };
+            let item_bytes = item.as_ref().map_or(BYTES_PER_CLAIM, &weight);
+            bytes = bytes.saturating_add(item_bytes.max(BYTES_PER_CLAIM / MAX_ITEMS_PER_CLAIM));
+            claimed.push(item);
         }
-        rest.claims += 1;
-        (!claim.is_empty()).then_some((rest.claims, claim))
+        unclaimed.num_claims += 1;
+        (!claimed.is_empty()).then_some(Claim { number: unclaimed.num_claims, content: claimed })
     }
 
-    /// Works on `first` and on further claims, until there are none. Returns the results of each claim; those of a
-    /// failed one are its first error.
+    /// Works on claims until there are no more, beginning with `first` if it is given. Returns their results. Calls
+    /// `tick` after each.
     fn work_off<T>(
         &self,
         first: Option<Claim<Vec<Result<I, E>>>>,
@@ -197,16 +218,16 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
         work: impl Fn(I) -> Result<T, E>,
         tick: &mut dyn FnMut(),
     ) -> Vec<Claim<Result<Vec<T>, E>>> {
-        let mut completed = Vec::new();
+        let mut all = Vec::new();
         let mut next = first.or_else(|| self.claim(&weight));
-        while let Some((number, items)) = next {
+        while let Some(Claim { number, content: items }) = next {
             let results: Result<Vec<T>, E> = items.into_iter().map(|item| work(item?)).collect();
             self.has_failed.fetch_or(results.is_err(), Ordering::Relaxed);
-            completed.push((number, results));
+            all.push(Claim { number, content: results });
             tick();
             next = self.claim(&weight);
         }
-        completed
+        all
     }
 }
 
@@ -221,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_in_order_for_all_numbers_of_threads() {
+    fn results_are_in_order_for_any_number_of_threads() {
         for bytes in [0, usize::MAX] {
             for jobs in [0, 1, 2, 33, 1000, 100_000] {
                 let squares = map(jobs, bytes, |job| job * job);
@@ -240,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_is_reported_for_all_numbers_of_threads() {
+    fn the_first_error_is_reported_for_any_number_of_threads() {
         for bytes in [0, usize::MAX] {
             for _ in 0..50 {
                 let mut ticks = 0;

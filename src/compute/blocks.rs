@@ -1,5 +1,7 @@
 //! Splits a column into blocks of 65,536 rows, the last one shorter, independent of batches. A block is one thread's
 //! unit of work; it is found by its number, as a list of blocks might exceed memory.
+//!
+//! [`Blocks`] has the column as chunks, one for each batch. A block is read as the parts of chunks that lie in it.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -7,30 +9,31 @@ use std::ops::Range;
 use arrow_buffer::NullBuffer;
 use arrow_data::ArrayData;
 
-use super::frame::{AT_ONCE, BLOCK, Frame};
+use super::frame::{BATCHES_AT_ONCE, BLOCK, Frame};
 use crate::array::access::{fixed_values, fixed_width};
 use crate::dataset::{Column, FixedWidthValues};
 use crate::error::Result;
 use crate::parallel;
 
-/// The number of batches from which the cost of making arrays shows.
+/// The minimum number of batches for which making an array of each takes a noticeable part of the time.
 const MIN_BATCHES_WITHOUT_ARRAYS: usize = 64;
 
-/// A column's rows in blocks.
+/// A column's rows in blocks. `C` has the values of a batch: an array, or its bytes.
 #[derive(Debug)]
 pub(super) struct Blocks<'a, C = &'a ArrayData> {
-    /// One per batch with rows.
+    /// One for each batch with rows, in order.
     chunks: Vec<ColumnChunk<'a, C>>,
     rows: u64,
     bytes_per_row: usize,
 }
 
-/// Rows of one array, with checked values.
+/// Consecutive rows of a column that lie in one array, with checked values.
 #[derive(Clone, Debug)]
 pub(super) struct ColumnChunk<'a, C = &'a ArrayData> {
     pub array: C,
+    /// The rows in the array.
     pub rows: Range<usize>,
-    /// The first one's row in the column.
+    /// The number that the first of `rows` has in the column.
     pub first: u64,
     /// `C` alone does not determine the lifetime of its values.
     life: PhantomData<&'a ()>,
@@ -38,8 +41,9 @@ pub(super) struct ColumnChunk<'a, C = &'a ArrayData> {
 
 /// Fixed-width values, and which of them are null.
 pub(super) trait FixedWidthBytes<'a>: Copy + Send + Sync {
-    /// Returns the bytes from the first row on.
+    /// Returns the bytes of values of `width` bytes, from the first row on.
     fn bytes(self, width: usize) -> &'a [u8];
+    /// Returns the validity of the rows; `None` without nulls.
     fn nulls(self) -> Option<&'a NullBuffer>;
 }
 
@@ -60,7 +64,7 @@ impl<'a> FixedWidthBytes<'a> for &'a ArrayData {
     }
 }
 
-/// Bytes of the batch in place, without nulls.
+/// The values of a batch without nulls, in place.
 impl<'a> FixedWidthBytes<'a> for &'a [u8] {
     fn bytes(self, _width: usize) -> &'a [u8] {
         self
@@ -81,9 +85,9 @@ impl<'a> Blocks<'a, &'a [u8]> {
             return Ok(None);
         }
         let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(width);
-        let groups = parallel::map(frame.num_parts().div_ceil(AT_ONCE), bytes, |group| {
-            let mut values = Vec::with_capacity(AT_ONCE);
-            for part in group * AT_ONCE..frame.num_parts().min((group + 1) * AT_ONCE) {
+        let groups = parallel::map(frame.num_parts().div_ceil(BATCHES_AT_ONCE), bytes, |group| {
+            let mut values = Vec::with_capacity(BATCHES_AT_ONCE);
+            for part in group * BATCHES_AT_ONCE..frame.num_parts().min((group + 1) * BATCHES_AT_ONCE) {
                 frame.fixed_width_columns(part, std::iter::once((0, width)), &mut values)?;
             }
             Ok(values)
@@ -101,6 +105,7 @@ impl<'a> Blocks<'a, &'a [u8]> {
 }
 
 impl<'a> Blocks<'a> {
+    /// Splits a column of any type. Checks its values.
     pub(super) fn build(column: &'a Column) -> Result<Blocks<'a>> {
         let mut chunks =
             column.map_chunks(|array, rows| Ok(ColumnChunk { array, rows, first: 0, life: PhantomData }))?;
@@ -141,7 +146,7 @@ impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
         usize::try_from(self.rows).unwrap_or(usize::MAX).saturating_mul(self.bytes_per_row)
     }
 
-    /// Returns block `block`, in pieces of one batch each.
+    /// Returns the rows of block `block`, a chunk for each batch.
     pub(super) fn pieces(&self, block: usize) -> impl Iterator<Item = ColumnChunk<'a, C>> + use<'a, '_, C> {
         let start = block as u64 * BLOCK as u64;
         let end = start.saturating_add(BLOCK as u64);
@@ -150,7 +155,7 @@ impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
         self.chunks[chunk..].iter().take_while(move |chunk| chunk.first < end).map(move |chunk| chunk.cut(start..end))
     }
 
-    /// Runs `work` on each block in parallel; results in order.
+    /// Runs `work` on each block in parallel. Returns the results in order.
     pub(super) fn par_map<T: Send>(
         &self,
         work: impl Fn(&mut dyn Iterator<Item = ColumnChunk<'a, C>>) -> T + Sync,
@@ -158,7 +163,7 @@ impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
         self.par_map_range(0..self.num_blocks(), work)
     }
 
-    /// Runs `work` on each of some blocks in parallel; results in order.
+    /// Runs `work` on each of some blocks in parallel. Returns the results in order.
     pub(super) fn par_map_range<T: Send>(
         &self,
         blocks: Range<usize>,
@@ -209,7 +214,7 @@ impl<'a, C: FixedWidthBytes<'a>> ColumnChunk<'a, C> {
         let Some(nulls) = self.array.nulls() else { return kernel(values) };
         let bits = nulls.inner().slice(self.rows.start, self.rows.len());
         let mut filled = Vec::with_capacity(values.len());
-        for (word, values) in bits.bit_chunks().iter_padded().zip(values.chunks(64)) {
+        for (word, values) in bits.bit_chunks().iter_padded().zip(values.chunks(u64::BITS as usize)) {
             if word == u64::MAX {
                 filled.extend_from_slice(values);
             } else {
@@ -219,6 +224,7 @@ impl<'a, C: FixedWidthBytes<'a>> ColumnChunk<'a, C> {
         kernel(&filled)
     }
 
+    /// Returns true if row `row` of the array is not null.
     pub(super) fn is_valid(&self, row: usize) -> bool {
         self.array.nulls().is_none_or(|nulls| nulls.is_valid(row))
     }

@@ -1,4 +1,12 @@
 //! Finds a dataset's rows by number: the batch of each row, and blocks of rows for threads.
+//!
+//! Three divisions of the rows meet here:
+//! - A *batch* is what a file or another source stores together, of any number of rows. Its number in the dataset is
+//!   called `number` or `part`. A dataset may begin and end inside of a batch, so the rows of a batch that are in the
+//!   dataset are a range, [`Frame::rows_of`], whose numbers count from the first row of the batch.
+//! - A *block* has the same number of rows everywhere but at the end, wherever batches begin. It is a thread's unit of
+//!   work, so that results do not depend on batches.
+//! - A *span* is the part of a block that lies in one batch: [`Frame::spans`] divides a block into these.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -12,22 +20,25 @@ use crate::dataset::{BatchIndex, BatchSlice, Dataset, FixedWidthValues, SourceSl
 use crate::error::{Error, Result};
 use crate::types::is_text_or_binary;
 
-/// The rows of a block.
+/// The number of rows of a block, unless [`Frame::with_block_rows`] sets another.
 pub(super) const BLOCK: usize = 1 << 16;
-/// Batches that a thread finds at once.
-pub(super) const AT_ONCE: usize = 1 << 10;
+/// The number of batches whose columns a thread looks up at a time.
+pub(super) const BATCHES_AT_ONCE: usize = 1 << 10;
 
-/// The cost of a random access, in bytes read sequentially in the same time.
-pub(super) const ANYWHERE: usize = 64;
+/// The cost of a random access, in bytes that are read in sequence in the same time.
+pub(super) const RANDOM_ACCESS_BYTES: usize = 64;
 
-/// A dataset's batches, with their row counts, in blocks.
+/// The batches and blocks of a dataset.
+///
+/// A frame borrows the dataset and reads no values until it is asked for a column of a batch. It is made for one call,
+/// and its settings tell how errors number rows and how values are ordered.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     pieces: &'a [SourceSlice],
     index: &'a BatchIndex,
-    /// The rows of a block.
-    block: usize,
-    /// The dataset that a condition restricted to this part.
+    /// The number of rows of a block; the last block may have fewer.
+    block_rows: usize,
+    /// The dataset of which this one is a part, if errors number rows by their position in that.
     whole: Option<&'a Dataset>,
     /// The set of rows that a query reads; errors number rows by their rank in it.
     ranks: Option<&'a dyn RowRanks>,
@@ -47,13 +58,14 @@ pub(super) trait RowRanks: Debug + Send + Sync {
     fn rank(&self, row: u64) -> u64;
 }
 
-/// Rows of one batch: its number, and the rows inside it.
+/// A span: the number of its batch, and the rows inside the batch.
 pub(super) type BatchSpan = (usize, Range<usize>);
 
 impl<'a> Frame<'a> {
+    /// Creates the frame of a dataset, in blocks of [`BLOCK`] rows. Finds the batches, which takes time the first time.
     pub(super) fn try_new(dataset: &'a Dataset) -> Result<Frame<'a>> {
         let index = dataset.index()?;
-        Ok(Frame { pieces: dataset.pieces(), index, block: BLOCK, whole: None, ranks: None, orders: &[] })
+        Ok(Frame { pieces: dataset.pieces(), index, block_rows: BLOCK, whole: None, ranks: None, orders: &[] })
     }
 
     /// Creates the frame of some rows of `whole`, whose numbers errors use.
@@ -77,11 +89,12 @@ impl<'a> Frame<'a> {
     }
 
     /// Sets the number of rows of a block.
-    pub(super) fn with_block_rows(self, block: usize) -> Frame<'a> {
-        assert!(block > 0, "a block has rows");
-        Frame { block, ..self }
+    pub(super) fn with_block_rows(self, block_rows: usize) -> Frame<'a> {
+        assert!(block_rows > 0, "a block has rows");
+        Frame { block_rows, ..self }
     }
 
+    /// Returns the number of rows of the dataset.
     pub(super) fn num_rows(&self) -> u64 {
         self.index.rows()
     }
@@ -133,6 +146,7 @@ impl<'a> Frame<'a> {
         self.start(number) + row.saturating_sub(rows.start) as u64
     }
 
+    /// Returns the number of row `row` of batch `number` in the dataset `whole`, which has the same source.
     fn row_in_whole(&self, whole: &Dataset, number: usize, row: usize) -> Result<u64> {
         let BatchSlice { piece, batch, .. } = self.part(number);
         if let Some(span) = piece.source.span(batch)? {
@@ -153,23 +167,23 @@ impl<'a> Frame<'a> {
 
     /// Returns the number of blocks.
     pub(super) fn num_blocks(&self) -> usize {
-        usize::try_from(self.num_rows().div_ceil(self.block as u64)).unwrap_or(usize::MAX)
+        usize::try_from(self.num_rows().div_ceil(self.block_rows as u64)).unwrap_or(usize::MAX)
     }
 
     /// Returns the number of rows of a block.
     pub(super) fn block_rows(&self) -> usize {
-        self.block
+        self.block_rows
     }
 
     /// Returns the first row of block `block`.
     pub(super) fn block_start(&self, block: usize) -> u64 {
-        block as u64 * self.block as u64
+        block as u64 * self.block_rows as u64
     }
 
-    /// Returns block `block`, batch by batch.
+    /// Returns the spans of block `block`, in order. None is empty.
     pub(super) fn spans(&self, block: usize) -> impl Iterator<Item = BatchSpan> {
         let start = self.block_start(block);
-        let end = start.saturating_add(self.block as u64);
+        let end = start.saturating_add(self.block_rows as u64);
         let first = self.index.locate(start, 0).unwrap_or(self.num_parts());
         (first..self.num_parts()).take_while(move |&number| self.index.start(number) < end).filter_map(move |number| {
             let before = self.index.start(number);
@@ -193,8 +207,8 @@ impl<'a> Frame<'a> {
     /// Returns an array with checked values, and the range in it that holds rows `rows` of column number `column` in
     /// batch `number`.
     ///
-    /// A check reads what it checks. If zone maps left at most half of a batch of text in the dataset, only `rows` are
-    /// checked, on each call.
+    /// A check reads what it checks, and the check of a whole batch is remembered. If at most half of a batch of text is
+    /// in the dataset, as zones ruled out the other rows, only `rows` are checked, on each call.
     pub(super) fn checked_rows(
         &self,
         number: usize,
@@ -202,7 +216,7 @@ impl<'a> Frame<'a> {
         rows: &Range<usize>,
     ) -> Result<(Cow<'a, ArrayData>, Range<usize>)> {
         let whole = self.unchecked(number, column)?;
-        if is_text_or_binary(whole.data_type()) && 2 * self.rows_of(number).len() <= whole.len() {
+        if is_text_or_binary(whole.data_type()) && self.rows_of(number).len() <= whole.len() / 2 {
             let part = whole.slice(rows.start, rows.len()).checked(&[]).map_err(|e| {
                 e.context(format_args!("column {column}, in the rows from {} of batch {number}", rows.start))
             })?;

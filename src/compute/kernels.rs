@@ -18,14 +18,21 @@ use multiversion::multiversion;
 
 /// The values of a leaf, which are in the nearest cache.
 pub(super) const LEAF: usize = 1 << 10;
+/// The number of partial sums of a leaf: value `i` is added to lane `i % LANES`.
 const LANES: usize = 16;
 
-/// A running sum of floats.
+/// The bits of the lower half of an integer of 64 bits.
+const LOW_HALF: u64 = u32::MAX as u64;
+
+/// A running sum of floats, by the tree that the module's documentation draws. Values are added in the order of rows, in
+/// parts of any length; [`total`](FloatSum::total) ends the last leaf.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FloatSum {
+    /// The lanes of the current leaf.
     lanes: [f64; LANES],
-    /// Values in the current leaf.
+    /// The number of values in the current leaf.
     filled: usize,
+    /// The sums of full leaves.
     leaves: PairwiseSum,
 }
 
@@ -41,7 +48,8 @@ pub(super) fn add_f32(sum: &mut FloatSum, values: &[[u8; 4]]) {
     sum.add(values, |raw| f32::from_le_bytes(*raw).into());
 }
 
-/// Returns the mean of the f64 of a leaf, and the sum of the squares of their distances from it.
+/// Returns the mean of the f64 of a leaf, and the sum of the squares of their distances from it. The leaf has a value or
+/// more.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn moments_f64(values: &[[u8; 8]]) -> (f64, f64) {
     debug_assert!(!values.is_empty() && values.len() <= LEAF, "a leaf of {} values", values.len());
@@ -55,6 +63,7 @@ pub(super) fn moments_f64(values: &[[u8; 8]]) -> (f64, f64) {
     (mean, squares_from(values, mean))
 }
 
+/// Sums the squares of the distances of a leaf's numbers from `mean`.
 #[inline(always)]
 fn squares_from(values: &[[u8; 8]], mean: f64) -> f64 {
     leaf_sum(values, |raw| {
@@ -78,6 +87,7 @@ pub(super) fn add_f16(sum: &mut FloatSum, values: &[[u8; 2]]) {
 }
 
 impl FloatSum {
+    /// Adds values, leaf by leaf.
     #[inline(always)]
     fn add<const N: usize>(&mut self, values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64 + Copy) {
         let mut rest = values;
@@ -104,12 +114,14 @@ impl FloatSum {
         }
     }
 
+    /// Adds the sum of the current leaf to the leaves before it, and begins another.
     #[inline]
     fn close_leaf(&mut self) {
         self.leaves.add(sum_lanes(std::mem::take(&mut self.lanes)));
         self.filled = 0;
     }
 
+    /// Returns the sum of all values.
     pub(super) fn total(mut self) -> f64 {
         if self.filled > 0 {
             self.close_leaf();
@@ -118,12 +130,13 @@ impl FloatSum {
     }
 }
 
+/// Adds each value to the lane of the same index.
 #[inline(always)]
 fn add_each<const N: usize>(lanes: &mut [f64], values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64) {
     lanes.iter_mut().zip(values).for_each(|(lane, raw)| *lane += number(raw));
 }
 
-/// The lanes are passed by value, which keeps them in registers.
+/// Adds steps of a value for each lane. The lanes are passed by value, which keeps them in registers.
 #[inline(always)]
 fn add_steps<const N: usize>(
     mut lanes: [f64; LANES],
@@ -138,6 +151,7 @@ fn add_steps<const N: usize>(
     lanes
 }
 
+/// Adds up the lanes in pairs, pairs of pairs, and so on.
 #[inline(always)]
 fn sum_lanes(mut lanes: [f64; LANES]) -> f64 {
     let mut width = LANES / 2;
@@ -153,6 +167,7 @@ fn sum_lanes(mut lanes: [f64; LANES]) -> f64 {
 /// Adds numbers in pairs, pairs of pairs, and so on, as they arrive: a binary counter whose digits are partial sums.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PairwiseSum {
+    /// The sum of a complete subtree of 2^level numbers; `None` where the count of numbers has a bit of 0.
     levels: Vec<Option<f64>>,
 }
 
@@ -172,6 +187,7 @@ impl PairwiseSum {
         self.levels.push(Some(carry));
     }
 
+    /// Returns the sum of all numbers: of the subtrees, from the smallest on.
     pub(super) fn total(&self) -> f64 {
         self.levels.iter().flatten().fold(0.0, |sum, level| level + sum)
     }
@@ -197,18 +213,22 @@ pub(super) fn sum_i64(block: &[[u8; 8]]) -> i128 {
     let mut low = 0u64;
     for &raw in block {
         let value = i64::from_le_bytes(raw);
-        high += value >> 32;
-        low += value as u64 & 0xffff_ffff;
+        high += value >> u32::BITS;
+        low += value as u64 & LOW_HALF;
     }
-    (i128::from(high) << 32) + i128::from(low)
+    (i128::from(high) << u32::BITS) + i128::from(low)
 }
 
-/// A number of `N` bytes, and the type's bounds.
+/// A number of `N` bytes.
 pub(super) trait Number<const N: usize>: Copy + PartialOrd + Send + Sync {
+    /// The smallest number; negative infinity for floats.
     const MIN: Self;
+    /// The largest number; infinity for floats.
     const MAX: Self;
     const IS_FLOAT: bool;
+    /// Reads a number from its bytes in little-endian order.
     fn load(raw: [u8; N]) -> Self;
+    /// Returns the bytes of the number in little-endian order.
     fn store(self) -> [u8; N];
 }
 
@@ -258,6 +278,7 @@ pub(super) fn max<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -
     choose(so_far, values, |a, b| if b > a { b } else { a })
 }
 
+/// Folds `so_far` and the values by `better`, which returns the better one of two numbers.
 #[inline(always)]
 fn choose<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]], better: impl Fn(T, T) -> T) -> T {
     // The compiler vectorises integers itself, and better than with lanes. It may not reorder floats.

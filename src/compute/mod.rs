@@ -1,11 +1,14 @@
 //! Computes on mapped columns: in parallel, at memory speed.
 //!
-//! The reading order is: `frame` (the columns of a dataset), `blocks` (a column in units of equal work), `kernels`
-//! (loops over values), `select` (rows by number or condition), `reduce` (columns to one value), `group` (groups and
-//! aggregates), `sort` (rows by columns), `statistics` (statistics of columns).
+//! The modules, in the order to read them:
+//! - `frame` finds the batches and blocks of a dataset, and `blocks` divides a column into blocks of equal work.
+//! - `kernels` has loops over values.
+//! - `select` selects rows by number or condition, and `reduce` reduces columns to one value.
+//! - `group` groups rows and aggregates groups, `sort` sorts rows, and `statistics` describes columns.
 //!
-//! Results never depend on the number of threads or on the boundaries of batches. The module is one of the four wings
-//! on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each other.
+//! Results never depend on the number of threads or on the boundaries of batches.
+//!
+//! Four modules are built on `dataset`, and none of them uses another: `ipc`, `compute`, `text` and `cdata`.
 
 mod blocks;
 mod frame;
@@ -18,6 +21,11 @@ mod statistics;
 
 pub use group::{AggregateFunction, Aggregation, AggregationProgress, IncrementalAggregation};
 pub use select::{EpochOrder, Expression, GatheredRows, Literal, Operator, Predicate, TimePart, col};
+
+const SECONDS_PER_DAY: i64 = 86_400;
+const MILLIS_PER_SECOND: i64 = 1_000;
+/// The unit of `Date64` in a day.
+const MILLIS_PER_DAY: i64 = MILLIS_PER_SECOND * SECONDS_PER_DAY;
 
 #[cfg(test)]
 mod tests {
@@ -83,20 +91,10 @@ mod tests {
             let seed = seed.unwrap_or(0x55);
             let byte = |i: usize| match seed {
                 0 => 0,
-                1 => {
-                    if i + 1 == width {
-                        0x7f
-                    } else {
-                        0xff
-                    }
-                }
-                2 => {
-                    if i + 1 == width {
-                        0x80
-                    } else {
-                        0
-                    }
-                }
+                1 if i + 1 == width => 0x7f,
+                1 => 0xff,
+                2 if i + 1 == width => 0x80,
+                2 => 0,
                 3 => 0xff,
                 _ => seed.wrapping_mul(7).wrapping_add((row * 31 + i * 13) as u8),
             };

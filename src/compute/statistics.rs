@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 
+use super::MILLIS_PER_DAY;
 use super::group::AggregateFunction;
 use super::reduce::is_number;
 use crate::array::{Value, decimal_to_f64};
@@ -39,8 +40,8 @@ impl Column {
         }
     }
 
-    /// Returns the sample variance, divided by n − 1; `None` for fewer than two values. NaN makes it NaN. The variance
-    /// of integers is exact but for a last rounding.
+    /// Returns the sample variance, which divides by n − 1; `None` for fewer than two values, and NaN if a value is NaN.
+    /// The variance of integers is rounded only once, at the end.
     ///
     /// # Errors
     /// `Unsupported` for types that are no numbers.
@@ -65,15 +66,16 @@ impl Column {
         self.as_dataset().aggregate(&[self.name()]).finish()?.len()
     }
 
-    /// Returns each distinct value and its number of rows, in columns that have the column's name and the name
-    /// `count`: the most frequent value first, then in order of appearance. Null counts as a value.
+    /// Returns each distinct value and its number of rows, in two columns: one has the name of this column, the other is
+    /// called `count`. The most frequent value comes first; equally frequent ones are in order of appearance. Null counts
+    /// as a value.
     ///
     /// # Errors
     /// `Unsupported` for nested types; `InvalidArgument` for a column called `count`.
     pub fn value_counts(&self) -> Result<Dataset> {
-        let groups = self.as_dataset().aggregate(&[self.name()]).count_rows("count").finish()?;
+        let groups = self.as_dataset().aggregate(&[self.name()]).count_rows(COUNT).finish()?;
         let mut counts = Vec::new();
-        for count in groups.column_at(1)?.values() {
+        for count in groups.column(COUNT)?.values() {
             let Value::Int(count) = count? else { return Err(Error::internal("a count that is no integer")) };
             counts.push(count);
         }
@@ -82,6 +84,9 @@ impl Column {
         groups.take(&order)
     }
 }
+
+/// The name of the column of counts that [`Column::value_counts`] returns.
+const COUNT: &str = "count";
 
 /// Converts a value to a float, if it is a number.
 fn to_float(value: &Value<'_>) -> Option<f64> {
@@ -97,6 +102,7 @@ fn to_float(value: &Value<'_>) -> Option<f64> {
     }
 }
 
+/// The rows that [`Dataset::describe`] returns, in order.
 const STATISTICS: [&str; 9] = ["count", "null_count", "mean", "std", "min", "25%", "50%", "75%", "max"];
 
 impl Dataset {
@@ -120,12 +126,14 @@ impl Dataset {
     }
 }
 
+/// The quantiles among the [`STATISTICS`].
 const QUARTILES: [f64; 3] = [0.25, 0.5, 0.75];
 
 /// Returns the [`STATISTICS`] of a column of numbers or booleans.
 fn describe_numbers(column: &Column) -> Result<ArrayRef> {
-    let quartiles = match column.quantiles(&QUARTILES)? {
-        Some(quartiles) => [Some(quartiles[0]), Some(quartiles[1]), Some(quartiles[2])],
+    let quartiles = column.quantiles(&QUARTILES)?;
+    let [first, second, third] = match quartiles {
+        Some(quartiles) => exactly_three(quartiles)?.map(Some),
         None => [None; 3],
     };
     let statistics = vec![
@@ -134,9 +142,9 @@ fn describe_numbers(column: &Column) -> Result<ArrayRef> {
         column.mean()?,
         column.std()?,
         to_float(&column.min()?),
-        quartiles[0],
-        quartiles[1],
-        quartiles[2],
+        first,
+        second,
+        third,
         to_float(&column.max()?),
     ];
     Ok(Arc::new(Float64Array::from(statistics)))
@@ -174,8 +182,11 @@ fn quartiles_of_times(column: &Column) -> Result<[Option<String>; 3]> {
         return Ok([None, None, None]);
     }
     let Some(times) = column.time_quantiles(&QUARTILES)? else { return Ok([None, None, None]) };
-    assert!(times.len() == QUARTILES.len(), "{} quantiles", times.len());
-    Ok([0, 1, 2].map(|quartile| time_from_number(data_type, times[quartile]).map(|time| time.to_string())))
+    Ok(exactly_three(times)?.map(|time| time_from_number(data_type, time).map(|time| time.to_string())))
+}
+
+fn exactly_three<T>(quartiles: Vec<T>) -> Result<[T; 3]> {
+    quartiles.try_into().map_err(|other: Vec<T>| Error::internal(format!("{} quartiles", other.len())))
 }
 
 /// Converts the number that is stored for a date, time or duration to a value; `None` for other types.
@@ -183,7 +194,7 @@ fn time_from_number(data_type: &DataType, number: i64) -> Option<Value<'_>> {
     use DataType::*;
     match data_type {
         Date32 => Some(Value::Date(number)),
-        Date64 => Some(Value::Date(number.div_euclid(86_400_000))),
+        Date64 => Some(Value::Date(number.div_euclid(MILLIS_PER_DAY))),
         Time32(unit) | Time64(unit) => Some(Value::Time(number, *unit)),
         Timestamp(unit, zone) => Some(Value::Timestamp(number, *unit, zone.as_deref())),
         Duration(unit) => Some(Value::Duration(number, *unit)),
@@ -202,7 +213,7 @@ mod tests {
     use crate::compute::AggregateFunction;
     use crate::compute::tests::cut;
 
-    /// Quantiles are located by a sample, except in columns of few values or mostly nulls.
+    /// Quantiles are located by a sample, except in columns with few values or many nulls.
     #[test]
     fn quantiles_of_large_columns_equal_sorted_values() {
         const ROWS: u64 = 1_200_000;
@@ -233,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Some medians differed by one rounding step.
+    /// Medians were once computed in two ways, and some differed in the last bit.
     #[test]
     fn medians_of_columns_and_groups_are_equal() {
         let pairs = [[0.1, 0.7], [-1e16, 3.0], [1e-320, 3e-323], [f64::MAX, f64::MAX / 3.0], [1.0, f64::INFINITY]];
@@ -286,7 +297,9 @@ mod tests {
     proptest! {
         /// Nanoseconds have more digits than floats can hold.
         #[test]
-        fn quartiles_of_times_are_exact(times in prop::collection::vec(prop::option::weighted(0.8, any::<i64>()), 1..200)) {
+        fn quartiles_of_times_are_exact(
+            times in prop::collection::vec(prop::option::weighted(0.8, any::<i64>()), 1..200),
+        ) {
             let array = Arc::new(TimestampNanosecondArray::from(times.clone()).with_timezone("UTC")) as ArrayRef;
             let mut sorted: Vec<i64> = times.iter().flatten().copied().collect();
             sorted.sort_unstable();

@@ -610,7 +610,7 @@ impl GroupPlan {
         let mut masks = Vec::new();
         for (part, rows) in frame.spans(block) {
             masks.push(match &self.condition {
-                Some(condition) => Some(condition.mask(frame, part, &rows, true)?),
+                Some(condition) => Some(condition.mask(frame, part, &rows)?),
                 None => None,
             });
         }

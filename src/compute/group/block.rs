@@ -18,7 +18,7 @@ use crate::compute::reduce::{
     GroupedRows, LANES, OUT, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float,
     for_each_integer, with_decoded_rows,
 };
-use crate::compute::select::{AT_ONCE, BoundExpression, EvalContext, Mask, null_mask};
+use crate::compute::select::{AT_ONCE, BoundExpression, EvalContext, Mask, valid_mask};
 use crate::error::{Error, Result};
 use crate::types::is_text_or_binary;
 
@@ -265,7 +265,7 @@ impl<'a> BlockColumns<'_, 'a> {
 
     /// Adds the numbers of values in `rows`, whose groups are `ids`.
     fn add_counts(&self, rows: &GroupedRows<'_>, ids: &[u32], counts: &mut [u64]) -> Result<()> {
-        let valid = null_mask(rows.array, &rows.rows, false)?;
+        let valid = valid_mask(rows.array, &rows.rows)?;
         let mut valid_ids = Vec::with_capacity(ids.len());
         for (row, &id) in ids.iter().enumerate() {
             valid_ids.push(if valid.is_set(row) { id } else { OUT });

@@ -1,7 +1,10 @@
 //! Finds the smallest and the largest value of a column.
 //!
 //! Nulls are ignored, and so is NaN unless there is nothing else, as in Polars and pyarrow. The extremes of no values
-//! are null. Fixed-width numbers have a fast loop; other types are compared cell by cell.
+//! are null. Fixed-width numbers have a fast loop; other types are compared value by value.
+//!
+//! Functions take the order that the result has to other values as `wanted`: `Less` for the smallest value, `Greater`
+//! for the largest.
 
 use std::cmp::Ordering;
 
@@ -10,8 +13,7 @@ use arrow_schema::DataType;
 
 use crate::array::{Value, key, value};
 use crate::compute::blocks::{Blocks, ColumnChunk, FixedWidthBytes};
-use crate::compute::kernels;
-use crate::compute::kernels::Number;
+use crate::compute::kernels::{self, Number};
 use crate::compute::select::Categories;
 use crate::dataset::Column;
 use crate::error::Result;
@@ -114,22 +116,23 @@ pub(in crate::compute) fn find_extreme_row<'a, C: FixedWidthBytes<'a>>(
     }
 }
 
-/// The start value of a search, and the function that compares it with more values.
+/// The value that a search begins with, and the function that returns the better one of it and of more values.
 type ExtremeFold<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
 
-/// Finds the extreme, then the first row with it: nulls count as the far end of the type, which may also be a value.
+/// Finds the extreme, and then the first row that has it. Nulls count as the worst value of the type; rows may have this
+/// value, too, so a row is checked for null.
 fn extreme<'a, C: FixedWidthBytes<'a>, T: Number<N>, const N: usize>(
     blocks: &Blocks<'a, C>,
     wanted: Ordering,
 ) -> Option<u64> {
-    let (far, choose): ExtremeFold<T, N> = match wanted {
+    let (worst, choose): ExtremeFold<T, N> = match wanted {
         Ordering::Less => (T::MAX, kernels::min),
         _ => (T::MIN, kernels::max),
     };
     let block_extremes = blocks.par_map(|pieces| {
-        pieces.fold(far, |best, piece| piece.with_values(far.store(), |values| choose(best, values)))
+        pieces.fold(worst, |best, piece| piece.with_values(worst.store(), |values| choose(best, values)))
     });
-    let best = block_extremes.iter().fold(far, |best, extreme| choose(best, &[extreme.store()]));
+    let best = block_extremes.iter().fold(worst, |best, extreme| choose(best, &[extreme.store()]));
     for (block, _) in block_extremes.iter().enumerate().filter(|(_, extreme)| **extreme == best) {
         for piece in blocks.pieces(block) {
             let mut rows = piece.rows.clone().zip(piece.values());
@@ -141,7 +144,8 @@ fn extreme<'a, C: FixedWidthBytes<'a>, T: Number<N>, const N: usize>(
     None
 }
 
-/// Returns the first value. Values without bytes are all equal, and may be too many to visit.
+/// Returns the first value that is not null, in a column whose values have no bytes: these are all equal, and may be too
+/// many to visit.
 fn first_valid_value<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
     for chunk in blocks.chunks() {
         if let Some(row) = chunk.rows.clone().find(|&row| chunk.is_valid(row)) {
@@ -151,6 +155,7 @@ fn first_valid_value<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
     Ok(Value::Null)
 }
 
+/// Compares the values one by one, and returns the best one.
 pub(in crate::compute) fn find_extreme_value<'a>(blocks: &Blocks<'a>, wanted: Ordering) -> Result<Value<'a>> {
     let block_extremes = blocks.par_map(|pieces| -> Result<Value<'a>> {
         let mut best = ExtremeValue { wanted, value: Value::Null };
@@ -168,11 +173,14 @@ pub(in crate::compute) fn find_extreme_value<'a>(blocks: &Blocks<'a>, wanted: Or
 
 /// The best value so far.
 struct ExtremeValue<'a> {
+    /// The order of a better value to this one.
     wanted: Ordering,
+    /// Null before the first value.
     value: Value<'a>,
 }
 
 impl<'a> ExtremeValue<'a> {
+    /// Compares the values of a chunk, by keys if there are fewer of these than rows.
     fn offer_chunk(&mut self, piece: &ColumnChunk<'a>) -> Result<()> {
         match piece.array.child_data() {
             [values] if values.len() <= piece.rows.len() => self.offer_keys(piece, values.len()),
@@ -203,8 +211,7 @@ impl<'a> ExtremeValue<'a> {
     }
 }
 
-/// Returns true if `a` comes before (`Less`) or after (`Greater`) `b`; any number is preferred to NaN, any value to
-/// null.
+/// Returns true if the order of `a` to `b` is `wanted`. Any number is better than NaN, and any value is better than null.
 fn is_better(a: &Value<'_>, b: &Value<'_>, wanted: Ordering) -> bool {
     use Value::*;
     match (a, b) {

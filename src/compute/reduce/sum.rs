@@ -1,7 +1,7 @@
 //! Computes the sum and the mean of a column.
 //!
-//! Nulls are ignored; NaN makes both NaN. Sums of integers and decimals are exact. The sum of no values is 0, their
-//! mean null.
+//! Nulls are ignored; NaN makes both NaN. Sums of integers and decimals are exact. Without values the sum is 0, and
+//! there is no mean.
 
 use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::DataType;
@@ -9,14 +9,14 @@ use arrow_schema::DataType;
 use crate::array::{Value, decimal_quotient, decimal_to_f64};
 use crate::compute::blocks::{Blocks, ColumnChunk, FixedWidthBytes};
 use crate::compute::frame::BLOCK;
-use crate::compute::kernels;
-use crate::compute::kernels::{FloatSum, PairwiseSum};
+use crate::compute::kernels::{self, FloatSum, PairwiseSum};
 use crate::dataset::Column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
 
 impl Column {
-    /// Returns the sum: [`Value::Int128`] for integers and booleans, `Float64` for floats, `Decimal`, or `Duration`.
+    /// Returns the sum: [`Value::Int128`] for integers and booleans, `Float64` for floats, and `Decimal` and `Duration`
+    /// for themselves.
     ///
     /// Floats are added pairwise, by their row in the column, so the result is the same for any number of threads and
     /// any division into batches, and its error grows with the logarithm of the number of values.
@@ -32,6 +32,7 @@ impl Column {
         }
     }
 
+    /// Sums a column that is no dictionary.
     fn sum_values(&self) -> Result<Value<'static>> {
         if let Some(blocks) = Blocks::fixed_width(self)? {
             return self.sum_blocks(&blocks);
@@ -66,6 +67,7 @@ impl Column {
                 _ => {}
             }
         }
+
         use DataType::*;
         Ok(match data_type {
             Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
@@ -121,7 +123,7 @@ impl Column {
         })
     }
 
-    /// Returns the mean as f64; `None` if there are no values.
+    /// Returns the mean; `None` if there are no values.
     ///
     /// # Errors
     /// `Unsupported` for types other than numbers.
@@ -148,7 +150,8 @@ impl Column {
     }
 }
 
-/// Returns true if values, or the values of a dictionary, can be added and averaged.
+/// Returns true if values of the type, or of the dictionary's values, can be added and averaged: numbers, decimals and
+/// booleans.
 pub(in crate::compute) fn is_number(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => !matches!(**values, DataType::Dictionary(..)) && is_number(values),
@@ -161,13 +164,16 @@ fn has_sum(data_type: &DataType) -> bool {
     data_type.is_numeric() || matches!(data_type, Boolean | Duration(_))
 }
 
+/// The sign of a number, in its last byte.
+const SIGN_BIT: u8 = 0x80;
+
 fn sum_floats<'a, C: FixedWidthBytes<'a>, const N: usize>(
     blocks: &Blocks<'a, C>,
     add: impl Fn(&mut FloatSum, &[[u8; N]]) + Sync,
 ) -> f64 {
     // −0.0 is the neutral element of addition: the sign bit alone, in any width.
     let mut neutral = [0; N];
-    neutral[N - 1] = 0x80;
+    neutral[N - 1] = SIGN_BIT;
     let sums = blocks.par_map(|pieces| {
         let mut sum = FloatSum::default();
         pieces.for_each(|piece| piece.with_values(neutral, |values| add(&mut sum, values)));
@@ -182,7 +188,7 @@ fn sum_integers<'a, C: FixedWidthBytes<'a>>(blocks: &Blocks<'a, C>, data_type: &
     blocks.par_map(|pieces| pieces.map(|piece| sum_chunk(&piece, data_type)).sum::<i128>()).into_iter().sum()
 }
 
-/// Sums the integers of a part of a block; a block's sum of integers narrower than 64 bits fits i64.
+/// Sums the integers of a part of a block. The sum of a block's integers of fewer than 64 bits fits an i64.
 fn sum_chunk<'a, C: FixedWidthBytes<'a>>(chunk: &ColumnChunk<'a, C>, data_type: &DataType) -> i128 {
     match data_type {
         DataType::Int8 => chunk.with_values([0], |values| sum_narrow(values, |raw| i8::from_le_bytes(raw).into())),
@@ -201,7 +207,7 @@ fn sum_chunk<'a, C: FixedWidthBytes<'a>>(chunk: &ColumnChunk<'a, C>, data_type: 
 }
 
 fn sum_narrow<const N: usize>(values: &[[u8; N]], number: impl Fn([u8; N]) -> i64) -> i128 {
-    debug_assert!(N < 8 && values.len() <= BLOCK, "{} values of {N} bytes may overflow", values.len());
+    debug_assert!(N < size_of::<i64>() && values.len() <= BLOCK, "{} values of {N} bytes may overflow", values.len());
     values.iter().map(|&raw| number(raw)).sum::<i64>().into()
 }
 

@@ -15,7 +15,7 @@ use super::computed::{
 };
 use super::expression::{Arithmetic, Expression, ExpressionNode, MAX_DEPTH, MAX_OPERATIONS, TimePart};
 use super::literal::{LiteralValue, NumberLiteral};
-use super::mask::{Mask, null_mask};
+use super::mask::{Mask, valid_mask};
 use crate::array::ArrayParts;
 use crate::compute::frame::Frame;
 use crate::error::{Error, Result};
@@ -511,7 +511,7 @@ fn load_column_integers(column: usize, rows: &EvalContext<'_, '_>) -> Result<(Ve
 
 fn valid_rows(array: &ArrayData, rows: &Range<usize>) -> Result<Option<Mask>> {
     match array.data_type() {
-        DataType::Dictionary(..) => null_mask(array, rows, false).map(Some),
+        DataType::Dictionary(..) => valid_mask(array, rows).map(Some),
         _ => Ok(Mask::from_validity(array, rows)),
     }
 }

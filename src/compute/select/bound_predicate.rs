@@ -1,4 +1,8 @@
-//! Binds predicates to a dataset's columns, and finds the rows for which they are true, a bit each.
+//! Binds predicates to a dataset's columns, and finds the rows for which they are true.
+//!
+//! A predicate is true, false or unknown for a row. Negation exchanges true and false and leaves unknown as it is, so
+//! the evaluator does not negate bitmaps: it is asked for the rows of one [`Outcome`], and a negated predicate for those
+//! of the other.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,7 +17,7 @@ use super::compare::ValuePredicate;
 use super::computed::{ComputedNumbers, ScalarOrVec};
 use super::expression::Expression;
 use super::literal::Operator;
-use super::mask::{Mask, holds, null_mask};
+use super::mask::{Mask, Outcome, test_rows, valid_mask};
 use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use super::row_set::RowSet;
 use crate::array::access::{Texts, dictionary_of, entry_lookup};
@@ -22,13 +26,18 @@ use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::types::{is_ordered, is_text_or_binary, type_name};
 
-/// A predicate on a dataset's columns, by number.
+/// A predicate on a dataset's columns, which have numbers instead of names.
 #[derive(Debug)]
 pub(in crate::compute) enum BoundPredicate {
+    /// A test of the values of a column.
     Value(usize, ValuePredicate),
+    /// True where a column is null.
     IsNull(usize),
+    /// A test of the results of an expression.
     Computed(Box<BoundExpression>, ValuePredicate),
+    /// True where an expression is null.
     ComputedIsNull(Box<BoundExpression>),
+    /// A comparison of the results of two expressions.
     Pair(Box<BoundExpression>, Operator, Box<BoundExpression>),
     /// A comparison of two columns of text or bytes.
     TextPair(usize, Operator, usize),
@@ -39,7 +48,7 @@ pub(in crate::compute) enum BoundPredicate {
     Not(Box<BoundPredicate>),
 }
 
-/// Binds predicates to the columns of a dataset.
+/// Translates the names of columns in predicates to the numbers that columns have in a dataset.
 struct Binder<'a> {
     dataset: &'a Dataset,
 }
@@ -86,12 +95,12 @@ impl Binder<'_> {
                 Some(name) => BoundPredicate::IsNull(self.column(name)?.0),
                 None => BoundPredicate::ComputedIsNull(self.bind_expression(tested)?),
             },
-            PredicateNode::Matches(tested, place, text) => {
+            PredicateNode::Matches(tested, kind, text) => {
                 let Some(name) = tested.name() else {
                     return Err(unsupported(&format!("{tested} is no column of text")));
                 };
                 let (column, data_type) = self.column(name)?;
-                BoundPredicate::Value(column, ValuePredicate::for_text_match(name, data_type, *place, text)?)
+                BoundPredicate::Value(column, ValuePredicate::for_text_match(name, data_type, *kind, text)?)
             }
             PredicateNode::Pair(a, operator, b) => self.bind_pair(a, *operator, b)?,
             PredicateNode::And(chain) => balanced(&chain.parts(), &|part| self.bind(part), BoundPredicate::And)?,
@@ -179,16 +188,9 @@ fn is_stored_as_integers(data_type: &DataType) -> bool {
 }
 
 impl BoundPredicate {
-    /// Returns the rows among `rows` of batch `part` for which the predicate is known to be true, or, unless `wanted`,
-    /// false.
-    pub(in crate::compute) fn mask(
-        &self,
-        frame: &Frame<'_>,
-        part: usize,
-        rows: &Range<usize>,
-        wanted: bool,
-    ) -> Result<Mask> {
-        PredicateEvaluator { frame, part, rows, open: None }.mask(self, wanted)
+    /// Returns the rows among `rows` of batch `part` for which the predicate is true.
+    pub(in crate::compute) fn mask(&self, frame: &Frame<'_>, part: usize, rows: &Range<usize>) -> Result<Mask> {
+        PredicateEvaluator { frame, part, rows, open: None }.mask(self, Outcome::True)
     }
 }
 
@@ -197,30 +199,31 @@ struct PredicateEvaluator<'c, 'a> {
     frame: &'c Frame<'a>,
     part: usize,
     rows: &'c Range<usize>,
-    /// The rows that an outer condition has not decided about, if there is one. The bits of other rows may be any, and
-    /// an overflow in them is no error.
+    /// The rows that an outer condition has not decided about; `None` for all rows. The bits of other rows are arbitrary,
+    /// and an overflow in them is no error.
     open: Option<&'c Mask>,
 }
 
 impl PredicateEvaluator<'_, '_> {
-    fn mask(&self, condition: &BoundPredicate, wanted: bool) -> Result<Mask> {
+    /// Returns the rows for which the condition has the outcome `wanted`.
+    fn mask(&self, condition: &BoundPredicate, wanted: Outcome) -> Result<Mask> {
         let PredicateEvaluator { frame, part, rows, .. } = *self;
         match condition {
             BoundPredicate::Value(column, test) => {
                 let (array, rows) = frame.checked_rows(part, *column, rows)?;
-                holds(&array, &rows, test, wanted)
+                test_rows(&array, &rows, test, wanted)
             }
             BoundPredicate::IsNull(column) => {
                 let (array, rows) = frame.checked_rows(part, *column, rows)?;
-                null_mask(&array, &rows, wanted)
+                null_test(&array, &rows, wanted)
             }
             BoundPredicate::Computed(expression, test) => self.mask_in_steps(|step| {
                 let array = expression.array(step)?;
-                holds(&array, &(0..array.len()), test, wanted)
+                test_rows(&array, &(0..array.len()), test, wanted)
             }),
             BoundPredicate::ComputedIsNull(expression) => self.mask_in_steps(|step| {
                 let array = expression.array(step)?;
-                null_mask(&array, &(0..array.len()), wanted)
+                null_test(&array, &(0..array.len()), wanted)
             }),
             BoundPredicate::Pair(a, operator, b) => self.mask_in_steps(|step| {
                 Ok(pair_mask(&a.evaluate(step)?, *operator, &b.evaluate(step)?, step.rows.len(), wanted))
@@ -233,38 +236,53 @@ impl PredicateEvaluator<'_, '_> {
             BoundPredicate::Rows(set) => {
                 let start = frame.row_number(part, rows.start);
                 let mut mask = set.mask(start..start + rows.len() as u64);
-                if !wanted {
+                if wanted == Outcome::False {
                     mask.flip();
                 }
                 Ok(mask)
             }
-            BoundPredicate::And(a, b) => self.both(a, b, wanted, wanted),
-            BoundPredicate::Or(a, b) => self.both(a, b, wanted, !wanted),
-            BoundPredicate::Not(a) => self.mask(a, !wanted),
+            // `a & b` is true where both are, and false where one is; `a | b` is the other way round.
+            BoundPredicate::And(a, b) => match wanted {
+                Outcome::True => self.rows_of_both(a, b, wanted),
+                Outcome::False => self.rows_of_either(a, b, wanted),
+            },
+            BoundPredicate::Or(a, b) => match wanted {
+                Outcome::True => self.rows_of_either(a, b, wanted),
+                Outcome::False => self.rows_of_both(a, b, wanted),
+            },
+            BoundPredicate::Not(a) => self.mask(a, wanted.negated()),
         }
     }
 
-    /// Returns the rows for which both predicates are known to be `wanted`, or, unless `is_and`, one of them. The
-    /// second is evaluated only for rows that the first leaves open.
-    fn both(&self, a: &BoundPredicate, b: &BoundPredicate, wanted: bool, is_and: bool) -> Result<Mask> {
+    /// Returns the rows for which both predicates have the outcome `wanted`. The second is evaluated only for rows that
+    /// the first leaves open.
+    fn rows_of_both(&self, a: &BoundPredicate, b: &BoundPredicate, wanted: Outcome) -> Result<Mask> {
         let mut mask = self.mask(a, wanted)?;
-        let mut open = mask.clone();
-        if !is_and {
-            open.flip();
-        }
-        if let Some(outer) = self.open {
-            open.and(outer);
-        }
-        let other = PredicateEvaluator { open: Some(&open), ..*self }.mask(b, wanted)?;
-        if is_and {
-            mask.and(&other);
-        } else {
-            mask.or(&other);
-        }
+        let other = self.mask_of_open(mask.clone(), b, wanted)?;
+        mask.and(&other);
         Ok(mask)
     }
 
-    /// Evaluates `mask` for a few thousand rows at a time. The bits are false in steps without open rows.
+    /// Returns the rows for which one of the predicates, or both, have the outcome `wanted`. The second is evaluated only
+    /// for rows that the first leaves open.
+    fn rows_of_either(&self, a: &BoundPredicate, b: &BoundPredicate, wanted: Outcome) -> Result<Mask> {
+        let mut mask = self.mask(a, wanted)?;
+        let mut open = mask.clone();
+        open.flip();
+        let other = self.mask_of_open(open, b, wanted)?;
+        mask.or(&other);
+        Ok(mask)
+    }
+
+    /// Evaluates a condition for the rows `open`, as far as outer conditions have not decided about them.
+    fn mask_of_open(&self, mut open: Mask, condition: &BoundPredicate, wanted: Outcome) -> Result<Mask> {
+        if let Some(outer) = self.open {
+            open.and(outer);
+        }
+        PredicateEvaluator { open: Some(&open), ..*self }.mask(condition, wanted)
+    }
+
+    /// Evaluates `mask` for a few thousand rows at a time. In steps without open rows it is not called, and no bit is set.
     fn mask_in_steps(&self, mask: impl Fn(&EvalContext<'_, '_>) -> Result<Mask>) -> Result<Mask> {
         let PredicateEvaluator { frame, part, rows, open } = *self;
         let mut all = Mask::all(0, false);
@@ -284,8 +302,17 @@ impl PredicateEvaluator<'_, '_> {
     }
 }
 
-/// Returns the rows for which the comparison is true, or, unless `wanted`, false.
-fn pair_mask(a: &NullableNumbers, operator: Operator, b: &NullableNumbers, len: usize, wanted: bool) -> Mask {
+/// Returns the rows for which the test for null has the outcome `wanted`. The test is never unknown.
+fn null_test(array: &ArrayData, rows: &Range<usize>, wanted: Outcome) -> Result<Mask> {
+    let mut mask = valid_mask(array, rows)?;
+    if wanted == Outcome::True {
+        mask.flip();
+    }
+    Ok(mask)
+}
+
+/// Returns the rows among `len` for which the comparison has the outcome `wanted`.
+fn pair_mask(a: &NullableNumbers, operator: Operator, b: &NullableNumbers, len: usize, wanted: Outcome) -> Mask {
     let mut mask = match (&a.numbers, &b.numbers) {
         (ComputedNumbers::Integers(a), ComputedNumbers::Integers(b)) => {
             compare_numbers(a, operator, b, len, |a, b| Some(a.cmp(&b)))
@@ -300,7 +327,7 @@ fn pair_mask(a: &NullableNumbers, operator: Operator, b: &NullableNumbers, len: 
             compare_numbers(a, operator, b, len, |a, b| compare_with_float(b, a).map(Ordering::reverse))
         }
     };
-    if !wanted {
+    if wanted == Outcome::False {
         mask.flip();
     }
     for valid in [&a.valid, &b.valid].into_iter().flatten() {
@@ -337,7 +364,8 @@ fn compare_with_float(number: i64, float: f64) -> Option<Ordering> {
 /// Rows of an array.
 type ArrayRows<'a> = (&'a ArrayData, &'a Range<usize>);
 
-fn text_pair_mask(a: ArrayRows<'_>, operator: Operator, b: ArrayRows<'_>, wanted: bool) -> Result<Mask> {
+/// Returns the rows for which the comparison of texts has the outcome `wanted`.
+fn text_pair_mask(a: ArrayRows<'_>, operator: Operator, b: ArrayRows<'_>, wanted: Outcome) -> Result<Mask> {
     let (a_array, a_rows) = a;
     let (b_array, b_rows) = b;
     assert!(a_rows.len() == b_rows.len(), "{} rows are compared with {}", a_rows.len(), b_rows.len());
@@ -346,7 +374,7 @@ fn text_pair_mask(a: ArrayRows<'_>, operator: Operator, b: ArrayRows<'_>, wanted
     let mut mask = Mask::all(a_rows.len(), false);
     for (row, (a_row, b_row)) in a_rows.clone().zip(b_rows.clone()).enumerate() {
         if let (Some(a), Some(b)) = (a_text(a_row)?, b_text(b_row)?)
-            && operator.holds(a.cmp(b)) == wanted
+            && operator.holds(a.cmp(b)) == (wanted == Outcome::True)
         {
             mask.set(row);
         }

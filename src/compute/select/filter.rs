@@ -14,6 +14,7 @@ use super::prune::{prune_blocks, prune_partitions};
 use super::row_set::RowSet;
 use super::take::{BATCH, RowSelection, gather_selections};
 use crate::array::{Value, has_room};
+use crate::compute::MILLIS_PER_DAY;
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, SourceSlice};
 use crate::error::{Error, Result};
@@ -21,11 +22,17 @@ use crate::map::ChangeCheck;
 use crate::parallel;
 use crate::types::type_name;
 
-/// Blocks per batch of the result.
-const BLOCKS: usize = BATCH / BLOCK;
+/// The number of blocks of a batch of the result.
+const BATCH_BLOCKS: usize = BATCH / BLOCK;
 
 /// The number of rows over which a binary search stays within a few pages.
 const ROWS_OF_FEW_PAGES: u64 = 4096;
+
+/// The number of bytes of a row's number.
+const ROW_NUMBER_BYTES: usize = size_of::<u64>();
+
+/// The maximum number of bytes of a result for each byte of the rows in files, if memory may have no room for it.
+const MAX_RESULT_PER_STORED_BYTE: u64 = 64;
 
 impl Dataset {
     /// Returns the rows for which `predicate` is true, in order. In a sorted table, only the rows between the bounds on
@@ -54,8 +61,8 @@ impl Dataset {
         self.with_change_check(ChangeCheck::Now, || {
             let pruned = self.prune_inner(predicate)?;
             let frame = Frame::for_part(&pruned, self)?;
-            check_result_memory(&pruned, frame.num_rows().div_ceil(8))?;
-            let rows = RowSet::build(&frame, |part, rows| condition.mask(&frame, part, rows, true))?;
+            check_result_memory(&pruned, frame.num_rows().div_ceil(u8::BITS.into()))?;
+            let rows = RowSet::build(&frame, |part, rows| condition.mask(&frame, part, rows))?;
             // A filter of a filter's result is one filter of its input.
             let (input, rows) = match filter_input(&pruned) {
                 Some((input, selected)) => (input, selected.subset(&rows)),
@@ -63,8 +70,8 @@ impl Dataset {
             };
             let frame = Frame::try_new(&input)?;
             let rows = Arc::new(rows);
-            // Filtering a part of a filter's result copies the rows at once: else a window that is filtered again and
-            // again would keep all rows that it has ever contained.
+            // The rows are copied at once if the input is a part of a filter's result. Otherwise a window that is
+            // filtered again and again would keep all rows that it has ever contained.
             if !input.retains_other_rows() && fits(&input, &frame, &rows)? {
                 return Ok(Dataset::from_source(Arc::new(FilteredRows::new(input, rows)?)));
             }
@@ -82,8 +89,8 @@ impl Dataset {
         let condition = BoundPredicate::bind(predicate, self)?;
         self.with_change_check(ChangeCheck::Now, || {
             let frame = Frame::try_new(self)?;
-            check_result_memory(self, frame.num_rows().saturating_mul(8))?;
-            let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
+            check_result_memory(self, frame.num_rows().saturating_mul(ROW_NUMBER_BYTES as u64))?;
+            let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(ROW_NUMBER_BYTES);
             let blocks = parallel::map(frame.num_blocks(), bytes, |block| matching_in_block(&frame, block, &condition));
             Ok(blocks.into_iter().collect::<Result<Vec<_>>>()?.concat())
         })
@@ -100,7 +107,7 @@ impl Dataset {
         self.with_change_check(ChangeCheck::Now, || self.prune_inner(predicate))
     }
 
-    /// Prunes like [`prune`](Dataset::prune), but keeps all blocks: the rows of a table stay without gaps.
+    /// Prunes like [`prune`](Dataset::prune), but keeps all blocks, so that the rows of a table have no gaps.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
@@ -133,7 +140,8 @@ impl Dataset {
         Ok(Dataset::from_slices(self.schema().clone(), pieces))
     }
 
-    /// Returns the rows of a sorted table between the bounds, by binary search.
+    /// Returns the rows of a sorted table between the bounds that `predicate` sets, by binary search; all rows if it sets
+    /// none.
     fn between_bounds(&self, predicate: &Predicate) -> Result<Dataset> {
         // Tables are sorted by the day of a date64, but compared by its milliseconds.
         let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
@@ -174,12 +182,12 @@ fn is_row_selected(frame: &Frame<'_>, row: u64, condition: &BoundPredicate) -> R
     let Some((part, row)) = frame.locate(row, usize::MAX) else {
         return Err(Error::internal("a sorted column has a row that its dataset has not"));
     };
-    Ok(condition.mask(frame, part, &(row..row + 1), true)?.is_set(0))
+    Ok(condition.mask(frame, part, &(row..row + 1))?.is_set(0))
 }
 
 impl Dataset {
     /// Returns the rows whose value in the sorted column lies between `low` and `high`, both included, found by binary
-    /// search; in tables that accept late rows, by the column's index, and copied like the result of
+    /// search. In tables that accept late rows, they are found by the column's index, and copied like the result of
     /// [`Dataset::filter`]. Values are compared as in a filter; integers are accepted as times in the column's unit.
     /// The rows of several tables follow each other.
     ///
@@ -189,11 +197,13 @@ impl Dataset {
         if let Some(number) = self.late_column() {
             return self.between_late(number, (low, high));
         }
+
         let tables = self.split_by_path();
         if tables.len() > 1 {
             let ranges = tables.iter().map(|table| table.between(low, high));
             return Dataset::concat(&ranges.collect::<Result<Vec<_>>>()?);
         }
+
         let column = self.sorted_column()?;
         if !column.ascends()? {
             return Err(Error::invalid_argument("between needs rows of one table, got parts of several"));
@@ -208,12 +218,13 @@ impl Dataset {
         self.slice(rows.start, rows.end.saturating_sub(rows.start))
     }
 
-    /// Selects the same rows of tables whose rows may be late in column `number` of their sources.
+    /// Does [`between`](Dataset::between) for tables whose rows may be late, by column `number` of their sources.
     fn between_late(&self, number: usize, (low, high): (&Value<'_>, &Value<'_>)) -> Result<Dataset> {
         let [first, ..] = self.pieces() else { return Ok(self.clone()) };
         let field = first.source.schema().field(number);
         let ValueBounds { low_literal, high_literal, is_day, .. } = ValueBounds::try_new(field, (low, high))?;
-        // The column is added in front, under another name if the dataset has it, too.
+
+        // The dataset may lack the column: it is added in front, under another name if the dataset has it, too.
         let mut name = field.name().clone();
         while self.schema().column_with_name(&name).is_some() {
             name.push('_');
@@ -227,19 +238,23 @@ impl Dataset {
             pieces.push(SourceSlice { columns, ..piece.clone() });
         }
         let wide = Dataset::from_slices(schema, pieces);
+
         let upper = if is_day { Operator::Lt } else { Operator::Le };
         let condition = col(&name).ge(low_literal) & col(&name).compare(upper, high_literal);
         wide.filter(&condition)?.select_at(&(1..wide.num_columns()).collect::<Vec<_>>())
     }
 }
 
-/// The bounds of a range of values, both included.
+/// The bounds of a range of values, both included: as tests of single values, and as literals for a filter.
 struct ValueBounds {
+    /// True for values from the lower bound on.
     low: ValuePredicate,
+    /// True for values up to the upper bound.
     high: ValuePredicate,
     low_literal: Literal,
-    /// The upper bound to compare with; for days, the day after it.
+    /// The upper bound; if `is_day`, the day after it, which is excluded.
     high_literal: Literal,
+    /// True if the column has milliseconds, of which only the day counts.
     is_day: bool,
 }
 
@@ -265,7 +280,7 @@ impl ValueBounds {
 /// Converts a bound on a sorted column to a literal: for a date64 its day.
 fn bound_literal(data_type: &DataType, value: &Value<'_>) -> Result<Literal> {
     let literal: Option<Literal> = match (data_type, value) {
-        (DataType::Date64, Value::Int(millis)) => Some(Value::Date(millis.div_euclid(86_400_000)).into()),
+        (DataType::Date64, Value::Int(millis)) => Some(Value::Date(millis.div_euclid(MILLIS_PER_DAY)).into()),
         (DataType::Date64, Value::Date(_)) => Some(value.clone().into()),
         (DataType::Date64, _) => None,
         _ => Some(value.clone().into()),
@@ -276,7 +291,8 @@ fn bound_literal(data_type: &DataType, value: &Value<'_>) -> Result<Literal> {
     }
 }
 
-/// Returns the first row of a sorted column for which `holds`, which must be true for all rows behind it.
+/// Returns the first row of a sorted column for which `holds` is true, or the number of rows. `holds` must be true for
+/// all rows behind such a row.
 ///
 /// Prefetches the pages that the search touches: they lie far apart, and the first touch of each would load as much as
 /// the device reads ahead.
@@ -303,7 +319,7 @@ fn first_row(column: &Dataset, holds: impl Fn(u64) -> Result<bool>) -> Result<u6
 /// Checks that memory has room for a result of `max_bytes`, which all rows of `dataset` would take, unless the bytes of
 /// the rows in files justify it: a file can claim any number of rows without bytes.
 pub(in crate::compute) fn check_result_memory(dataset: &Dataset, max_bytes: u64) -> Result<()> {
-    if has_room(max_bytes) || dataset.stored_bytes()? >= max_bytes / 64 {
+    if has_room(max_bytes) || dataset.stored_bytes()? >= max_bytes / MAX_RESULT_PER_STORED_BYTE {
         return Ok(());
     }
     Err(Error::out_of_memory(format!("rows found among {} have no room in memory", dataset.len()?)))
@@ -314,7 +330,7 @@ fn matching_in_block(frame: &Frame<'_>, block: usize, condition: &BoundPredicate
     let mut matching = Vec::new();
     let mut start = frame.block_start(block);
     for (part, rows) in frame.spans(block) {
-        let mask = condition.mask(frame, part, &rows, true)?;
+        let mask = condition.mask(frame, part, &rows)?;
         assert!(mask.len() == rows.len(), "{} bits for {} rows", mask.len(), rows.len());
         matching.extend(mask.rows().map(|row| start + row as u64));
         start += rows.len() as u64;
@@ -324,12 +340,12 @@ fn matching_in_block(frame: &Frame<'_>, block: usize, condition: &BoundPredicate
 
 /// Selects the rows for which the condition is true, in batches.
 fn select_rows(frame: &Frame<'_>, condition: &BoundPredicate) -> Result<Vec<RowSelection>> {
-    let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(8);
-    let batches = parallel::map(frame.num_blocks().div_ceil(BLOCKS), bytes, |batch| {
+    let bytes = usize::try_from(frame.num_rows()).unwrap_or(usize::MAX).saturating_mul(ROW_NUMBER_BYTES);
+    let batches = parallel::map(frame.num_blocks().div_ceil(BATCH_BLOCKS), bytes, |batch| {
         let mut selection = RowSelection::default();
-        for block in batch * BLOCKS..frame.num_blocks().min((batch + 1) * BLOCKS) {
+        for block in batch * BATCH_BLOCKS..frame.num_blocks().min((batch + 1) * BATCH_BLOCKS) {
             for (part, rows) in frame.spans(block) {
-                let mask = condition.mask(frame, part, &rows, true)?;
+                let mask = condition.mask(frame, part, &rows)?;
                 selection.add(part, rows, mask);
             }
         }

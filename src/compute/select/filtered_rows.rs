@@ -11,7 +11,7 @@ use super::reordered_view::has_at_most_distinct;
 use super::row_set::RowSet;
 use super::take::{BATCH, RowSelection, select_columns};
 use crate::array::{UncheckedArray, byte_size, merge_dictionaries};
-use crate::compute::frame::{ANYWHERE, BLOCK, Frame};
+use crate::compute::frame::{BLOCK, Frame, RANDOM_ACCESS_BYTES};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{
@@ -22,10 +22,14 @@ use crate::map::{ChangeCheck, MutexExt};
 use crate::parallel;
 use crate::types::has_bits;
 
-/// Blocks per batch of the result.
-const BLOCKS: usize = BATCH / BLOCK;
+/// The number of blocks of a batch of the result.
+const BATCH_BLOCKS: usize = BATCH / BLOCK;
 
-/// Rows of a dataset, in its order.
+/// A source with the rows of a dataset that a filter selected, in the dataset's order.
+///
+/// Columns are copied on demand, each once for all batches. `columns` has the copies that are complete; reading it takes
+/// no lock. A thread that needs a missing column takes the lock `copying`, looks again, copies, and sets the column. A
+/// copy that fails leaves the column missing, so that the next use tries again.
 #[derive(Debug)]
 pub(super) struct FilteredRows {
     dataset: Dataset,
@@ -34,16 +38,17 @@ pub(super) struct FilteredRows {
     batches: Vec<Range<usize>>,
     /// The copies of each column, one for each batch.
     columns: Vec<OnceLock<Vec<ArrayData>>>,
-    /// Locked while columns are copied: other threads wait for the copies.
+    /// Locked while columns are copied, so that other threads wait for the copies instead of making their own.
     copying: Mutex<()>,
 }
 
 impl FilteredRows {
+    /// Creates the source of the rows `rows` of `dataset`.
     pub(super) fn new(dataset: Dataset, rows: Arc<RowSet>) -> Result<FilteredRows> {
         let blocks = Frame::try_new(&dataset)?.num_blocks();
         let mut batches = Vec::new();
-        for start in (0..blocks).step_by(BLOCKS) {
-            let batch = start..blocks.min(start + BLOCKS);
+        for start in (0..blocks).step_by(BATCH_BLOCKS) {
+            let batch = start..blocks.min(start + BATCH_BLOCKS);
             if rows.before_block(batch.start) < rows.before_block(batch.end) {
                 batches.push(batch);
             }
@@ -72,7 +77,7 @@ impl FilteredRows {
         self.columns.get(column).is_some_and(|copies| copies.get().is_none())
     }
 
-    /// Copies the columns that were not copied before.
+    /// Copies the columns that are missing. Returns once none is.
     fn copy(&self, columns: &[usize]) -> Result<()> {
         if !columns.iter().any(|&column| self.is_missing(column)) {
             return Ok(());
@@ -85,13 +90,15 @@ impl FilteredRows {
         }
         missing.sort_unstable();
         missing.dedup();
+
         let frame = Frame::try_new(&self.dataset)?;
         let schema = self.dataset.schema();
         let rows = usize::try_from(self.rows.len()).unwrap_or(usize::MAX);
-        let bytes = rows.saturating_mul(missing.len()).saturating_mul(ANYWHERE);
+        let bytes = rows.saturating_mul(missing.len()).saturating_mul(RANDOM_ACCESS_BYTES);
         let selections = parallel::map(self.batches.len(), bytes, |batch| self.select(&frame, batch));
         let num_selected: usize = selections.iter().map(RowSelection::len).sum();
         assert!(num_selected as u64 == self.rows.len(), "{num_selected} of {} rows selected", self.rows.len());
+
         let jobs = self.batches.len() * missing.len();
         let arrays = parallel::map(jobs, bytes, |job| {
             let column = missing[job / selections.len()];
@@ -99,6 +106,7 @@ impl FilteredRows {
             let fixed_width = selection.fixed_width_columns(&frame, schema, Some(column))?;
             selection.gather_column(&frame, &fixed_width, schema, column)
         });
+
         let mut arrays = arrays.into_iter();
         for column in missing {
             let copies = arrays.by_ref().take(self.batches.len()).collect::<Result<Vec<_>>>()?;
@@ -200,7 +208,8 @@ impl ViewSource for FilteredRows {
         self.dataset.location(row)
     }
 
-    /// Returns `None`: columns are copied for all rows at once, and a cut would copy its own.
+    /// Returns `None`: columns are copied for all rows at once, and a slice with a source of its own would copy its rows
+    /// again.
     fn slice(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
         None
     }
@@ -239,8 +248,8 @@ pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Resul
             }
             SizeLimit::Bytes(max_bytes) => max_bytes,
         };
-        for start in (0..frame.num_blocks()).step_by(BLOCKS) {
-            let blocks = start..frame.num_blocks().min(start + BLOCKS);
+        for start in (0..frame.num_blocks()).step_by(BATCH_BLOCKS) {
+            let blocks = start..frame.num_blocks().min(start + BATCH_BLOCKS);
             if rows.before_block(blocks.start) == rows.before_block(blocks.end) {
                 continue;
             }
@@ -256,7 +265,7 @@ pub(super) fn fits(dataset: &Dataset, frame: &Frame<'_>, rows: &RowSet) -> Resul
     Ok(true)
 }
 
-/// The limit of the size of an array.
+/// What limits the number of rows of one array.
 enum SizeLimit {
     /// Any number of rows fit.
     Unlimited,
@@ -264,6 +273,7 @@ enum SizeLimit {
     Bytes(u64),
     /// The width of keys limits the values of merged dictionaries.
     Dictionary,
+    /// A limit that is not computed.
     Unknown,
 }
 
@@ -277,10 +287,10 @@ impl SizeLimit {
             {
                 SizeLimit::Dictionary
             }
-            // A bit is the smallest item.
+            // An item has a bit or more.
             List(item) | LargeList(item) | Map(item, _) => match SizeLimit::for_type(item.data_type()) {
                 SizeLimit::Unlimited | SizeLimit::Bytes(_) if has_bits(item.data_type()) => {
-                    SizeLimit::Bytes(i32::MAX as u64 / 8)
+                    SizeLimit::Bytes(i32::MAX as u64 / u64::from(u8::BITS))
                 }
                 _ => SizeLimit::Unknown,
             },

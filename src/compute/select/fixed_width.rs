@@ -12,25 +12,30 @@ use super::mask::SelectedRows;
 use crate::array::access::row_width;
 use crate::array::gather::{Pick, gather_fixed_bytes, gather_fixed_into};
 use crate::array::{ArrayParts, UncheckedArray};
-use crate::compute::frame::{ANYWHERE, AT_ONCE, Frame};
+use crate::compute::frame::{BATCHES_AT_ONCE, Frame, RANDOM_ACCESS_BYTES};
 use crate::dataset::FixedWidthValues;
 use crate::error::{Error, Result};
 use crate::map::GrowableBuffer;
 use crate::parallel;
 
-/// Bytes that a thread copies at a time.
+/// The number of bytes that a thread copies at a time.
 const COPY_BYTES: usize = 1 << 18;
 
-/// The fixed-width columns of some batches.
+/// The columns of some batches whose values can be copied as bytes, without making arrays: numbers, lists of one length
+/// of numbers, and the keys of one dictionary. Columns that can't are absent, and are gathered from arrays.
 #[derive(Debug, Default)]
 pub(in crate::compute) struct FixedWidthColumns<'a> {
     columns: Vec<FixedWidthColumn<'a>>,
 }
 
+/// A column of some batches as bytes.
 #[derive(Debug)]
 struct FixedWidthColumn<'a> {
+    /// The number of the column in the dataset.
     number: usize,
+    /// The number of bytes of a row.
     width: usize,
+    /// The dictionary that all batches share, if the values are keys.
     dictionary: Option<ArrayData>,
     /// The bytes of each batch; `None` if a batch has nulls, or needs the general path.
     batches: Option<Vec<&'a [u8]>>,
@@ -61,10 +66,9 @@ impl<'a> FixedWidthColumns<'a> {
             return Ok(FixedWidthColumns::default());
         }
         let widths: Vec<_> = columns.iter().map(|column| (column.number, column.width)).collect();
-        let chunks: Vec<_> = parts.chunks(AT_ONCE).collect();
-        let chunks_columns = parallel::map(chunks.len(), parts.len() * columns.len() * ANYWHERE, |chunk| {
-            load_batches(frame, &widths, chunks[chunk])
-        });
+        let chunks: Vec<_> = parts.chunks(BATCHES_AT_ONCE).collect();
+        let bytes = parts.len() * columns.len() * RANDOM_ACCESS_BYTES;
+        let chunks_columns = parallel::map(chunks.len(), bytes, |chunk| load_batches(frame, &widths, chunks[chunk]));
         for chunk_columns in chunks_columns {
             for (column, chunk_batches) in columns.iter_mut().zip(chunk_columns?) {
                 match (&mut column.batches, chunk_batches) {

@@ -1,4 +1,9 @@
 //! Bitmaps of rows, such as the rows for which a test is true.
+//!
+//! A test of a value is true, false, or unknown if the value is null. A bitmap can't have three states, so functions are
+//! asked for the rows of one [`Outcome`]; the rows of neither are the unknown ones.
+//!
+//! Rows are tested a word at a time, so that most tests are loops over 64 rows without branches.
 
 use std::ops::Range;
 
@@ -18,25 +23,51 @@ use crate::compute::kernels::Number;
 use crate::error::{Error, Result};
 use crate::types::type_name;
 
-/// A bit per row; bits after the last are 0.
+/// The number of rows whose bits are in one word.
+const WORD: usize = u64::BITS as usize;
+
+/// The number of keys of one byte.
+const BYTE_KEYS: usize = 1 << u8::BITS;
+
+/// A bit for each of some rows, which are numbered from 0. The bit of row `row` is bit `row % 64` of word `row / 64`.
+/// There are no more words than the rows need, and bits behind the last row are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::compute) struct Mask {
     pub words: Vec<u64>,
+    /// The number of rows.
     len: usize,
 }
 
+/// The outcome that rows are selected by. Rows whose outcome is unknown, as a value is null, have neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    True,
+    False,
+}
+
+impl Outcome {
+    /// Returns the outcome of the negation of a test with this outcome.
+    pub(super) fn negated(self) -> Outcome {
+        match self {
+            Outcome::True => Outcome::False,
+            Outcome::False => Outcome::True,
+        }
+    }
+}
+
 impl Mask {
+    /// Creates a mask of `len` rows whose bits are all set, or all clear.
     pub(super) fn all(len: usize, is_set: bool) -> Mask {
-        let mut mask = Mask { words: vec![if is_set { u64::MAX } else { 0 }; len.div_ceil(64)], len };
+        let mut mask = Mask { words: vec![if is_set { u64::MAX } else { 0 }; len.div_ceil(WORD)], len };
         mask.trim();
         mask
     }
 
     /// Creates a mask in which bit `row` is `is_set(row)`.
     pub(super) fn collect(len: usize, mut is_set: impl FnMut(usize) -> bool) -> Mask {
-        let mut words = Vec::with_capacity(len.div_ceil(64));
-        for start in (0..len).step_by(64) {
-            let rows = start..len.min(start + 64);
+        let mut words = Vec::with_capacity(len.div_ceil(WORD));
+        for start in (0..len).step_by(WORD) {
+            let rows = start..len.min(start + WORD);
             words.push(rows.fold(0, |word, row| word | u64::from(is_set(row)) << (row - start)));
         }
         Mask { words, len }
@@ -45,7 +76,7 @@ impl Mask {
     /// Returns the rows among `rows` of `array` that are not null; `None` if the array has no nulls.
     pub(in crate::compute) fn from_validity(array: &ArrayData, rows: &Range<usize>) -> Option<Mask> {
         let bits = array.nulls().filter(|nulls| nulls.null_count() > 0)?.inner().slice(rows.start, rows.len());
-        Some(Mask { words: bits.bit_chunks().iter_padded().take(rows.len().div_ceil(64)).collect(), len: rows.len() })
+        Some(Mask { words: bits.bit_chunks().iter_padded().take(rows.len().div_ceil(WORD)).collect(), len: rows.len() })
     }
 
     /// Returns the number of rows.
@@ -53,22 +84,26 @@ impl Mask {
         self.len
     }
 
+    /// Clears the bits behind the last row.
     fn trim(&mut self) {
-        if let (Some(last), rest @ 1..) = (self.words.last_mut(), self.len % 64) {
-            *last &= u64::MAX >> (64 - rest);
+        if let (Some(last), rest @ 1..) = (self.words.last_mut(), self.len % WORD) {
+            *last &= u64::MAX >> (WORD - rest);
         }
     }
 
+    /// Keeps the bits that are set in `other`, too.
     pub(super) fn and(&mut self, other: &Mask) {
         assert!(self.len == other.len, "masks of {} and {} rows", self.len, other.len);
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= b);
     }
 
+    /// Sets the bits that are set in `other`.
     pub(super) fn or(&mut self, other: &Mask) {
         assert!(self.len == other.len, "masks of {} and {} rows", self.len, other.len);
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a |= b);
     }
 
+    /// Sets the bits that were clear, and clears the others.
     pub(super) fn flip(&mut self) {
         self.words.iter_mut().for_each(|word| *word = !*word);
         self.trim();
@@ -77,13 +112,13 @@ impl Mask {
     #[inline(always)]
     pub(in crate::compute) fn is_set(&self, row: usize) -> bool {
         debug_assert!(row < self.len, "row {row} of {}", self.len);
-        self.words[row / 64] >> (row % 64) & 1 == 1
+        self.words[row / WORD] >> (row % WORD) & 1 == 1
     }
 
     /// Returns true if a bit of `rows` is set. The first row must begin a word.
     pub(super) fn has_any(&self, rows: Range<usize>) -> bool {
-        debug_assert!(rows.start.is_multiple_of(64));
-        self.words[rows.start / 64..rows.end.div_ceil(64)].iter().any(|word| *word != 0)
+        debug_assert!(rows.start.is_multiple_of(WORD));
+        self.words[rows.start / WORD..rows.end.div_ceil(WORD)].iter().any(|word| *word != 0)
     }
 
     /// Returns the number of set bits.
@@ -97,47 +132,49 @@ impl Mask {
         let last = self.words.iter().rposition(|word| *word != 0)?;
         let before = self.words[first].trailing_zeros() as usize;
         let behind = self.words[last].leading_zeros() as usize;
-        Some((first * 64 + before, last * 64 + 63 - behind))
+        Some((first * WORD + before, (last + 1) * WORD - 1 - behind))
     }
 
     /// Returns the number of set bits before row `row`.
     pub(super) fn count_before(&self, row: usize) -> usize {
-        let whole: usize = self.words[..row / 64].iter().map(|word| word.count_ones() as usize).sum();
-        let rest = self.words.get(row / 64).map_or(0, |word| word & !(u64::MAX << (row % 64)));
+        let whole: usize = self.words[..row / WORD].iter().map(|word| word.count_ones() as usize).sum();
+        let rest = self.words.get(row / WORD).map_or(0, |word| word & !(u64::MAX << (row % WORD)));
         whole + rest.count_ones() as usize
     }
 
-    /// Returns the row of set bit number `number`.
+    /// Returns the row of the set bit with `number` set bits before it; `None` if there is none.
     pub(super) fn nth(&self, number: usize) -> Option<usize> {
         let mut skipped = number;
         for (index, &word) in self.words.iter().enumerate() {
             let count = word.count_ones() as usize;
             if skipped < count {
+                // Each step clears the lowest set bit.
                 let rest = (0..skipped).fold(word, |word, _| word & (word - 1));
-                return Some(index * 64 + rest.trailing_zeros() as usize);
+                return Some(index * WORD + rest.trailing_zeros() as usize);
             }
             skipped -= count;
         }
         None
     }
 
+    /// Sets the bit of row `row`.
     pub(super) fn set(&mut self, row: usize) {
         debug_assert!(row < self.len);
-        self.words[row / 64] |= 1 << (row % 64);
+        self.words[row / WORD] |= 1 << (row % WORD);
     }
 
     /// Returns the bits of `rows`.
     pub(super) fn slice(&self, rows: Range<usize>) -> Mask {
-        let first = rows.start / 64;
-        let shift = rows.start % 64;
-        let words = &self.words[first..rows.end.div_ceil(64).max(first)];
+        let first = rows.start / WORD;
+        let shift = rows.start % WORD;
+        let words = &self.words[first..rows.end.div_ceil(WORD).max(first)];
         let words = if shift == 0 {
             words.to_vec()
         } else {
-            let mut shifted = Vec::with_capacity(rows.len().div_ceil(64));
-            for index in 0..rows.len().div_ceil(64) {
-                // Bits past the last word are trimmed below.
-                let next = words.get(index + 1).map_or(0, |next| next << (64 - shift));
+            let mut shifted = Vec::with_capacity(rows.len().div_ceil(WORD));
+            for index in 0..rows.len().div_ceil(WORD) {
+                // Bits past the last row are trimmed below.
+                let next = words.get(index + 1).map_or(0, |next| next << (WORD - shift));
                 shifted.push(words[index] >> shift | next);
             }
             shifted
@@ -149,8 +186,8 @@ impl Mask {
 
     /// Appends the rows of `other`.
     pub(super) fn append(&mut self, other: &Mask) {
-        debug_assert_eq!(self.words.len(), self.len.div_ceil(64));
-        let shift = self.len % 64;
+        debug_assert_eq!(self.words.len(), self.len.div_ceil(WORD));
+        let shift = self.len % WORD;
         if shift == 0 {
             self.words.extend_from_slice(&other.words);
         } else {
@@ -158,16 +195,16 @@ impl Mask {
                 if let Some(last) = self.words.last_mut() {
                     *last |= word << shift;
                 }
-                self.words.push(word >> (64 - shift));
+                self.words.push(word >> (WORD - shift));
             }
         }
         self.len += other.len;
-        self.words.truncate(self.len.div_ceil(64));
+        self.words.truncate(self.len.div_ceil(WORD));
     }
 
-    /// Appends the rows of `other` to whole words.
+    /// Appends the rows of `other`. Unlike with [`append`](Mask::append), the last word of this mask must be full.
     pub(super) fn extend(&mut self, other: &Mask) {
-        assert!(self.len.is_multiple_of(64), "{} rows are extended", self.len);
+        assert!(self.len.is_multiple_of(WORD), "{} rows are extended", self.len);
         self.words.extend_from_slice(&other.words);
         self.len += other.len;
     }
@@ -175,43 +212,44 @@ impl Mask {
     /// Returns the rows whose bits are set.
     pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
         let words = self.words.iter().enumerate();
-        words.flat_map(|(number, &word)| set_bits(word).map(move |bit| number * 64 + bit))
+        words.flat_map(|(number, &word)| set_bits(word).map(move |bit| number * WORD + bit))
     }
 }
 
-/// Selected rows of a batch: the batch number, the range of rows, and their bits.
+/// Selected rows of a batch.
 #[derive(Clone, Debug)]
 pub(super) struct SelectedRows {
+    /// The batch, by its index in the list of the selection.
     pub part: u32,
+    /// Consecutive rows of the batch.
     pub rows: Range<usize>,
+    /// Which of `rows` are selected.
     pub mask: Mask,
 }
 
-/// Returns the null rows, or, unless `wanted`, the others.
-pub(in crate::compute) fn null_mask(array: &ArrayData, rows: &Range<usize>, wanted: bool) -> Result<Mask> {
+/// Returns the rows that are not null.
+pub(in crate::compute) fn valid_mask(array: &ArrayData, rows: &Range<usize>) -> Result<Mask> {
     use DataType::{Dictionary, Null, RunEndEncoded, Union};
-    let mut mask = match array.data_type() {
+    match array.data_type() {
+        // Whether a row is null depends on a key, a run or a child.
         Null | Dictionary(..) | RunEndEncoded(..) | Union(..) => {
-            let is_null = rows.clone().map(|row| Ok(value(array, row)?.is_null())).collect::<Result<Vec<_>>>()?;
-            Mask::collect(rows.len(), |row| is_null[row])
+            let is_valid = rows.clone().map(|row| Ok(!value(array, row)?.is_null())).collect::<Result<Vec<_>>>()?;
+            Ok(Mask::collect(rows.len(), |row| is_valid[row]))
         }
-        _ => {
-            let mut mask = Mask::from_validity(array, rows).unwrap_or_else(|| Mask::all(rows.len(), true));
-            mask.flip();
-            mask
-        }
-    };
-    if !wanted {
-        mask.flip();
+        _ => Ok(Mask::from_validity(array, rows).unwrap_or_else(|| Mask::all(rows.len(), true))),
     }
-    Ok(mask)
 }
 
-/// Returns the rows whose value is known to pass the test, or, unless `wanted`, to fail it.
-pub(super) fn holds(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted: bool) -> Result<Mask> {
+/// Returns the rows for which the test has the outcome `wanted`.
+pub(super) fn test_rows(
+    array: &ArrayData,
+    rows: &Range<usize>,
+    test: &ValuePredicate,
+    wanted: Outcome,
+) -> Result<Mask> {
     let mut mask = match (array.data_type(), test) {
         (_, ValuePredicate::Unknown) => return Ok(Mask::all(rows.len(), false)),
-        (_, ValuePredicate::Not(test)) => return holds(array, rows, test, !wanted),
+        (_, ValuePredicate::Not(test)) => return test_rows(array, rows, test, wanted.negated()),
         (DataType::Dictionary(..), _) => by_key(array, rows, test, wanted)?,
         (_, ValuePredicate::Any(tests)) => {
             let mut mask = Mask::all(rows.len(), false);
@@ -222,7 +260,8 @@ pub(super) fn holds(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicat
         }
         _ => passes(array, rows, test)?,
     };
-    if !wanted && !matches!(array.data_type(), DataType::Dictionary(..)) {
+    // The mask of a dictionary already has the wanted rows.
+    if wanted == Outcome::False && !matches!(array.data_type(), DataType::Dictionary(..)) {
         mask.flip();
     }
     if let Some(valid) = Mask::from_validity(array, rows) {
@@ -231,8 +270,9 @@ pub(super) fn holds(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicat
     Ok(mask)
 }
 
-/// Tests each value of the dictionary once, or the rows' values if those are fewer.
-fn by_key(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted: bool) -> Result<Mask> {
+/// Does [`test_rows`] for a dictionary: tests each of its values once, or the values of the rows if those are fewer. The
+/// bits of null rows are arbitrary.
+fn by_key(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted: Outcome) -> Result<Mask> {
     let dictionary = dictionary_of(array)?;
     let keys = Keys::new(array);
     if dictionary.len() > rows.len() {
@@ -241,20 +281,21 @@ fn by_key(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted:
             // The keys of null rows are meaningless, and may be out of range.
             if let Some(key) = keys.get(rows.start + row)
                 && key < dictionary.len()
-                && holds(dictionary, &(key..key + 1), test, wanted)?.is_set(0)
+                && test_rows(dictionary, &(key..key + 1), test, wanted)?.is_set(0)
             {
                 mask.set(row);
             }
         }
         return Ok(mask);
     }
-    let passing = holds(dictionary, &(0..dictionary.len()), test, wanted)?;
-    let mut table = vec![0u8; dictionary.len().max(256)];
+
+    let passing = test_rows(dictionary, &(0..dictionary.len()), test, wanted)?;
+    let mut table = vec![0u8; dictionary.len().max(BYTE_KEYS)];
     passing.rows().for_each(|key| table[key] = 1);
-    match (keys, table.first_chunk::<256>()) {
+    match (keys, table.first_chunk::<BYTE_KEYS>()) {
         (Keys::Bytes(keys), Some(table)) => {
             debug_assert!(rows.end <= keys.len(), "rows {rows:?} of {} keys", keys.len());
-            let mut words = vec![0; rows.len().div_ceil(64)];
+            let mut words = vec![0; rows.len().div_ceil(WORD)];
             test_byte_keys(keys.get(rows.clone()).unwrap_or(&[]), table, &mut words);
             Ok(Mask { words, len: rows.len() })
         }
@@ -264,7 +305,7 @@ fn by_key(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted:
     }
 }
 
-/// Returns the rows whose value, null or not, passes a test.
+/// Returns the rows whose value passes a test. The bits of null rows are arbitrary.
 fn passes(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate) -> Result<Mask> {
     use DataType::*;
     let mut mask = Mask::all(rows.len(), false);
@@ -359,11 +400,11 @@ fn one_value_of<const N: usize>(values: &[[u8; N]], wanted: &[i256], number: imp
 /// Sets a bit for each number within inclusive bounds, and clears the others.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn inside<T: Number<N>, const N: usize>(values: &[[u8; N]], low: T, high: T, words: &mut [u64]) {
-    debug_assert!(values.len().div_ceil(64) == words.len(), "{} words for {} values", words.len(), values.len());
-    let (whole, rest) = values.as_chunks::<64>();
+    debug_assert!(values.len().div_ceil(WORD) == words.len(), "{} words for {} values", words.len(), values.len());
+    let (whole, rest) = values.as_chunks::<WORD>();
     for (values, word) in whole.iter().zip(words.iter_mut()) {
-        let mut bytes = [0u8; 64];
-        for row in 0..64 {
+        let mut bytes = [0u8; WORD];
+        for row in 0..WORD {
             bytes[row] = is_inside(T::load(values[row]), low, high);
         }
         *word = pack_bits(&bytes);
@@ -383,25 +424,28 @@ fn is_inside<T: PartialOrd>(value: T, low: T, high: T) -> u8 {
 }
 
 /// Sets a bit for each key whose byte in `table` is 1.
-fn test_byte_keys(keys: &[[u8; 1]], table: &[u8; 256], words: &mut [u64]) {
-    let mut bytes = [0u8; 64];
-    for (keys, word) in keys.chunks(64).zip(words) {
+fn test_byte_keys(keys: &[[u8; 1]], table: &[u8; BYTE_KEYS], words: &mut [u64]) {
+    let mut bytes = [0u8; WORD];
+    for (keys, word) in keys.chunks(WORD).zip(words) {
         bytes[keys.len()..].fill(0);
         bytes.iter_mut().zip(keys).for_each(|(byte, [key])| *byte = table[usize::from(*key)]);
         *word = pack_bits(&bytes);
     }
 }
 
-/// Packs the lowest bits of 64 bytes of 0 or 1, eight at a time: the multiplication moves each to the top.
+/// Packs 64 bytes of 0 or 1 into the bits of a word, eight at a time.
 #[inline(always)]
-pub(in crate::compute) fn pack_bits(bytes: &[u8; 64]) -> u64 {
+pub(in crate::compute) fn pack_bits(bytes: &[u8; WORD]) -> u64 {
+    /// The product with eight bytes of 0 or 1 has byte `i` in bit `56 + i`.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
     let eights = bytes.as_chunks::<8>().0.iter().enumerate();
     eights.fold(0, |word, (i, eight)| {
-        let top = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        let top = u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56;
         word | top << (8 * i)
     })
 }
 
+/// Returns the rows whose text compares as `operator` says with `wanted`.
 fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u8]) -> Result<Mask> {
     match operator {
         Operator::Eq => equal_texts(texts, rows, wanted),
@@ -414,12 +458,16 @@ fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u
     }
 }
 
-/// The maximum number of texts of a wanted length, of 64, that are compared one by one.
+/// The maximum number of texts of a wanted length, among the rows of a word, that are compared one by one.
 const MAX_SINGLE_TEXTS: u32 = 16;
 
+/// The maximum length of a text that its first bytes alone, as [`short`] returns them, tell from others.
+const MAX_SHORT_TEXT: usize = 15;
+
+/// Returns the rows whose text is `wanted`.
 fn equal_texts(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {
     let (wanted_len, wanted_head) = short(wanted);
-    let head_mask = byte_mask(wanted.len().min(15));
+    let head_mask = byte_mask(wanted.len().min(MAX_SHORT_TEXT));
     collect_words(
         texts,
         rows,
@@ -427,7 +475,7 @@ fn equal_texts(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<
             Some(of_length) if of_length.count_ones() <= MAX_SINGLE_TEXTS => {
                 test_some_texts(texts, rows.start, of_length, |bytes| bytes == wanted)
             }
-            _ if wanted_len < 16 => {
+            _ if wanted_len <= MAX_SHORT_TEXT => {
                 test_heads(texts, rows, |len, head| len == wanted_len && head & head_mask == wanted_head)
             }
             _ => test_word_of_texts(texts, rows, |bytes| bytes == wanted),
@@ -446,9 +494,10 @@ pub(super) fn set_bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Returns the rows whose text matches `wanted`.
 fn matching(texts: &Texts<'_>, rows: &Range<usize>, wanted: &TextMatcher) -> Result<Mask> {
     match wanted {
-        TextMatcher::StartsWith(text) if text.len() < 16 => {
+        TextMatcher::StartsWith(text) if text.len() <= MAX_SHORT_TEXT => {
             let (wanted_len, wanted_head) = short(text);
             let head_mask = byte_mask(text.len());
             collect_words(
@@ -501,7 +550,7 @@ fn test_texts(texts: &Texts<'_>, rows: &Range<usize>, passes: impl Fn(&[u8]) -> 
 /// Returns a bit for each of up to 64 rows, by the bytes of its text.
 #[inline(always)]
 fn test_word_of_texts(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<u64> {
-    debug_assert!(rows.len() <= 64);
+    debug_assert!(rows.len() <= WORD);
     let (mut word, mut bit) = (0, 0);
     texts.each(rows, |bytes| {
         word |= u64::from(passes(bytes)) << bit;
@@ -513,7 +562,7 @@ fn test_word_of_texts(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(&[u
 /// Returns a bit for each of up to 64 rows, by the length of its text and its first bytes.
 #[inline(always)]
 fn test_heads(texts: &Texts<'_>, rows: Range<usize>, passes: impl Fn(usize, u128) -> bool) -> Result<u64> {
-    debug_assert!(rows.len() <= 64);
+    debug_assert!(rows.len() <= WORD);
     let (mut word, mut bit) = (0, 0);
     texts.each_head(rows, |len, head| {
         word |= u64::from(passes(len, head)) << bit;

@@ -1,13 +1,18 @@
 //! Selects rows by number or by condition: `take`, `filter`, `shuffle`, and their helpers.
 //!
-//! The reading order is: `random`, `literal` (values to compare with), `expression` (computations on columns),
-//! `predicate` (conditions), `compare` (tests of values against a literal), `categories` (tests against one of ordered
-//! categories), `mask` (bitmaps of rows that pass a test), `computed` (loops over numbers), `bound_expression`
-//! (expressions on a dataset's columns), `bound_predicate` (rows that satisfy a predicate), `compress` (copies of
-//! selected rows), `fixed_width` (rows of bytes in place), `take`, `row_set` (the rows that a condition selects),
-//! `reordered_view` (rows by number, in place), `filtered_rows` (selected rows, in place), `filter`, `prune`
-//! (partitions and blocks that a condition rules out), `shuffle`, `permutation` (an order that is computed),
-//! `epoch_order` (rows for training).
+//! The modules, in the order to read them:
+//! - What a caller writes: `literal` has values to compare with, `expression` computations on columns, `predicate`
+//!   conditions, and `pattern` regular expressions.
+//! - What becomes of it for the columns of a dataset: `compare` has tests of values, `categories` tests against ordered
+//!   categories, `mask` bitmaps of rows that pass a test, `computed` loops over numbers, `bound_expression` expressions
+//!   whose columns are known, and `bound_predicate` predicates whose columns are known.
+//! - Rows by condition: `row_set` stores the rows that a condition selects, `filter` finds them, `filtered_rows` is the
+//!   dataset of them, and `prune` rules out partitions and blocks beforehand.
+//! - Rows by number: `compress` copies selected rows, `fixed_width` copies rows as bytes, `take` gathers rows,
+//!   `row_order` stores the numbers of rows, `reordered_view` is the dataset of rows in such an order, and `batch_size`
+//!   limits its batches.
+//! - Rows in random order: `random` has a generator, `shuffle` shuffles, `permutation` computes an order, and
+//!   `epoch_order` orders rows for training.
 
 mod batch_size;
 mod bound_expression;
@@ -44,7 +49,7 @@ pub(super) use filter::check_result_memory;
 pub(super) use filtered_rows::filter_input;
 pub(super) use fixed_width::FixedWidthColumns;
 pub use literal::{Literal, Operator};
-pub(super) use mask::{Mask, null_mask, pack_bits};
+pub(super) use mask::{Mask, pack_bits, valid_mask};
 pub use predicate::Predicate;
 pub(super) use random::SplitMix64;
 pub(super) use reordered_view::reordered_view;

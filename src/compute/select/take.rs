@@ -14,7 +14,7 @@ use super::random::SplitMix64;
 use crate::array::gather::{Pick, gather, gather_column};
 use crate::array::merge_dictionaries::collect_dictionaries;
 use crate::array::{UncheckedArray, byte_size, check_memory, room_for};
-use crate::compute::frame::{ANYWHERE, Frame};
+use crate::compute::frame::{Frame, RANDOM_ACCESS_BYTES};
 use crate::dataset::{Dataset, SourceSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, GrowableBuffer, free_memory};
@@ -118,7 +118,7 @@ pub(super) fn gather_selections(
     selections.retain(|selection| selection.len() > 0);
     loop {
         let rows: usize = selections.iter().map(RowSelection::len).sum();
-        let bytes = rows.saturating_mul(columns).saturating_mul(ANYWHERE);
+        let bytes = rows.saturating_mul(columns).saturating_mul(RANDOM_ACCESS_BYTES);
         let fixed_width =
             parallel::map(selections.len(), bytes, |batch| selections[batch].fixed_width_columns(frame, schema, None));
         let fixed_width = fixed_width.into_iter().collect::<Result<Vec<_>>>()?;
