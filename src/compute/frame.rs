@@ -207,8 +207,8 @@ impl<'a> Frame<'a> {
     /// Returns an array with checked values, and the range in it that holds rows `rows` of column number `column` in
     /// batch `number`.
     ///
-    /// A check reads what it checks, and the check of a whole batch is remembered. If at most half of a batch of text is
-    /// in the dataset, as zones ruled out the other rows, only `rows` are checked, on each call.
+    /// A check reads what it checks, and the check of a whole batch is remembered. If at most half of a batch of text
+    /// is in the dataset, as zones ruled out the other rows, only `rows` are checked, on each call.
     pub(super) fn checked_rows(
         &self,
         number: usize,

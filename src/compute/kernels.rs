@@ -24,8 +24,8 @@ const LANES: usize = 16;
 /// The bits of the lower half of an integer of 64 bits.
 const LOW_HALF: u64 = u32::MAX as u64;
 
-/// A running sum of floats, by the tree that the module's documentation draws. Values are added in the order of rows, in
-/// parts of any length; [`total`](FloatSum::total) ends the last leaf.
+/// A running sum of floats, by the tree that the module's documentation draws. Values are added in the order of rows,
+/// in parts of any length; [`total`](FloatSum::total) ends the last leaf.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FloatSum {
     /// The lanes of the current leaf.
@@ -48,8 +48,8 @@ pub(super) fn add_f32(sum: &mut FloatSum, values: &[[u8; 4]]) {
     sum.add(values, |raw| f32::from_le_bytes(*raw).into());
 }
 
-/// Returns the mean of the f64 of a leaf, and the sum of the squares of their distances from it. The leaf has a value or
-/// more.
+/// Returns the mean of the f64 of a leaf, and the sum of the squares of their distances from it. The leaf has a value
+/// or more.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn moments_f64(values: &[[u8; 8]]) -> (f64, f64) {
     debug_assert!(!values.is_empty() && values.len() <= LEAF, "a leaf of {} values", values.len());

@@ -1,4 +1,8 @@
 //! Sorts rows by the values of columns.
+//!
+//! Each column is loaded as a [`SortKey`]: a value for each row that is quickly compared. Rows are then sorted by
+//! number, and rows that are equal in all keys are compared by their numbers, so that the unstable sort of the standard
+//! library keeps their order.
 
 use std::cmp::Ordering;
 
@@ -7,7 +11,9 @@ use arrow_schema::DataType;
 
 use super::frame::Frame;
 use super::group::{KeyPart, is_key_type, is_stored_as_integer, key_part};
-use super::reduce::{GroupedRows, for_each_decimal, for_each_float, for_each_integer, is_number, with_decoded_rows};
+use super::reduce::{
+    GroupedRows, ONLY_GROUP, for_each_decimal, for_each_float, for_each_integer, is_number, with_decoded_rows,
+};
 use super::select::{Categories, RowOrder, reordered_view, try_collect};
 use crate::array::room_for;
 use crate::dataset::Dataset;
@@ -16,9 +22,9 @@ use crate::map::ChangeCheck;
 use crate::types::type_name;
 
 impl Dataset {
-    /// Returns all rows in the order of the columns `by`, each with whether its values descend. Rows that are equal in
-    /// all of them stay in their order. Nulls are last, behind NaN, either way. Text has the order of its bytes, and
-    /// ordered categories have their own order.
+    /// Returns all rows in the order of the columns `by`, each of which is given by its name and whether its values
+    /// descend. Rows that are equal in all of these columns keep their order. Nulls come last, behind NaN, whether
+    /// values ascend or descend. Text has the order of its bytes, and ordered categories have their own order.
     ///
     /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row in place; columns used as a
     /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. Sorting itself takes eight bytes
@@ -83,19 +89,29 @@ fn has_one_value(frame: &Frame<'_>, column: usize, data_type: &DataType) -> Resu
 
 /// The values of a column, one for each row.
 struct SortKey<'a> {
+    /// The values; those of nulls are arbitrary.
     values: SortValues<'a>,
     is_null: Vec<bool>,
+    /// True if greater values come first.
     descends: bool,
 }
 
+/// Values to sort by, in a form that is quickly compared.
 enum SortValues<'a> {
-    /// Numbers of up to 64 bits, in an order-preserving form. NaN comes last, whether the order ascends or descends.
+    /// Numbers of up to 64 bits, as words with the same order. The word of NaN depends on the direction, so that NaN
+    /// comes last in either.
     Words(Vec<u64>),
+    /// Integers or digits of more than 64 bits.
     Wide(Vec<i256>),
+    /// Texts or bytes.
     Texts(Vec<&'a [u8]>),
 }
 
 impl<'a> SortKey<'a> {
+    /// Loads column number `column`.
+    ///
+    /// # Errors
+    /// `Unsupported` for types without an order; `Io` if memory has no room for the values.
     fn load(dataset: &Dataset, frame: &Frame<'a>, column: usize, descends: bool) -> Result<SortKey<'a>> {
         let field = dataset.schema().field(column);
         if let Some(categories) = Categories::load(dataset, column)? {
@@ -112,6 +128,7 @@ impl<'a> SortKey<'a> {
                 type_name(field.data_type())
             )));
         }
+
         let mut is_null = room_for(frame.num_rows(), "rows to sort")?;
         let values = if matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..)) {
             let mut digits = room_for(frame.num_rows(), "values to sort by")?;
@@ -138,6 +155,7 @@ impl<'a> SortKey<'a> {
         Ok(key)
     }
 
+    /// Creates the key of a column of ordered categories, by their ranks.
     fn from_categories(
         categories: &Categories,
         frame: &Frame<'a>,
@@ -170,6 +188,7 @@ impl<'a> SortKey<'a> {
         assert!(self.is_null.len() as u64 == rows, "{} marks of nulls for {rows} rows", self.is_null.len());
     }
 
+    /// Compares the values of rows `a` and `b`.
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let nulls = self.is_null[a].cmp(&self.is_null[b]);
         if nulls.is_ne() || self.is_null[a] {
@@ -201,7 +220,7 @@ fn for_each_batch(
             let nulls = array.nulls();
             is_null.extend(rows.clone().map(|row| nulls.is_some_and(|nulls| nulls.is_null(row))));
             let mut ids = room_for(rows.len() as u64, "rows to sort")?;
-            ids.resize(rows.len(), 1);
+            ids.resize(rows.len(), ONLY_GROUP);
             add(&GroupedRows { array, rows, ids: &ids, lane: 0, is_sparse: false })
         })?;
     }
@@ -232,6 +251,7 @@ fn load_texts<'a>(frame: &Frame<'a>, column: usize, is_null: &mut Vec<bool>) -> 
 
 /// Converts a float to a word with the same order. Both zeros are one, and NaN is last in either order.
 fn float_to_word(number: f64, descends: bool) -> u64 {
+    /// The bit of the sign.
     const SIGN: u64 = 1 << 63;
     if number.is_nan() {
         return if descends { 0 } else { u64::MAX };
@@ -331,7 +351,9 @@ mod tests {
             rows in prop::collection::vec(
                 (
                     prop::option::of(-2i8..3),
-                    prop::option::of(prop_oneof![Just(f64::NAN), Just(-0.0), Just(0.0), Just(f64::INFINITY), -1.0..1.0f64]),
+                    prop::option::of(
+                        prop_oneof![Just(f64::NAN), Just(-0.0), Just(0.0), Just(f64::INFINITY), -1.0..1.0f64],
+                    ),
                     prop::option::of("[ab]{0,2}"),
                     prop::option::of(any::<u8>()),
                 ),
@@ -352,7 +374,8 @@ mod tests {
             prop_assert_eq!(sorted.len().unwrap(), rows.len() as u64);
             for (row, &own) in expected.iter().enumerate() {
                 let text = |dataset: &Dataset, row: usize| {
-                    dataset.row(row as u64).unwrap().iter().map(|(_, value)| value.unwrap().to_string()).collect::<Vec<_>>()
+                    let row = dataset.row(row as u64).unwrap();
+                    row.iter().map(|(_, value)| value.unwrap().to_string()).collect::<Vec<_>>()
                 };
                 prop_assert_eq!(text(&sorted, row), text(&dataset, own));
             }

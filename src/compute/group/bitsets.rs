@@ -5,28 +5,33 @@ use crate::compute::reduce::OUT;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 
-/// The rows of the first step of a scan, and of each later one.
+/// The number of rows of the first step of a scan. Where values are far apart, a few rows nearly always show it.
 const FIRST_STEP: u64 = 1 << 14;
+/// The number of rows of each later step of a scan.
 const STEP: u64 = 1 << 24;
+
+/// The number of bits of a word of a set.
+const WORD: usize = u64::BITS as usize;
 
 /// The range from the minimum to the maximum of a column of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) struct IntegerRange {
     first: i128,
-    /// The distance of the last from the first.
+    /// The distance of the last integer from the first.
     width: usize,
-    /// The maximum number of groups that may have sets. The first rows do not tell how many groups there are, and sets
-    /// of more would take too much memory.
+    /// The maximum number of groups that may have sets, 0 until [`with_max_bytes`](IntegerRange::with_max_bytes) sets
+    /// it. The first rows do not tell how many groups there are, and sets of more would take too much memory.
     max_groups: usize,
 }
 
-/// For each of some groups, a set whose elements are null and the integers of a range.
+/// For each of some groups, a set whose elements are null and the integers of a range. If there are more groups than
+/// the range allows, the sets are dropped, and the caller has to count in another way.
 #[derive(Clone, Debug)]
 pub(super) struct IntegerSets {
     range: IntegerRange,
-    /// The bits of each group: one for each integer, and one behind them for null.
+    /// The bits of each group: one for each integer, and one behind them for null. A group begins with a new word.
     words: Vec<u64>,
-    /// True if a number was outside of the range.
+    /// True if an integer of a group was outside of the range.
     is_outside: bool,
     /// True if there were too many groups. There are no bits then.
     is_too_large: bool,
@@ -49,7 +54,6 @@ impl IntegerRange {
         let mut next = 0;
         while next < dataset.len()? {
             watch()?;
-            // Where values are far apart, the first few rows nearly always show it.
             let len = if next == 0 { FIRST_STEP } else { STEP };
             let rows = dataset.slice(next, len)?.column_at(column)?;
             next += len;
@@ -64,12 +68,12 @@ impl IntegerRange {
                 _ => return Err(Error::internal(format!("{min} and {max} are no integers"))),
             };
             range = usize::try_from(last - first).ok().map(|width| IntegerRange { first, width, max_groups: 0 });
-            if range.is_none_or(|range| range.width >= max_bits || range.words() * 64 > max_bits) {
+            if range.is_none_or(|range| range.width >= max_bits || range.words() * WORD > max_bits) {
                 return Ok(None);
             }
         }
         let range = range.unwrap_or(IntegerRange { first: 0, width: 0, max_groups: 0 });
-        Ok(Some(range).filter(|range| range.words() * 64 <= max_bits))
+        Ok(Some(range).filter(|range| range.words() * WORD <= max_bits))
     }
 
     /// Limits the number of groups, so that all sets take at most `max_bytes` bytes.
@@ -89,7 +93,7 @@ impl IntegerRange {
     /// Returns the number of words of a set.
     fn words(&self) -> usize {
         // A bit for each integer, and one for null.
-        (self.width + 2).div_ceil(64)
+        (self.width + 2).div_ceil(WORD)
     }
 
     /// Returns the number of bytes of a set.
@@ -136,6 +140,7 @@ impl IntegerSets {
         self.is_too_large
     }
 
+    /// Adds a number to the set of a group.
     #[inline(always)]
     pub(super) fn insert(&mut self, group: usize, number: i128) {
         let bit = number.wrapping_sub(self.range.first) as u128;
@@ -147,14 +152,15 @@ impl IntegerSets {
         }
     }
 
+    /// Adds null to the set of a group.
     pub(super) fn insert_null(&mut self, group: usize) {
         self.set(group, self.range.width + 1);
     }
 
     #[inline(always)]
     fn set(&mut self, group: usize, bit: usize) {
-        if let Some(word) = self.words.get_mut(group * self.range.words() + bit / 64) {
-            *word |= 1 << (bit % 64);
+        if let Some(word) = self.words.get_mut(group * self.range.words() + bit / WORD) {
+            *word |= 1 << (bit % WORD);
         }
     }
 
@@ -246,24 +252,35 @@ mod tests {
     proptest! {
         #[test]
         fn distinct_integers_equal_a_naive_loop_for_all_types(
-            rows in prop::collection::vec((prop::option::weighted(0.9, 0i8..4), prop::option::weighted(0.9, any::<i8>())), 1..200),
-            cut in any::<usize>(), most in any::<i8>(),
+            rows in prop::collection::vec(
+                (prop::option::weighted(0.9, 0i8..4), prop::option::weighted(0.9, any::<i8>())),
+                1..200,
+            ),
+            cut in any::<usize>(),
+            most in any::<i8>(),
         ) {
             let (first, rest) = rows.split_at(cut % (rows.len() + 1));
             let dataset = Dataset::try_from(vec![batch(first), batch(rest)]).unwrap();
             let counts = |dataset: Dataset, column: &str| -> Vec<i64> {
-                let of = |batch: RecordBatch| batch[column].as_any().downcast_ref::<Int64Array>().unwrap().values().to_vec();
-                dataset.to_record_batches().flat_map(|batch| of(batch.unwrap())).collect()
+                let values_of = |batch: RecordBatch| {
+                    batch[column].as_any().downcast_ref::<Int64Array>().unwrap().values().to_vec()
+                };
+                dataset.to_record_batches().flat_map(|batch| values_of(batch.unwrap())).collect()
             };
             let is_in = |row: &&TestRow| row.1.is_some_and(|n| n <= most);
             let expected = naive(rows.iter());
             let all = naive(rows.iter().map(|row| (None, row.1)).collect::<Vec<_>>().iter());
             for column in ["i8", "u64", "date", "decimal", "wide", "float", "entry"] {
-                let by = |by: &[&str]| dataset.aggregate(by).column(column, AggregateFunction::NUnique).count_rows("rows");
+                let by = |by: &[&str]| {
+                    dataset.aggregate(by).column(column, AggregateFunction::NUnique).count_rows("rows")
+                };
                 prop_assert_eq!(counts(by(&["key"]).finish().unwrap(), column), &expected[..], "{}", column);
                 prop_assert_eq!(counts(by(&[]).finish().unwrap(), column), &all[..], "{}", column);
-                let some = by(&["key"]).filter(col("i8").le(i64::from(most))).column_as("again", column, AggregateFunction::NUnique);
-                let some = some.finish().unwrap();
+                let some = by(&["key"])
+                    .filter(col("i8").le(i64::from(most)))
+                    .column_as("again", column, AggregateFunction::NUnique)
+                    .finish()
+                    .unwrap();
                 prop_assert_eq!(counts(some.clone(), column), naive(rows.iter().filter(is_in)), "{}", column);
                 prop_assert_eq!(counts(some.clone(), column), counts(some, "again"), "{}", column);
             }

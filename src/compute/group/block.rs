@@ -1,4 +1,8 @@
 //! Computes the states of a block's groups.
+//!
+//! Most states are arrays with an element for each group, including group 0 of excluded rows, which is dropped in the
+//! end: a loop then needs no branch for excluded rows. Where a block has few groups, each has several elements, its
+//! lanes, so that neighbouring rows of one group do not wait for each other; lanes are merged at the end of the block.
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -18,7 +22,7 @@ use crate::compute::reduce::{
     GroupedRows, LANES, OUT, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float,
     for_each_integer, with_decoded_rows,
 };
-use crate::compute::select::{AT_ONCE, BoundExpression, EvalContext, Mask, valid_mask};
+use crate::compute::select::{AT_ONCE, BoundExpression, EvalContext, MAX_SHORT_TEXT, Mask, valid_mask};
 use crate::error::{Error, Result};
 use crate::types::is_text_or_binary;
 
@@ -65,9 +69,7 @@ impl GroupState<'_> {
             StateKind::Row(end) => {
                 let first = frame.block_start(block);
                 let last = frame.num_rows().min(first.saturating_add(frame.block_rows() as u64)) - 1;
-                let mut extreme = row_extremes(end, 1);
-                extreme.offer(0, if end == ExtremeKind::Min { first } else { last });
-                Ok(Some(GroupState::Row(extreme)))
+                Ok(Some(end_row_of_one_group(end, Some((first, last)))))
             }
             StateKind::Moments(column) => {
                 let moments = ungrouped_moments(frame, block, column)?;
@@ -102,24 +104,28 @@ pub(super) fn states_from_masks<'a>(
     for kind in kinds {
         states.push(match *kind {
             StateKind::RowCount => GroupState::Counts(vec![count]),
-            StateKind::Row(end) => {
-                let mut extreme = row_extremes(end, 1);
-                if let Some((first, last)) = first_and_last {
-                    extreme.offer(0, if end == ExtremeKind::Min { first } else { last });
-                }
-                GroupState::Row(extreme)
-            }
+            StateKind::Row(end) => end_row_of_one_group(end, first_and_last),
             _ => return None,
         });
     }
     Some(states)
 }
 
+/// Returns the state of one group of all rows, given the first and the last of them.
+fn end_row_of_one_group<'a>(end: ExtremeKind, first_and_last: Option<(u64, u64)>) -> GroupState<'a> {
+    const ONLY_GROUP: usize = 0;
+    let mut extreme = row_extremes(end, 1);
+    if let Some((first, last)) = first_and_last {
+        extreme.offer(ONLY_GROUP, if end == ExtremeKind::Min { first } else { last });
+    }
+    GroupState::Row(extreme)
+}
+
 /// Computes the moments of a block of floats without nulls; `None` for other columns. Each leaf is read twice while it
 /// is in the nearest cache.
 fn ungrouped_moments(frame: &Frame<'_>, block: usize, column: usize) -> Result<Option<Moments>> {
     let mut moments = Moments::NONE;
-    // The beginning of a leaf that goes on in the next batch.
+    // The beginning of a leaf that continues in the next batch.
     let mut leaf: Vec<[u8; 8]> = Vec::new();
     for (part, rows) in frame.spans(block) {
         let array = frame.checked(part, column)?;
@@ -130,6 +136,7 @@ fn ungrouped_moments(frame: &Frame<'_>, block: usize, column: usize) -> Result<O
         let Some(mut values) = fixed_values(array).get(rows) else {
             return Err(Error::invalid("fewer values than rows"));
         };
+
         if !leaf.is_empty() {
             let (head, rest) = values.split_at(values.len().min(LEAF - leaf.len()));
             leaf.extend_from_slice(head);
@@ -140,6 +147,7 @@ fn ungrouped_moments(frame: &Frame<'_>, block: usize, column: usize) -> Result<O
             add_leaf(&mut moments, &leaf);
             leaf.clear();
         }
+
         let (leaves, rest) = values.as_chunks::<LEAF>();
         for leaf in leaves {
             add_leaf(&mut moments, leaf);
@@ -152,6 +160,7 @@ fn ungrouped_moments(frame: &Frame<'_>, block: usize, column: usize) -> Result<O
     Ok(Some(moments))
 }
 
+/// Adds the moments of a leaf's values.
 #[inline]
 fn add_leaf(moments: &mut Moments, values: &[[u8; 8]]) {
     let (mean, squares) = moments_f64(values);
@@ -169,14 +178,15 @@ struct BlockColumns<'f, 'a> {
     computed: &'f ComputedColumns<'f>,
 }
 
-/// Columns that are computed from others.
+/// Columns that are computed from others. Their numbers follow those of the dataset's columns.
 pub(super) struct ComputedColumns<'f> {
-    /// The number of the first computed column.
+    /// The number of the dataset's columns, which is the number of the first computed column.
     pub columns: usize,
     pub formulas: &'f [BoundExpression],
 }
 
 impl ComputedColumns<'_> {
+    /// Returns the formula of column number `column`; `None` if it is no computed one.
     fn get(&self, column: usize) -> Option<&BoundExpression> {
         self.formulas.get(column.checked_sub(self.columns)?)
     }
@@ -216,6 +226,7 @@ impl<'a> BlockColumns<'_, 'a> {
         formula: &BoundExpression,
         mut work: impl FnMut(&GroupedRows<'_>) -> Result<()>,
     ) -> Result<()> {
+        // The number of rows before.
         let mut number = 0;
         for (part, rows) in self.frame.spans(self.block) {
             for start in rows.clone().step_by(AT_ONCE) {
@@ -238,9 +249,14 @@ impl<'a> BlockColumns<'_, 'a> {
         if self.groups.count() > MAX_GROUPS_WITH_LANES { 1 } else { LANES }
     }
 
+    /// Returns the number of groups with group 0.
+    fn count_with_excluded(&self) -> usize {
+        self.groups.count() + 1
+    }
+
     /// Returns a value for each lane of each group, including group 0.
     fn lanes<T: Clone>(&self, new: T) -> Vec<T> {
-        vec![new; (self.groups.count() + 1) * self.width()]
+        vec![new; self.count_with_excluded() * self.width()]
     }
 
     /// Merges the lanes of each group but group 0.
@@ -248,12 +264,14 @@ impl<'a> BlockColumns<'_, 'a> {
         lanes.chunks(self.width()).skip(1).map(join).collect()
     }
 
+    /// Counts the rows of each group.
     fn count_rows(&self) -> Vec<u64> {
         let mut counts = self.lanes(0);
         count_by_group(&self.groups.ids, 0, self.width(), &mut counts);
         self.join_lanes(&counts, |lanes| lanes.iter().sum())
     }
 
+    /// Counts the values of each group that are not null.
     fn count(&self, column: usize) -> Result<Vec<u64>> {
         let mut counts = self.lanes(0);
         match self.computed.get(column) {
@@ -274,6 +292,7 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(())
     }
 
+    /// Sums floats, or other numbers as floats.
     fn floats(&self, column: usize) -> Result<Vec<NeumaierSum>> {
         if self.width() == 1 {
             return self.floats_in_order(column);
@@ -283,9 +302,9 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(self.join_lanes(&sums, NeumaierSum::from_lanes))
     }
 
-    /// The same without lanes, with rounding errors: a partition's rows may be millions.
+    /// Sums floats without lanes, and accumulates rounding errors, as a partition may have millions of rows.
     fn floats_in_order(&self, column: usize) -> Result<Vec<NeumaierSum>> {
-        let mut sums = vec![NeumaierSum::NONE; self.groups.count() + 1];
+        let mut sums = vec![NeumaierSum::NONE; self.count_with_excluded()];
         self.for_each_number(column, |rows| {
             for_each_float(rows, |id, _, number| {
                 if let Some(sum) = sums.get_mut(id as usize) {
@@ -296,6 +315,7 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(drop_excluded(sums))
     }
 
+    /// Sums integers of at most 64 bits.
     fn integers(&self, column: usize) -> Result<Vec<IntegerSum>> {
         let width = self.width();
         let mut sums = self.lanes(IntegerSum::NONE);
@@ -310,8 +330,9 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(self.join_lanes(&sums, merge_lanes))
     }
 
+    /// Sums the digits of wide decimals.
     fn decimals(&self, column: usize) -> Result<Vec<DecimalSum>> {
-        let mut sums = vec![DecimalSum::NONE; self.groups.count() + 1];
+        let mut sums = vec![DecimalSum::NONE; self.count_with_excluded()];
         self.for_each_number(column, |rows| {
             for_each_decimal(rows, |id, digits| {
                 if let Some(sum) = sums.get_mut(id as usize).filter(|_| id != OUT) {
@@ -332,6 +353,7 @@ impl<'a> BlockColumns<'_, 'a> {
                 *mean = sum.total() / sum.count as f64;
             }
         }
+
         let mut squares = self.squares(column, &means)?;
         let mut inexact = Vec::new();
         for (number, squares) in squares.iter().enumerate() {
@@ -340,7 +362,7 @@ impl<'a> BlockColumns<'_, 'a> {
             }
         }
         if !inexact.is_empty() {
-            // The rounding error of a mean may be too large to be squared, so it is subtracted first.
+            // The rounding error of a mean may be too large to be squared, so it is computed and subtracted first.
             let mut remainders = vec![0.0; means.len()];
             self.for_each_number(column, |rows| {
                 for_each_float(rows, |id, _, number| {
@@ -354,6 +376,7 @@ impl<'a> BlockColumns<'_, 'a> {
             }
             squares = self.squares(column, &means)?;
         }
+
         let moments = sums.iter().zip(&means[1..]).zip(squares);
         Ok(moments.map(|((sum, &mean), squares)| Moments { count: sum.count, mean, squares }).collect())
     }
@@ -368,6 +391,7 @@ impl<'a> BlockColumns<'_, 'a> {
         }))
     }
 
+    /// Sums integers and their squares.
     fn integer_moments(&self, column: usize) -> Result<Vec<IntegerMoments>> {
         let width = self.width();
         let mut moments = self.lanes(IntegerMoments::NONE);
@@ -383,7 +407,7 @@ impl<'a> BlockColumns<'_, 'a> {
 
     /// Computes the means of the distances from each group's first value, then the distances from them.
     fn decimal_moments(&self, column: usize) -> Result<Vec<DecimalMoments>> {
-        let mut moments = vec![DecimalMoments::NONE; self.groups.count() + 1];
+        let mut moments = vec![DecimalMoments::NONE; self.count_with_excluded()];
         self.for_each_number(column, |rows| {
             for_each_decimal(rows, |id, digits| {
                 if let Some(DecimalMoments { first, distances }) = moments.get_mut(id as usize) {
@@ -404,8 +428,9 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(drop_excluded(moments))
     }
 
+    /// Collects the values of each group as floats.
     fn values(&self, column: usize) -> Result<Vec<FloatValues>> {
-        let mut values = vec![FloatValues::NONE; self.groups.count() + 1];
+        let mut values = vec![FloatValues::NONE; self.count_with_excluded()];
         self.for_each_number(column, |rows| {
             for_each_float(rows, |id, _, number| {
                 if let Some(values) = values.get_mut(id as usize).filter(|_| id != OUT && !number.is_nan()) {
@@ -416,8 +441,9 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(drop_excluded(values))
     }
 
+    /// Collects the integers of each group in sets.
     fn distinct(&self, range: IntegerRange, column: usize) -> Result<IntegerSets> {
-        let mut sets = IntegerSets::for_block(range, self.groups.count() + 1, self.frame.block_rows());
+        let mut sets = IntegerSets::for_block(range, self.count_with_excluded(), self.frame.block_rows());
         self.for_each_number(column, |rows| {
             if let Some(valid) = Mask::from_validity(rows.array, &rows.rows) {
                 for (row, &id) in rows.ids.iter().enumerate() {
@@ -431,20 +457,23 @@ impl<'a> BlockColumns<'_, 'a> {
         sets.without_first()
     }
 
+    /// Finds the smallest or the greatest integer or decimal of each group.
     fn extreme_integers(&self, end: ExtremeKind, column: usize) -> Result<Extreme<i256>> {
-        let mut extreme = integer_extremes(end, self.groups.count() + 1);
+        let mut extreme = integer_extremes(end, self.count_with_excluded());
         self.for_each_number(column, |rows| for_each_decimal(rows, |id, number| extreme.offer(id as usize, number)))?;
         Ok(extreme.without_first())
     }
 
+    /// Finds the smallest or the greatest float of each group.
     fn extreme_floats(&self, end: ExtremeKind, column: usize) -> Result<Extreme<f64>> {
-        let mut extreme = float_extremes(end, self.groups.count() + 1);
+        let mut extreme = float_extremes(end, self.count_with_excluded());
         self.for_each_number(column, |rows| for_each_float(rows, |id, _, number| extreme.offer(id as usize, number)))?;
         Ok(extreme.without_first())
     }
 
+    /// Finds the first or the last row of each group.
     fn end_rows(&self, end: ExtremeKind) -> Extreme<u64> {
-        let mut extreme = row_extremes(end, self.groups.count() + 1);
+        let mut extreme = row_extremes(end, self.count_with_excluded());
         let block_start = self.frame.block_start(self.block);
         for (&id, row) in self.groups.ids.iter().zip(block_start..) {
             extreme.offer(id as usize, row);
@@ -452,8 +481,9 @@ impl<'a> BlockColumns<'_, 'a> {
         extreme.without_first()
     }
 
+    /// Finds the smallest or the greatest text of each group, or the value of an ordered category.
     fn extreme_texts(&self, end: ExtremeKind, column: usize) -> Result<Extreme<RowText<'a>>> {
-        let mut extreme = text_extremes(end, self.groups.count() + 1);
+        let mut extreme = text_extremes(end, self.count_with_excluded());
         let mut best_keys = BestTextKeys::new(end, self.groups.count());
         let mut frame_row = self.frame.block_start(self.block);
         self.for_each_span(column, |rows, ids| {
@@ -476,16 +506,18 @@ impl<'a> BlockColumns<'_, 'a> {
     }
 }
 
-/// The sort key of the best text of each group: a number made of the text's first bytes. Nearly all texts are compared
-/// by their keys alone.
+/// The sort key of the best text of each group: a number made of the text's first bytes, and of its length if they are
+/// all bytes. Nearly all texts are compared by their keys alone.
 struct BestTextKeys {
+    /// The key of each group, including group 0; the greatest key before the first text.
     best: Vec<u128>,
     /// All ones where the greatest text is the best, so that the best text always has the smallest key.
     flip: u128,
 }
 
-/// The last byte of the key of a text of more than 15 bytes. Keys of shorter texts have their length plus one there.
-const LONG_TEXT: u128 = 17;
+/// The last byte of the key of a text of more than [`MAX_SHORT_TEXT`] bytes. Keys of shorter texts have their length
+/// plus one there, which is less.
+const LONG_TEXT: u128 = MAX_SHORT_TEXT as u128 + 2;
 
 impl BestTextKeys {
     fn new(end: ExtremeKind, groups: usize) -> BestTextKeys {
@@ -495,17 +527,18 @@ impl BestTextKeys {
         BestTextKeys { best, flip: if end == ExtremeKind::Min { 0 } else { u128::MAX } }
     }
 
-    /// Returns the key of a text of at most 15 bytes, which are `bytes` as a number. The length follows the bytes, as a
-    /// text is greater than the texts that it begins with.
+    /// Returns the key of a text of at most [`MAX_SHORT_TEXT`] bytes, which are `bytes` as a number. The length follows
+    /// the bytes, as a text is greater than the texts that it begins with.
     #[inline(always)]
     fn short_key(&self, len: usize, bytes: u128) -> u128 {
         (bytes.swap_bytes() | (len as u128 + 1)) ^ self.flip
     }
 
+    /// Returns the key of a text of any length.
     fn key(&self, bytes: &[u8]) -> u128 {
-        match bytes.first_chunk::<15>() {
+        match bytes.first_chunk::<MAX_SHORT_TEXT>() {
             Some(first) if bytes.len() > first.len() => {
-                let mut raw = [0; 16];
+                let mut raw = [0; size_of::<u128>()];
                 raw[..first.len()].copy_from_slice(first);
                 (u128::from_be_bytes(raw) | LONG_TEXT) ^ self.flip
             }
@@ -519,7 +552,7 @@ impl BestTextKeys {
     /// Returns true if a text may be better than the best one of group `group`; `bytes` has the bytes of a short text.
     #[inline(always)]
     fn may_improve(&self, group: u32, len: usize, bytes: u128) -> bool {
-        len > 15 || self.short_key(len, bytes) < self.best[group as usize]
+        len > MAX_SHORT_TEXT || self.short_key(len, bytes) < self.best[group as usize]
     }
 
     /// Offers the texts of `rows`, the first of which is row `start` of the frame.
@@ -558,6 +591,7 @@ impl BestTextKeys {
         result
     }
 
+    /// Makes `text` the best text of a group if it is better. Texts with equal keys are compared by all of their bytes.
     fn offer<'a>(&mut self, group: usize, text: RowText<'a>, extreme: &mut Extreme<RowText<'a>>) {
         let key = self.key(text.bytes);
         let Some(best) = self.best.get_mut(group) else { return };
@@ -577,6 +611,7 @@ fn drop_excluded<T>(mut states: Vec<T>) -> Vec<T> {
     states
 }
 
+/// Merges the states of the lanes of a group.
 fn merge_lanes<T: Accumulator>(lanes: &[T]) -> T {
     let mut merged = T::NONE;
     for lane in lanes {
@@ -645,11 +680,15 @@ mod tests {
                             Arc::new(DictionaryArray::<Int8Type>::new(keys, Arc::new(texts().collect::<BinaryArray>())))
                         }
                     };
-                    RecordBatch::try_from_iter_with_nullable([("k", Arc::new(keys) as ArrayRef, false), ("t", texts, true)]).unwrap()
+                    let columns = [("k", Arc::new(keys) as ArrayRef, false), ("t", texts, true)];
+                    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
                 };
                 let (first, rest) = rows.split_at(cut % (rows.len() + 1));
                 let dataset = Dataset::try_from(vec![batch(first), batch(rest)]).unwrap();
-                let query = dataset.aggregate(&["k"]).column_as("min", "t", AggregateFunction::Min).column_as("max", "t", AggregateFunction::Max);
+                let query = dataset
+                    .aggregate(&["k"])
+                    .column_as("min", "t", AggregateFunction::Min)
+                    .column_as("max", "t", AggregateFunction::Max);
                 let result = query.finish().unwrap().sort(&[("k", false)]).unwrap();
                 let min_and_max = |row: crate::Row<'_>| bytes(row.get(1).unwrap()).zip(bytes(row.get(2).unwrap()));
                 let actual: Vec<_> = result.rows().map(|row| min_and_max(row.unwrap())).collect();

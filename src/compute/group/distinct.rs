@@ -7,9 +7,10 @@ use arrow_array::{Array, Int64Array};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
-use super::aggregate::{Aggregation, BLOCK, GroupPlan, MANY_GROUPS, ProgressCallback, block_rows, report_progress};
+use super::aggregate::{Aggregation, ProgressCallback};
 use super::bitsets::IntegerRange;
 use super::output::AggregateFunction;
+use super::plan::{BLOCK, GroupPlan, MANY_GROUPS, block_rows, report_progress};
 use super::state::{StateKind, is_stored_as_integer};
 use crate::array::Value;
 use crate::dataset::Dataset;
@@ -21,6 +22,8 @@ use crate::types::is_ordered;
 const SET_BITS_PER_ROW: usize = 64;
 /// The maximum number of bytes of all sets.
 const MAX_SET_BYTES: u64 = 1 << 28;
+/// The part of the memory limit that sets may take, as one of so many parts.
+const MEMORY_PER_SETS: u64 = 4;
 
 impl Aggregation<'_> {
     /// Counts the distinct values of `column` in each group, of any type: groups rows by that column as well, and
@@ -64,6 +67,7 @@ impl GroupPlan {
         if uncounted.is_empty() {
             return Ok(uncounted);
         }
+
         let frame = self.frame(dataset)?.with_block_rows(BLOCK);
         let is_one_group = self.keys.is_empty() || frame.num_blocks() == 0;
         let groups = if is_one_group { 1 } else { self.count_first_groups(&frame)?.max(1) };
@@ -71,8 +75,10 @@ impl GroupPlan {
             return Ok(uncounted);
         }
         let max_bits = SET_BITS_PER_ROW * frame.num_rows().min(block_rows(groups) as u64) as usize / groups;
-        let max_bytes = self.memory.map_or(MAX_SET_BYTES, |memory| MAX_SET_BYTES.min(memory / 4)) as usize;
+        let max_bytes =
+            self.memory.map_or(MAX_SET_BYTES, |memory| MAX_SET_BYTES.min(memory / MEMORY_PER_SETS)) as usize;
         let max_bytes = max_bytes / uncounted.len();
+
         let mut sets = Vec::new();
         for &number in &uncounted {
             let output = &self.outputs[number];
@@ -86,6 +92,7 @@ impl GroupPlan {
                 sets.push((number, StateKind::Distinct { range, column }));
             }
         }
+
         for (number, kind) in sets {
             uncounted.retain(|other| *other != number);
             // Replaces the state that the output had, if no other output needs it.

@@ -20,19 +20,26 @@ use crate::compute::reduce::LANES;
 use crate::compute::select::{BoundPredicate, Mask, RowSet, ValuePredicate};
 use crate::error::Result;
 
-/// The number of keys that fit into a byte.
-const KEYS: usize = 256;
+/// The number of keys of one byte.
+const KEYS: usize = 1 << u8::BITS;
+/// The number of bits of a word of a mask.
+const WORD: usize = u64::BITS as usize;
 /// The number of rows that are tested at once for having the same key.
 const RUN: usize = 32;
 
-/// Sum and count of each lane of each key.
+/// The sum and the count of each lane of each key.
 type LaneSums = [[[f64; 2]; LANES]; KEYS];
+/// The bytes of a float.
 type Raw = [u8; 8];
 
-/// A query that the fused loop can answer.
+/// A query that the fused loop can answer: sums and counts of one column of floats, by a key of one small dictionary,
+/// for all rows or those of a [`FusedFilter`].
 pub(super) struct FusedSum<'a> {
+    /// The column that rows are grouped by.
     key: usize,
+    /// Its dictionary, which all batches must share.
     dictionary: &'a ArrayData,
+    /// The values of the dictionary, which are different.
     cells: Vec<KeyPart<'a>>,
     condition: FusedFilter,
     /// The column that is summed.
@@ -128,10 +135,10 @@ impl RowFilter for Mask {
     #[inline(always)]
     fn includes_run(&self, first: usize) -> [bool; RUN] {
         const NO_BITS: u64 = 0;
-        let index = first / 64;
+        let index = first / WORD;
         let word = self.words.get(index).copied().unwrap_or(NO_BITS);
         let next_word = self.words.get(index + 1).copied().unwrap_or(NO_BITS);
-        let bits = (u128::from(word) | u128::from(next_word) << 64) >> (first % 64);
+        let bits = (u128::from(word) | u128::from(next_word) << WORD) >> (first % WORD);
         std::array::from_fn(|row| bits as u32 >> row & 1 == 1)
     }
 }
@@ -200,7 +207,7 @@ impl<'a> FusedSum<'a> {
         }
         let mut used_keys = Vec::new();
         for (key, lanes) in sums.iter().enumerate() {
-            if lanes.iter().any(|lane| lane[1] > 0.0) {
+            if lanes.iter().any(|[_, count]| *count > 0.0) {
                 if key >= self.cells.len() {
                     // A key outside the dictionary is an error, which the general path reports.
                     return Ok(None);
@@ -211,6 +218,7 @@ impl<'a> FusedSum<'a> {
         Ok(Some(self.groups(&sums, &used_keys)))
     }
 
+    /// Returns the groups of the keys `used_keys`, and their states.
     fn groups(&self, sums: &LaneSums, used_keys: &[usize]) -> (Groups<'a>, Vec<GroupState<'a>>) {
         let sums: Vec<NeumaierSum> = used_keys.iter().map(|&key| NeumaierSum::from_lanes(&sums[key])).collect();
         let mut states = Vec::with_capacity(self.kinds.len());
@@ -391,7 +399,8 @@ mod tests {
         #[test]
         fn fused_sums_equal_grouped_sums_bit_for_bit(
             runs in prop::collection::vec(
-                (any::<u8>(), prop::option::weighted(0.95, prop_oneof![-1e3..1e3f64, Just(f64::NAN)]), 0usize..400), 0..80,
+                (any::<u8>(), prop::option::weighted(0.95, prop_oneof![-1e3..1e3f64, Just(f64::NAN)]), 0usize..400),
+                0..80,
             ),
             cuts in prop::collection::vec(any::<usize>(), 0..5),
             limit in -1e3..1e3f64,

@@ -25,28 +25,33 @@ use crate::types::{has_bits, type_name};
 /// The maximum width of a range of keys for each row of a block, for which a table has an entry for each number of the
 /// range.
 const DENSE_PER_ROW: usize = 4;
-/// One of so many rows is sampled for the range of keys.
+/// The distance of the rows that are sampled for the range of keys.
 const SAMPLE_STEP: usize = 16;
+/// The number of keys of one byte.
+const BYTE_KEYS: usize = 1 << u8::BITS;
+/// The minimum share of rows that a condition must include, as a fraction, if it does not exclude many.
+const MIN_DENSE_SHARE: (usize, usize) = (3, 4);
 /// The minimum number of included rows among `AT_ONCE` for which looking up all of them together is faster.
 const MIN_BULK_ROWS: u32 = 16;
 /// The number of a dictionary value that is in no group yet.
 const UNSEEN: u32 = u32::MAX;
 
-/// Rows in groups.
+/// The rows of a block in groups. Groups are numbered from 1, in order of appearance.
 #[derive(Debug)]
 pub(super) struct Groups<'a> {
-    /// The number of each row's group.
+    /// The number of each row's group; [`OUT`] for excluded rows. Empty if nothing depends on it any more.
     pub ids: Vec<u32>,
     /// The keys of group 1, group 2, and so on, with `width` keys each.
     pub cells: Vec<KeyPart<'a>>,
     pub width: usize,
-    /// The first row of each group.
+    /// The first row of each group in the block.
     pub firsts: Vec<u32>,
     /// True if a condition excludes many of the rows.
     pub is_sparse: bool,
 }
 
 impl<'a> Groups<'a> {
+    /// Returns the number of groups, without group 0.
     pub(in crate::compute) fn count(&self) -> usize {
         self.firsts.len()
     }
@@ -141,7 +146,7 @@ pub(super) struct GroupScratch {
 }
 
 impl GroupScratch {
-    /// Takes back the numbers of the rows of `groups`.
+    /// Takes the memory of the numbers of rows in `groups`, once these are no longer needed.
     pub(super) fn reuse(&mut self, groups: &mut Groups<'_>) {
         self.ids = std::mem::take(&mut groups.ids);
     }
@@ -173,7 +178,8 @@ pub(super) fn group<'a>(
     }
     let mut groups = groups.unwrap_or_else(|| one_group(frame, block, masks));
     let included: Option<usize> = masks.iter().map(|mask| mask.as_ref().map(Mask::count)).sum();
-    groups.is_sparse = included.is_some_and(|included| included < groups.ids.len() / 4 * 3);
+    let (numerator, denominator) = MIN_DENSE_SHARE;
+    groups.is_sparse = included.is_some_and(|included| included < groups.ids.len() / denominator * numerator);
     Ok(groups)
 }
 
@@ -196,6 +202,7 @@ fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, scratch: &mut GroupScratch)
     /// The maximum number of pairs for which a table has an entry for each pair.
     const MAX_DENSE_PAIRS: usize = 1 << 18;
     assert_eq!(a.ids.len(), b.ids.len(), "combined groups are of the same rows");
+
     // A pair is a number: the group in `a` times this, plus the group in `b`.
     let factor = b.count() as u64 + 1;
     let width = a.width + b.width;
@@ -205,6 +212,7 @@ fn combine<'a>(mut a: Groups<'a>, mut b: Groups<'a>, scratch: &mut GroupScratch)
     if num_pairs <= max_dense as u64 {
         pairs.prepare([0, num_pairs].into_iter(), max_dense + 1);
     }
+
     let ids = std::mem::take(&mut a.ids);
     let mut combined = Groups { ids, cells: Vec::new(), width, firsts: Vec::new(), is_sparse: false };
     let mut words = [0; AT_ONCE];
@@ -249,10 +257,12 @@ fn mask_word(mask: Option<&Mask>, word: usize) -> u64 {
     mask.map_or(u64::MAX, |mask| mask.words[word])
 }
 
-/// Numbers the values of one column of a block.
+/// Numbers the values of one column of a block, span by span.
 #[derive(Debug)]
 struct Encoder<'a> {
+    /// The number of each row's value so far.
     ids: Vec<u32>,
+    /// The first row of each value.
     firsts: Vec<u32>,
     interner: Interner<'a>,
     /// The maximum width of a range of keys for which a table has an entry for each number of the range.
@@ -262,6 +272,7 @@ struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
+    /// Creates an encoder for about `expected` values, in memory of `scratch`.
     fn new(max_dense: usize, expected: usize, scratch: &mut GroupScratch) -> Encoder<'a> {
         let mut ids = std::mem::take(&mut scratch.ids);
         ids.clear();
@@ -269,12 +280,14 @@ impl<'a> Encoder<'a> {
         Encoder { ids, firsts: Vec::with_capacity(expected), interner, max_dense, dictionary: None }
     }
 
+    /// Returns the rows in groups by their values, and other memory to `scratch`.
     fn finish(self, scratch: &mut GroupScratch) -> Groups<'a> {
         let cells = self.interner.into_cells(&mut scratch.interner);
         assert_eq!(cells.len(), self.firsts.len(), "each group of a block has a first row");
         Groups { ids: self.ids, cells, width: 1, firsts: self.firsts, is_sparse: false }
     }
 
+    /// Adds the rows `rows` of `array`, of which `mask` has the included ones; `None` includes all.
     fn add(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         use DataType::*;
         match array.data_type() {
@@ -417,11 +430,13 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
+    /// Adds texts, which are looked up as words if they are short.
     fn add_texts(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         let texts = Texts::try_new(array)?;
         let valid = Mask::from_validity(array, &rows);
-        // Sorted rows have many equal neighbours.
-        let mut last = (&[][..], UNSEEN);
+        // The last long text and its number, as sorted rows have many equal neighbours.
+        let mut last_text: &[u8] = &[];
+        let mut last_id = UNSEEN;
         let mut numbers = [OUT; AT_ONCE];
         let mut words = [LONG; AT_ONCE];
         for (number, first) in rows.clone().step_by(AT_ONCE).enumerate() {
@@ -457,15 +472,16 @@ impl<'a> Encoder<'a> {
                 if words[row] != LONG {
                     return Ok(interner.intern_text(words[row], bytes));
                 }
-                if last.1 == UNSEEN || last.0 != bytes {
-                    last = (bytes, interner.intern_text(LONG, bytes));
+                if last_id == UNSEEN || last_text != bytes {
+                    (last_text, last_id) = (bytes, interner.intern_text(LONG, bytes));
                 }
-                Ok(last.1)
+                Ok(last_id)
             })?;
         }
         Ok(())
     }
 
+    /// Adds dictionary keys. Each value of a dictionary is looked up once, and then found by its key.
     fn add_keys(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         let dictionary = dictionary_of(array)?;
         let mut numbers = match self.dictionary.take() {
@@ -478,16 +494,16 @@ impl<'a> Encoder<'a> {
         let valid = Mask::from_validity(array, &rows);
         let start = self.ids.len();
         self.ids.resize(start + rows.len(), OUT);
-        for (word, first) in rows.clone().step_by(64).enumerate() {
-            let count = (rows.end - first).min(64);
+        for (word, first) in rows.clone().step_by(AT_ONCE).enumerate() {
+            let count = (rows.end - first).min(AT_ONCE);
             let wanted = mask_word(mask, word);
             let valid = mask_word(valid.as_ref(), word);
-            let ids = &mut self.ids[start + word * 64..][..count];
+            let ids = &mut self.ids[start + word * AT_ONCE..][..count];
             if valid == u64::MAX && find_keys(&keys, first, wanted, &numbers, ids) {
                 continue;
             }
             for bit in 0..count {
-                let row = start + word * 64 + bit;
+                let row = start + word * AT_ONCE + bit;
                 let key = keys.get(first + bit);
                 self.ids[row] = match (wanted >> bit & 1 == 1, valid >> bit & 1 == 1) {
                     (false, _) => OUT,
@@ -529,7 +545,7 @@ impl<'a> Encoder<'a> {
 /// a last one that stays `UNSEEN`, for all keys beyond them.
 fn new_entry_numbers(dictionary: &ArrayData) -> Vec<u32> {
     // A dictionary of values without bytes may claim any length, so it gets no number for each value.
-    let len = if has_bits(dictionary.data_type()) { dictionary.len().max(256) } else { 256 };
+    let len = if has_bits(dictionary.data_type()) { dictionary.len().max(BYTE_KEYS) } else { BYTE_KEYS };
     vec![UNSEEN; len + 1]
 }
 
@@ -538,8 +554,9 @@ fn new_entry_numbers(dictionary: &ArrayData) -> Vec<u32> {
 fn find_keys(keys: &Keys<'_>, first: usize, wanted: u64, numbers: &[u32], ids: &mut [u32]) -> bool {
     match keys {
         Keys::Bytes(keys) => {
-            let whole = keys.get(first..).and_then(|keys| keys.first_chunk::<64>()).zip(numbers.first_chunk::<256>());
-            match (ids.first_chunk_mut::<64>(), whole) {
+            let keys_from_first = keys.get(first..).and_then(|keys| keys.first_chunk::<AT_ONCE>());
+            let whole = keys_from_first.zip(numbers.first_chunk::<BYTE_KEYS>());
+            match (ids.first_chunk_mut::<AT_ONCE>(), whole) {
                 (Some(ids), Some((keys, numbers))) => find_byte_keys(keys, wanted, numbers, ids),
                 _ => find_wide_keys(keys, first, wanted, numbers, ids, |[raw]| raw.into()),
             }
@@ -580,9 +597,14 @@ fn find_wide_keys<const N: usize>(
 /// Writes the numbers of as many rows as a word has bits, as [`find_keys`]. All keys of one byte have an entry in
 /// `numbers`.
 #[inline(always)]
-fn find_byte_keys(keys: &[[u8; 1]; 64], wanted: u64, numbers: &[u32; 256], ids: &mut [u32; 64]) -> bool {
+fn find_byte_keys(
+    keys: &[[u8; 1]; AT_ONCE],
+    wanted: u64,
+    numbers: &[u32; BYTE_KEYS],
+    ids: &mut [u32; AT_ONCE],
+) -> bool {
     let mut max_number = 0;
-    for row in 0..64 {
+    for row in 0..AT_ONCE {
         let number = numbers[keys[row][0] as usize] & 0u32.wrapping_sub((wanted >> row & 1) as u32);
         max_number = max_number.max(number);
         ids[row] = number;
@@ -605,7 +627,7 @@ pub(super) fn word_of_4(data_type: &DataType) -> impl Fn([u8; 4]) -> u64 + Copy 
     move |raw| if is_unsigned { u32::from_le_bytes(raw).into() } else { i64::from(i32::from_le_bytes(raw)) as u64 }
 }
 
-/// Returns the word that identifies a float as a key.
+/// Returns the word that identifies a float as a key: the same for both zeros, and for all NaN.
 fn float_word(number: f64) -> u64 {
     if number.is_nan() {
         f64::NAN.to_bits()
@@ -627,7 +649,7 @@ pub(in crate::compute) fn key_part(array: &ArrayData, row: usize) -> Result<KeyP
         DataType::Float16 | DataType::Float32 | DataType::Float64 => match value(array, row)? {
             Value::Float32(number) => Ok(KeyPart::Word(float_word(number.into()))),
             Value::Float64(number) => Ok(KeyPart::Word(float_word(number))),
-            _ => Ok(KeyPart::Null),
+            other => Err(Error::internal(format!("a column of floats has the value {other}"))),
         },
         other => {
             let word = match other.primitive_width() {
@@ -655,6 +677,7 @@ pub(super) fn ordered_cell<'a>(
     }
 }
 
+/// Returns the key that the value of a dictionary has, to which row `row` of `array` refers.
 fn dictionary_key_part(array: &ArrayData, row: usize) -> Result<KeyPart<'_>> {
     let dictionary = dictionary_of(array)?;
     match Keys::new(array).get(row).filter(|&key| key < dictionary.len()) {

@@ -4,9 +4,10 @@
 //! same bit for bit, except for sums of floats by very many groups, which `aggregate` computes in partitions. States
 //! refer to rows by number: the keys of a group are read again from its first row.
 
-use super::aggregate::{AggregateExpr, Aggregation, GroupPlan, InputBlocks};
+use super::aggregate::{AggregateExpr, Aggregation};
 use super::groups::{key_part, with_plain_booleans};
 use super::output::AggregateFunction;
+use super::plan::{GroupPlan, InputBlocks};
 use super::snapshot::StateSnapshot;
 use super::state::GroupState;
 use super::table::{GroupTable, OrderedGroups};
@@ -33,9 +34,12 @@ pub struct IncrementalAggregation {
 struct GroupSnapshot {
     /// The row of the dataset where the first block begins: the order of the dataset excludes the rows before it.
     start: u64,
+    /// The number of full blocks.
     blocks: usize,
+    /// The number of rows of each.
     block_rows: usize,
-    /// The number of rows of a block, if it depends on the number of groups in the first one.
+    /// The same number, if the number of groups in the first block has decided about it. The next answer decides again
+    /// if it has not.
     size: Option<usize>,
     /// The first row of each group, counted from `start`.
     firsts: Vec<u64>,
@@ -152,6 +156,7 @@ impl GroupPlan {
         if let Some(snapshot) = &snapshot {
             self.restore(snapshot, &blocks, &mut table)?;
         }
+
         let full_blocks = usize::try_from(blocks.frame.num_rows() / block_rows as u64).unwrap_or(usize::MAX);
         if full_blocks < snapshot_blocks {
             return Err(Error::internal(format!("{full_blocks} blocks continue a snapshot of {snapshot_blocks}")));
@@ -164,6 +169,7 @@ impl GroupPlan {
                 GroupSnapshot { start, blocks: full_blocks, block_rows, size, firsts: table.firsts.clone(), states }
             }
         };
+
         self.add_blocks(&blocks, full_blocks..blocks.frame.num_blocks(), None, &mut table)?;
         let rows_read = blocks.frame.num_rows() - blocks.frame.block_start(snapshot_blocks);
         let answer = self.finish(rows, &blocks.frame, &OrderedGroups::from_table(table))?;

@@ -1,4 +1,10 @@
 //! Numbers keys in order of appearance.
+//!
+//! An [`Interner`] gives each distinct key the next number, from 1. It has a structure for each form of keys: a table
+//! by value for integers that lie close together, hash tables for other integers and for short texts, whose bytes and
+//! length are packed into one word, and a general hash table for the rest. A key is only ever in one of them.
+//!
+//! Keys are looked up many at a time, and only those that are not found are then interned one by one.
 
 use std::hash::BuildHasher;
 use std::mem::take;
@@ -7,7 +13,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use multiversion::multiversion;
 
 use crate::array::access::short;
-use crate::compute::select::pack_bits;
+use crate::compute::select::{MAX_SHORT_TEXT, pack_bits};
 
 /// A key, comparable across dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,14 +27,15 @@ pub(in crate::compute) enum KeyPart<'a> {
 /// Keys and their numbers, which begin with 1.
 #[derive(Debug, Default)]
 pub(super) struct Interner<'a> {
+    /// All keys: the key with number `n` at index `n - 1`.
     cells: Vec<KeyPart<'a>>,
     /// Words of a narrow range, if one was prepared.
     dense: DenseWords,
     /// Words outside of the range.
     words: WordMap<1>,
-    /// Texts of up to 15 bytes.
+    /// Texts of up to [`MAX_SHORT_TEXT`] bytes.
     short: WordMap<2>,
-    /// Other keys. Cells are stored next to their numbers, so that a lookup reads from one cache line.
+    /// Null and longer texts. Cells are stored next to their numbers, so that a lookup reads from one cache line.
     rest: HashTable<(KeyPart<'a>, u32)>,
     hasher: DefaultHashBuilder,
 }
@@ -36,7 +43,7 @@ pub(super) struct Interner<'a> {
 /// The number of keys that are looked up at a time.
 pub(super) const AT_ONCE: usize = 64;
 
-/// Memory that an interner leaves for the next one.
+/// The tables of an interner, whose memory the next one reuses.
 #[derive(Debug, Default)]
 pub(super) struct InternerScratch {
     words: WordMap<1>,
@@ -113,7 +120,8 @@ impl<'a> Interner<'a> {
         short.find_or_insert(halves(word), || push_cell(cells, KeyPart::Bytes(bytes)))
     }
 
-    /// Writes the numbers of the words that are quickly found, and returns a bit for each of these.
+    /// Writes the numbers of the words that are quickly found, and returns a bit for each of these. Others may have a
+    /// number, too.
     #[inline]
     pub(super) fn find_words(&self, words: impl Iterator<Item = u64>, ids: &mut [u32; AT_ONCE]) -> u64 {
         if self.dense.numbers.is_empty() {
@@ -130,7 +138,8 @@ impl<'a> Interner<'a> {
         hits
     }
 
-    /// Writes the numbers of the texts that are quickly found, and returns a bit for each of these.
+    /// Writes the numbers of the texts that are quickly found, and returns a bit for each of these. Others may have a
+    /// number, too.
     #[inline]
     pub(super) fn find_texts(&self, words: &[u128; AT_ONCE], ids: &mut [u32; AT_ONCE]) -> u64 {
         find_text_keys(&self.short, &words.map(halves), ids)
@@ -151,13 +160,13 @@ impl<'a> Interner<'a> {
         let Some((low, high)) = range else { return };
         let width = high.wrapping_sub(low) as u64;
         if width < max_width as u64 {
-            // The sample may miss words that lie slightly outside of its range.
-            let margin = width / 8;
+            let margin = width / WIDTH_PER_MARGIN;
             let base = (low as u64).wrapping_sub(margin);
             self.dense = DenseWords { base, numbers: vec![0; (width + 2 * margin) as usize + 1] };
         }
     }
 
+    /// Returns the number of null, or of a long text, if it has one.
     fn find_other(&self, cell: KeyPart<'a>) -> Option<u32> {
         let (_, id) = self.rest.find(self.hasher.hash_one(cell), |&(other, _)| other == cell)?;
         Some(*id)
@@ -195,10 +204,18 @@ fn push_cell<'a>(cells: &mut Vec<KeyPart<'a>>, cell: KeyPart<'a>) -> u32 {
     cells.len() as u32
 }
 
+/// The part of a range that a table of words has on either side of it, as one of so many parts: the words of a sample
+/// may not be the smallest and the greatest ones.
+const WIDTH_PER_MARGIN: u64 = 8;
+
 /// The number of slots that are compared at once.
 const WINDOW: usize = 8;
 /// The maximum average distance of keys from their first slots. With random factors it is half a slot.
 const MAX_AVERAGE_DISTANCE: usize = 4;
+/// The minimum number of slots for each key.
+const SLOTS_PER_KEY: usize = 2;
+/// The number of slots of a table that expects few keys.
+const MIN_SLOTS: usize = 64;
 
 /// A hash table of keys of `N` words and their numbers, with linear probing. At most half of the slots are used, so
 /// that a key is nearly always in the first window.
@@ -214,6 +231,7 @@ struct WordMap<const N: usize> {
     factors: [u64; N],
     /// The number of bits by which a hash is shifted to the right for its first slot.
     shift: u32,
+    /// The number of keys.
     used: usize,
     /// The sum of the distances of keys from their first slots, for keys inserted since the factors were drawn.
     total_distance: usize,
@@ -267,6 +285,7 @@ impl<const N: usize> WordMap<N> {
         slot
     }
 
+    /// Writes a key and its number to an empty slot, and to the copy of the slot, if it has one.
     fn put(&mut self, slot: usize, key: [u64; N], id: u32) {
         debug_assert_eq!(self.ids[slot], 0, "keys are put into empty slots");
         for slot in [slot, slot + self.num_slots()].into_iter().take(1 + usize::from(slot < WINDOW)) {
@@ -311,7 +330,7 @@ impl<const N: usize> WordMap<N> {
     /// Returns the number of a key. A new key is inserted with the number that `new_id` returns.
     #[inline(always)]
     fn find_or_insert(&mut self, key: [u64; N], new_id: impl FnOnce() -> u32) -> u32 {
-        if (self.used + 1) * 2 > self.num_slots() {
+        if (self.used + 1) * SLOTS_PER_KEY > self.num_slots() {
             self.grow();
         }
         let slot = self.slot(key);
@@ -324,7 +343,7 @@ impl<const N: usize> WordMap<N> {
         self.used += 1;
         self.total_distance += slot.wrapping_sub(self.first_slot(key)) & (self.num_slots() - 1);
         if self.total_distance > MAX_AVERAGE_DISTANCE * self.used + self.num_slots() {
-            // One factor in hundreds puts keys at equal distances, such as consecutive numbers, into neighbouring
+            // One factor in hundreds puts keys with equal differences, such as consecutive numbers, into neighbouring
             // slots.
             self.factors = random_factors();
             self.total_distance = 0;
@@ -337,8 +356,12 @@ impl<const N: usize> WordMap<N> {
     #[cold]
     fn grow(&mut self) {
         let before = self.num_slots();
-        self.rehash(if before == 0 { (2 * self.expected + 2).next_power_of_two().max(64) } else { 2 * before });
-        debug_assert!((self.used + 1) * 2 <= self.num_slots(), "at most half of the slots are used");
+        self.rehash(if before == 0 {
+            ((self.expected + 1) * SLOTS_PER_KEY).next_power_of_two().max(MIN_SLOTS)
+        } else {
+            2 * before
+        });
+        debug_assert!((self.used + 1) * SLOTS_PER_KEY <= self.num_slots(), "at most half of the slots are used");
     }
 
     /// Moves all keys to their slots among `len`, a power of two.
@@ -361,26 +384,29 @@ impl<const N: usize> WordMap<N> {
     }
 }
 
+/// Does [`WordMap::find_in_first_windows`] with the instructions of the processor.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
 fn find_word_keys(map: &WordMap<1>, keys: &[[u64; 1]; AT_ONCE], ids: &mut [u32; AT_ONCE]) -> u64 {
     map.find_in_first_windows(keys, ids)
 }
 
+/// As [`find_word_keys`], for short texts.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2", "aarch64+neon"))]
 fn find_text_keys(map: &WordMap<2>, keys: &[[u64; 2]; AT_ONCE], ids: &mut [u32; AT_ONCE]) -> u64 {
     map.find_in_first_windows(keys, ids)
 }
 
-/// Returns both halves of a word.
+/// Returns both halves of a word, the lower one first.
 #[inline(always)]
 fn halves(word: u128) -> [u64; 2] {
-    [word as u64, (word >> 64) as u64]
+    [word as u64, (word >> u64::BITS) as u64]
 }
 
-/// The word of texts that do not fit a word.
+/// The word of texts that are longer than [`MAX_SHORT_TEXT`]. The word of a short text is not 0, as the byte of its
+/// length is not.
 pub(super) const LONG: u128 = 0;
 
-/// Returns a text of up to 15 bytes and its length as one word; `LONG` for longer ones.
+/// Returns a text of up to [`MAX_SHORT_TEXT`] bytes and its length as one word; `LONG` for longer ones.
 #[inline]
 pub(super) fn pack_text(bytes: &[u8]) -> u128 {
     let (len, word) = short(bytes);
@@ -390,7 +416,9 @@ pub(super) fn pack_text(bytes: &[u8]) -> u128 {
 /// Returns the word of a text of `len` bytes, as [`pack_text`]; `bytes` has the bytes of a short text.
 #[inline(always)]
 pub(super) fn pack_short_text(len: usize, bytes: u128) -> u128 {
-    if len < 16 { bytes | (len as u128 + 1) << 120 } else { LONG }
+    /// The position of the last byte of a word.
+    const LENGTH_SHIFT: u32 = u128::BITS - u8::BITS;
+    if len <= MAX_SHORT_TEXT { bytes | (len as u128 + 1) << LENGTH_SHIFT } else { LONG }
 }
 
 #[cfg(test)]
@@ -428,7 +456,8 @@ mod tests {
             scale in prop_oneof![Just(1i64), Just(1 << 32), Just(1 << 60)],
         ) {
             let cells = texts.iter().map(|text| KeyPart::Bytes(text)).chain([KeyPart::Null]);
-            let all: Vec<KeyPart<'_>> = cells.chain(words.iter().map(|&word| KeyPart::Word(word.wrapping_mul(scale) as u64))).collect();
+            let words = words.iter().map(|&word| KeyPart::Word(word.wrapping_mul(scale) as u64));
+            let all: Vec<KeyPart<'_>> = cells.chain(words).collect();
             let (mut scratch, mut naive) = (InternerScratch::default(), HashMap::new());
             if used {
                 let mut before = Interner::expecting(3, &mut scratch);

@@ -2,19 +2,25 @@
 
 use std::ops::Range;
 
+use super::interner::KeyPart;
 use super::state::StateKind;
 use crate::array::check_memory;
 use crate::error::{Error, Result};
 use crate::map::{can_allocate, free_memory};
 
-/// Groups of at most so many bytes are allowed without asking how much memory is free, if the system allocates them.
+/// The maximum number of bytes of groups that are allowed without asking how much memory is free, if the system
+/// allocates them.
 const SMALL_TOTAL: u64 = 1 << 28;
-/// New groups of at most so many bytes are not worth a test allocation.
+/// The maximum number of bytes of new groups that are allowed without a test allocation, too.
 const SMALL_GROWTH: u64 = 1 << 20;
+/// The maximum number of new groups that are expected for each new group of the previous step.
+const MAX_ACCELERATION: u64 = 2;
 /// The number of new groups that are always expected.
 const MIN_NEW_GROUPS: u64 = 1 << 16;
-/// The bytes of a key: its cell, and its entries in a table and in the result.
-const KEY_BYTES: u64 = 24 + 24 + 16;
+/// The bytes of a key as a group has it.
+const CELL_BYTES: u64 = size_of::<KeyPart<'_>>() as u64;
+/// The bytes of a key: its cell, its entry in a table, of about the same size, and its value in the result.
+const KEY_BYTES: u64 = 2 * CELL_BYTES + RESULT_BYTES;
 /// The bytes of a group besides its keys and states: its first row and its entry in the order of groups.
 const GROUP_BYTES: u64 = 24;
 /// The bytes of a group in a column of the result.
@@ -22,13 +28,14 @@ const RESULT_BYTES: u64 = 16;
 /// The bytes of a row for each state that keeps all values.
 const VALUE_BYTES: u64 = 16;
 
-/// The memory that the groups of an aggregation take.
+/// The memory that the groups of an aggregation take. Rows are grouped in steps, and [`check`](MemoryEstimate::check)
+/// is called before each: it assumes that new groups go on to appear at most twice as fast as in the step before.
 #[derive(Debug)]
 pub(super) struct MemoryEstimate {
     /// The bytes of a group, without its sets.
     group: u64,
-    /// The bytes of a group's sets of integers. Sets are dropped where there are many groups, so they are not counted
-    /// for expected groups.
+    /// The bytes of the sets of integers of a group. They are not counted for expected groups, as the sets are dropped
+    /// where there are many groups.
     sets: u64,
     /// The bytes that are kept of each row.
     row: u64,
@@ -74,19 +81,20 @@ impl MemoryEstimate {
         assert!(rows.start <= rows.end && rows.end <= num_rows, "rows {rows:?} of {num_rows}");
         let groups = groups as u64;
         let len = rows.end - rows.start;
-        // Expects at most twice as many new groups as in the rows of the previous check.
         let new_groups = match self.previous_groups {
             None => len,
             Some(previous) => {
                 assert!(previous <= groups, "{groups} groups after {previous}");
-                len.min((groups - previous).saturating_mul(2).max(MIN_NEW_GROUPS))
+                len.min((groups - previous).saturating_mul(MAX_ACCELERATION).max(MIN_NEW_GROUPS))
             }
         };
         self.previous_groups = Some(groups);
+
         let sets = groups.saturating_mul(self.sets);
         let taken = self.bytes(groups, rows.start).saturating_add(sets);
         let needed = self.bytes(groups.saturating_add(new_groups), rows.end).saturating_add(sets);
         let growth = needed - taken;
+
         let max_bytes = match self.max_bytes {
             Some(max_bytes) => max_bytes,
             None if needed <= SMALL_TOTAL && (growth <= SMALL_GROWTH || can_allocate(growth as usize)) => return Ok(()),
@@ -97,9 +105,9 @@ impl MemoryEstimate {
         };
         if needed > max_bytes {
             return Err(Error::out_of_memory(format!(
-                "grouping {num_rows} rows: there are {groups} groups in the first {}, and with the next {len} they may take \
-                 {needed} bytes of memory, of which there are {max_bytes}; group parts of the rows by conditions, or by fewer \
-                 columns, or ask an engine that puts groups on the disk, as DuckDB by ds.sql(…)",
+                "grouping {num_rows} rows: there are {groups} groups in the first {}, and with the next {len} they may \
+                 take {needed} bytes of memory, of which there are {max_bytes}; group parts of the rows by conditions, \
+                 or by fewer columns, or ask an engine that puts groups on the disk, as DuckDB by ds.sql(…)",
                 rows.start
             )));
         }

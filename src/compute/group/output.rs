@@ -11,8 +11,7 @@ use half::f16;
 
 use super::groups::is_key_type;
 use super::state::{DecimalSum, ExtremeKind, FloatValues, GroupState, StateKind, ValueKind, is_stored_as_integer};
-use crate::array::{ArrayParts, UncheckedArray, nulls};
-use crate::array::{decimal_quotient, decimal_to_f64};
+use crate::array::{ArrayParts, UncheckedArray, decimal_quotient, decimal_to_f64, nulls};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::is_number;
 use crate::compute::select::{FixedWidthColumns, RowSelection, limits};
@@ -31,7 +30,7 @@ pub enum AggregateFunction {
     Mean,
     /// The smallest value; NaN only if there is nothing else.
     Min,
-    /// The largest value, likewise.
+    /// The largest value; NaN only if there is nothing else.
     Max,
     /// The number of values that are not null.
     Count,
@@ -47,7 +46,7 @@ pub enum AggregateFunction {
     NUnique,
     /// The value of the first row, null if it is null there. Of any type.
     First,
-    /// The value of the last row, likewise.
+    /// The value of the last row, null if it is null there. Of any type.
     Last,
 }
 
@@ -242,7 +241,7 @@ pub(super) fn gather_group_rows(
     rows: usize,
     group_rows: &[Option<u64>],
 ) -> Result<ArrayData> {
-    // Groups without a row, too, gather the value of some row, which is null in the result.
+    /// The row whose value is gathered for groups without a row, and is null in the result.
     const PLACEHOLDER: u64 = 0;
     assert!(group_rows.len() <= rows, "{} rows of {rows} groups", group_rows.len());
     let mut valid = vec![false; rows];
@@ -310,6 +309,7 @@ fn fixed_width_values<const N: usize>(
     parts.assemble().checked(&[])
 }
 
+/// Returns a column of `rows` floats of type `data_type`. Rows behind the last value are null.
 fn floats(data_type: &DataType, rows: usize, values: impl Iterator<Item = Option<f64>>) -> Result<ArrayData> {
     match data_type {
         DataType::Float16 => {
@@ -322,6 +322,11 @@ fn floats(data_type: &DataType, rows: usize, values: impl Iterator<Item = Option
     }
 }
 
+/// Returns a column of `rows` integers, decimals, times or booleans of type `data_type`. Rows behind the last value are
+/// null.
+///
+/// # Errors
+/// `InvalidArgument` for a number that does not fit the type.
 fn integers(data_type: &DataType, rows: usize, values: impl Iterator<Item = Option<i256>>) -> Result<ArrayData> {
     let values: Vec<Option<i256>> = values.collect();
     let (low, high) = limits(data_type);
@@ -350,6 +355,7 @@ fn integers(data_type: &DataType, rows: usize, values: impl Iterator<Item = Opti
     }
 }
 
+/// Returns a column of `rows` booleans, which are true for 1.
 fn booleans(rows: usize, values: &[Option<i256>]) -> Result<ArrayData> {
     let mut values = values.to_vec();
     values.resize(rows, None);

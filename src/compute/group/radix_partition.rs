@@ -3,8 +3,13 @@
 //! The groups of a partition fit into the cache of a thread. As no group is in two partitions, the results of threads
 //! need no merge.
 //!
-//! Rows are processed in waves. First, each chunk of a wave is sorted by partition, with the columns that are needed.
-//! Then each partition groups its rows of all chunks, in their order. Therefore the result depends only on the rows.
+//! Rows are processed in waves of many chunks. First, each chunk of a wave is sorted by partition, with the columns
+//! that are needed. Then each partition groups its rows of all chunks, in their order. Therefore the result depends
+//! only on the rows.
+//!
+//! A row has a number in each of these: in the frame, which has all rows; in its wave, which begins at row
+//! [`Wave::start`] of the frame; in its chunk, by 16 bits; and in its [`PartitionJob`], which has the rows of one
+//! partition in several chunks. [`JobRows`] translates the last into rows of the wave.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,12 +19,14 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::block::ComputedColumns;
-use super::groups::{GroupScratch, Groups, group, key_part, word_of_2, word_of_4};
-use super::interner::{KeyPart, LONG, pack_short_text, pack_text};
-use super::state::{GroupState, StateKind, is_stored_as_integer};
+use super::chunk_order::{CHUNK, ChunkOrder, PARTITIONS, block_spans, exclude, lost_row};
+use super::groups::{GroupScratch, Groups, group, key_part};
+use super::interner::KeyPart;
+use super::key_hash::{add_hashes, for_each_word, integers_width};
+use super::state::{GroupState, StateKind};
 use super::table::GroupTable;
-use super::text_views::{ArraySpan, TextViewBuilder, VIEW, put};
-use crate::array::access::{Texts, fixed_values, fixed_width};
+use super::text_views::{TextViewBuilder, VIEW};
+use crate::array::access::{Texts, fixed_width};
 use crate::array::{ArrayParts, build_buffer, slice};
 use crate::compute::frame::Frame;
 use crate::compute::select::{Mask, RowSelection};
@@ -28,20 +35,26 @@ use crate::error::{Error, Result};
 use crate::parallel;
 use crate::types::is_text_or_binary;
 
-/// The number of partitions, a power of two.
-pub(super) const PARTITIONS: usize = 64;
-/// The rows of a chunk.
-pub(super) const CHUNK: usize = 1 << 16;
-
-/// The maximum number of bytes and of rows of a wave.
+/// The maximum number of bytes of a wave.
 const MAX_WAVE_BYTES: usize = 1 << 28;
+/// The maximum number of rows of a wave.
 const MAX_WAVE_ROWS: usize = 1 << 23;
+/// The approximate number of bytes that are read and written to sort a row by partition, or to copy a value.
+const BYTES_PER_ROW: usize = 16;
+/// The maximum width of values that are copied into partitions.
+const MAX_VALUE_WIDTH: usize = 32;
+/// The minimum number of rows of a partition that is split into several jobs.
+const MIN_SPLIT_ROWS: usize = 1 << 18;
+/// The minimum number of rows of a partition that is split, as a multiple of the average.
+const MIN_SPLIT_FACTOR: usize = 4;
 
-/// The columns that groups and their states need, by their numbers in the dataset.
+/// The columns that groups and their states need.
 pub(super) struct InputColumns {
+    /// The numbers of the columns in the dataset, in order. `keys` and `kinds` have indices in this list.
     columns: Vec<usize>,
     keys: Vec<usize>,
     kinds: Vec<StateKind>,
+    /// The schema of `columns`.
     schema: SchemaRef,
     dataset_schema: SchemaRef,
     /// For one key of integers that lie close together, the number of low bits that do not determine the partition, so
@@ -49,17 +62,21 @@ pub(super) struct InputColumns {
     shift: Option<u32>,
 }
 
-/// A wave's rows in partitions.
+/// A wave: the selected rows of consecutive chunks, in partitions. [`Wave::jobs`] divides the partitions into jobs,
+/// which threads group independently of each other.
 pub(super) struct Wave<'w, 'a> {
     frame: &'w Frame<'a>,
     needed: &'w InputColumns,
     /// The wave's first row.
     start: u64,
+    /// The order of the rows of each chunk.
     orders: Vec<ChunkOrder>,
+    /// The copies of [`InputColumns::columns`].
     columns: Vec<WaveColumn>,
     /// The schema of the columns in partitions.
     schema: SchemaRef,
-    /// The maximum number of groups of a job so far, as the next one has about as many.
+    /// The maximum number of groups of a job so far, as the next one has about as many. It only decides how much memory
+    /// is allocated at first, so threads read and write it with relaxed ordering.
     expected: AtomicUsize,
 }
 
@@ -67,12 +84,14 @@ pub(super) struct Wave<'w, 'a> {
 enum WaveColumn {
     /// One array for all chunks, each of which begins at a multiple of `CHUNK`.
     Whole(ArrayData),
+    /// An array for each chunk.
     Chunks(Vec<ArrayData>),
-    /// Views of texts, which stay in the dataset.
+    /// An array for each chunk, with views of texts that stay in the dataset.
     Views(Vec<ArrayData>),
 }
 
 impl WaveColumn {
+    /// Returns `len` rows of a chunk from position `start` of its order on.
     fn rows(&self, chunk: usize, start: usize, len: usize) -> ArrayData {
         match self {
             WaveColumn::Whole(array) => slice(array, chunk * CHUNK + start, len),
@@ -82,6 +101,7 @@ impl WaveColumn {
 }
 
 impl InputColumns {
+    /// Finds the columns that groups by the columns `keys` and states of `kinds` need.
     pub(super) fn build(
         dataset: &Dataset,
         frame: &Frame<'_>,
@@ -93,6 +113,7 @@ impl InputColumns {
         let mut columns: Vec<usize> = keys.iter().copied().chain(kinds.iter().filter_map(StateKind::column)).collect();
         columns.sort_unstable();
         columns.dedup();
+
         let keys = keys.iter().map(|&key| column_index(&columns, key)).collect::<Result<_>>()?;
         let kinds = kinds.iter().map(|kind| kind.with_column(|column| column_index(&columns, column)));
         let kinds = kinds.collect::<Result<_>>()?;
@@ -115,27 +136,49 @@ impl InputColumns {
     /// Computes the partition of each row of a block. `hashes` is reused memory.
     fn partitions(&self, frame: &Frame<'_>, block: usize, hashes: &mut Vec<u64>) -> Result<Vec<u8>> {
         let len = frame.spans(block).map(|(_, rows)| rows.len()).sum();
+        match (&self.keys[..], self.shift) {
+            (&[key], Some(shift)) => self.partitions_by_value(frame, block, (key, shift), len),
+            _ => self.partitions_by_hash(frame, block, hashes, len),
+        }
+    }
+
+    /// Computes the partitions of `len` rows by key number `key`, an integer, without its `shift` low bits.
+    fn partitions_by_value(
+        &self,
+        frame: &Frame<'_>,
+        block: usize,
+        (key, shift): (usize, u32),
+        len: usize,
+    ) -> Result<Vec<u8>> {
         let mut partitions = vec![0; len];
-        if let (&[key], Some(shift)) = (&self.keys[..], self.shift) {
-            let mut rest = &mut partitions[..];
-            for (array, rows) in block_spans(frame, block, self.columns[key])? {
-                let (span, after) = rest.split_at_mut(rows.len());
-                for_each_word(array, &rows, span, |partition, word| {
-                    *partition = (word >> shift) as u8 % PARTITIONS as u8;
-                })?;
-                // Nulls are one group, whatever values lie under them.
-                if array.null_count() > 0 {
-                    for (partition, row) in span.iter_mut().zip(rows) {
-                        if array.is_null(row) {
-                            *partition = 0;
-                        }
+        let mut rest = &mut partitions[..];
+        for (array, rows) in block_spans(frame, block, self.columns[key])? {
+            let (span, after) = rest.split_at_mut(rows.len());
+            for_each_word(array, &rows, span, |partition, word| {
+                *partition = (word >> shift) as u8 % PARTITIONS as u8;
+            })?;
+            // Nulls are one group, whatever values lie under them.
+            if array.null_count() > 0 {
+                for (partition, row) in span.iter_mut().zip(rows) {
+                    if array.is_null(row) {
+                        *partition = 0;
                     }
                 }
-                rest = after;
             }
-            assert!(rest.is_empty(), "{} rows of a block have no partition", rest.len());
-            return Ok(partitions);
+            rest = after;
         }
+        assert!(rest.is_empty(), "{} rows of a block have no partition", rest.len());
+        Ok(partitions)
+    }
+
+    /// Computes the partitions of `len` rows by the upper bits of the hashes of all keys.
+    fn partitions_by_hash(
+        &self,
+        frame: &Frame<'_>,
+        block: usize,
+        hashes: &mut Vec<u64>,
+        len: usize,
+    ) -> Result<Vec<u8>> {
         hashes.clear();
         hashes.resize(len, 0);
         for &key in &self.keys {
@@ -147,10 +190,7 @@ impl InputColumns {
             }
             assert!(rest.is_empty(), "{} rows of a block have no hash", rest.len());
         }
-        for (partition, hash) in partitions.iter_mut().zip(&*hashes) {
-            *partition = (hash >> (64 - PARTITIONS.ilog2())) as u8;
-        }
-        Ok(partitions)
+        Ok(hashes.iter().map(|hash| (hash >> (u64::BITS - PARTITIONS.ilog2())) as u8).collect())
     }
 }
 
@@ -169,7 +209,7 @@ impl<'w, 'a> Wave<'w, 'a> {
         masks: impl Fn(usize) -> Result<Vec<Option<Mask>>> + Sync,
     ) -> Result<Wave<'w, 'a>> {
         let start = frame.block_start(chunks.start);
-        let bytes = chunks.len().saturating_mul(16 * CHUNK);
+        let bytes = chunks.len().saturating_mul(BYTES_PER_ROW * CHUNK);
         let orders = parallel::map_with(chunks.len(), bytes, Vec::new, |hashes, job| {
             let block = chunks.start + job;
             let mut partitions = needed.partitions(frame, block, hashes)?;
@@ -177,6 +217,7 @@ impl<'w, 'a> Wave<'w, 'a> {
             Ok(ChunkOrder::from_partitions(&partitions))
         });
         let orders = orders.into_iter().collect::<Result<Vec<_>>>()?;
+
         let mut wave = Wave {
             frame,
             needed,
@@ -190,6 +231,7 @@ impl<'w, 'a> Wave<'w, 'a> {
             let column = wave.column(chunks.start, column)?;
             wave.columns.push(column);
         }
+
         let mut fields: Vec<FieldRef> = Vec::with_capacity(wave.columns.len());
         for (field, column) in needed.schema.fields().iter().zip(&wave.columns) {
             fields.push(match column {
@@ -198,6 +240,7 @@ impl<'w, 'a> Wave<'w, 'a> {
             });
         }
         wave.schema = Arc::new(Schema::new(fields));
+
         // Positions are only needed to copy columns.
         wave.orders.iter_mut().for_each(|order| order.positions = Vec::new());
         Ok(wave)
@@ -215,13 +258,14 @@ impl<'w, 'a> Wave<'w, 'a> {
             return Ok(WaveColumn::Views(views));
         }
         self.check_size(first, column)?;
-        let bytes = self.orders.len().saturating_mul(16 * CHUNK);
+        let bytes = self.orders.len().saturating_mul(BYTES_PER_ROW * CHUNK);
         let arrays = parallel::map(self.orders.len(), bytes, |chunk| {
             self.orders[chunk].column(self.frame, first + chunk, column, &self.needed.dataset_schema)
         });
         Ok(WaveColumn::Chunks(arrays.into_iter().collect::<Result<_>>()?))
     }
 
+    /// Returns true if column number `column` of the dataset has a null in a batch of the wave.
     fn has_nulls(&self, first: usize, column: usize) -> Result<bool> {
         for block in first..first + self.orders.len() {
             for (part, _) in self.frame.spans(block) {
@@ -266,15 +310,16 @@ impl<'w, 'a> Wave<'w, 'a> {
                 None => return Ok(None),
             }
         }
-        let width = CHUNK * VIEW;
-        let bytes = chunks.len() * width;
+
+        let chunk_bytes = CHUNK * VIEW;
+        let bytes = chunks.len() * chunk_bytes;
         // One allocation for all chunks gets larger pages.
         let views = build_buffer(bytes, |out| {
-            let jobs = out.chunks_mut(width).zip(chunks.iter().zip(&self.orders)).map(Ok);
+            let jobs = out.chunks_mut(chunk_bytes).zip(chunks.iter().zip(&self.orders)).map(Ok);
             parallel::try_map(
                 jobs,
                 bytes,
-                |_| width,
+                |_| chunk_bytes,
                 |(out, (chunk, order)): (&mut [u8], (&TextViewBuilder<'_>, &ChunkOrder))| {
                     chunk.write(&order.positions, &mut out[..order.rows.len() * VIEW])
                 },
@@ -282,12 +327,13 @@ impl<'w, 'a> Wave<'w, 'a> {
             )
             .map(|_| ())
         })?;
+
         parallel::try_map(
             chunks.into_iter().zip(&self.orders).enumerate().map(Ok),
             bytes,
-            |_| width,
+            |_| chunk_bytes,
             |(number, (chunk, order)): (usize, (TextViewBuilder<'_>, &ChunkOrder))| {
-                let chunk_views = views.slice_with_length(number * width, order.rows.len() * VIEW);
+                let chunk_views = views.slice_with_length(number * chunk_bytes, order.rows.len() * VIEW);
                 chunk.finish(chunk_views, &order.positions, order.rows.len())
             },
             || (),
@@ -303,10 +349,10 @@ impl<'w, 'a> Wave<'w, 'a> {
         let data_type = self.needed.dataset_schema.field(column).data_type();
         if !is_text_or_binary(data_type) {
             let is_small = matches!(data_type, DataType::Boolean | DataType::Null | DataType::Dictionary(..));
-            let is_small = is_small || fixed_width(data_type).is_some_and(|width| width <= 32);
+            let is_small = is_small || fixed_width(data_type).is_some_and(|width| width <= MAX_VALUE_WIDTH);
             return if is_small { Ok(()) } else { Err(Error::unsupported("large values in partitions")) };
         }
-        let bytes = self.orders.len().saturating_mul(16 * CHUNK);
+        let bytes = self.orders.len().saturating_mul(BYTES_PER_ROW * CHUNK);
         let sizes = parallel::map(self.orders.len(), bytes, |chunk| {
             let mut size = 0usize;
             for (array, rows) in block_spans(self.frame, first + chunk, column)? {
@@ -329,7 +375,7 @@ impl<'w, 'a> Wave<'w, 'a> {
     /// Returns the jobs of all partitions, the largest first. A partition with many times the rows of others, such as
     /// the partition of a frequent key, has several jobs.
     pub(super) fn jobs(&self) -> Vec<PartitionJob> {
-        let max_rows = (4 * self.rows() / PARTITIONS).max(MIN_SPLIT_ROWS);
+        let max_rows = (MIN_SPLIT_FACTOR * self.rows() / PARTITIONS).max(MIN_SPLIT_ROWS);
         let mut jobs = Vec::with_capacity(PARTITIONS);
         for partition in 0..PARTITIONS {
             let first = jobs.len();
@@ -407,20 +453,24 @@ impl<'w, 'a> Wave<'w, 'a> {
         scratch: &mut GroupScratch,
         work: impl FnOnce(&Frame<'_>, &Groups<'_>, Vec<u32>, Vec<GroupState<'a>>) -> Result<T>,
     ) -> Result<T> {
+        // The job's rows become a dataset of one block, where all rows are selected.
         let parts = self.job_chunks(job);
         let masks = vec![None; parts.len()];
         let dataset = Dataset::from_arrays(self.schema.clone(), parts);
         let frame = Frame::try_new(&dataset)?.with_block_rows(usize::MAX);
+
         scratch.expected = self.expected.load(Ordering::Relaxed);
         let mut job_groups = group(&frame, 0, &self.needed.keys, &masks, scratch)?;
         self.expected.fetch_max(job_groups.count(), Ordering::Relaxed);
+
+        // States refer to rows of the job, and then to rows of the frame.
         let job_rows = JobRows::new(&self.orders, job);
         let no_formulas = ComputedColumns { columns: self.needed.columns.len(), formulas: &[] };
         let mut states = Vec::with_capacity(self.needed.kinds.len());
         for &kind in &self.needed.kinds {
             let state = GroupState::from_block(kind, &frame, 0, &job_groups, &no_formulas)?;
             states.push(state.relocate(
-                kind.end(),
+                kind,
                 |job_row| self.frame_row(&job_rows, job_row),
                 |job_row| match kind.column() {
                     Some(column) => self.cell(self.needed.columns[column], self.frame_row(&job_rows, job_row)?),
@@ -428,6 +478,7 @@ impl<'w, 'a> Wave<'w, 'a> {
                 },
             )?);
         }
+
         let firsts = job_rows.wave_rows(&job_groups.firsts)?;
         let result = work(&frame, &job_groups, firsts, states);
         scratch.reuse(&mut job_groups);
@@ -467,6 +518,7 @@ pub(super) struct PartitionJob {
     pub partition: usize,
     /// The chunks whose rows are grouped.
     pub chunks: Range<usize>,
+    /// The number of rows.
     rows: usize,
     /// True if the job has all rows of the partition.
     pub is_whole: bool,
@@ -483,6 +535,7 @@ struct JobChunk<'w> {
     start: usize,
     /// The number of the chunk in the wave.
     chunk: usize,
+    /// The rows of the chunk that are rows of the job.
     rows: &'w [u16],
 }
 
@@ -523,229 +576,6 @@ impl<'w> JobRows<'w> {
     }
 }
 
-fn lost_row() -> Error {
-    Error::internal("a group has no row in its partition")
-}
-
-/// The minimum number of rows of a partition that is split into several jobs.
-const MIN_SPLIT_ROWS: usize = 1 << 18;
-
-/// The partition of rows that are not selected.
-const NONE: u8 = u8::MAX;
-
-/// Moves the rows of a block that `masks` does not select to no partition.
-fn exclude(partitions: &mut [u8], frame: &Frame<'_>, block: usize, masks: &[Option<Mask>]) {
-    let mut start = 0;
-    for ((_, rows), mask) in frame.spans(block).zip(masks) {
-        let end = start + rows.len();
-        if let Some(mask) = mask {
-            for (row, partition) in partitions[start..end].iter_mut().enumerate() {
-                if !mask.is_set(row) {
-                    *partition = NONE;
-                }
-            }
-        }
-        start = end;
-    }
-    assert_eq!(start, partitions.len(), "each row of a block has a partition");
-}
-
-/// The order of a chunk's rows by partition, where the rows of a partition keep their order.
-struct ChunkOrder {
-    /// The selected rows in that order.
-    rows: Vec<u16>,
-    /// The position of each row in that order; `NO_POSITION` for rows that are not selected. Columns are read in
-    /// sequence, and written to these positions: values of a partition are written next to each other.
-    positions: Vec<u16>,
-    /// The position where each partition begins, and where the last one ends.
-    starts: Vec<usize>,
-}
-
-/// The position of rows that are not selected. It is another row's only if all rows of a chunk are selected.
-const NO_POSITION: u16 = u16::MAX;
-
-impl ChunkOrder {
-    /// Sorts the rows of a chunk, of which there are at most `CHUNK`, by partition.
-    fn from_partitions(partitions: &[u8]) -> ChunkOrder {
-        assert!(partitions.len() <= CHUNK, "{} rows of a chunk", partitions.len());
-        let mut counts = [0usize; NONE as usize + 1];
-        partitions.iter().for_each(|&partition| counts[usize::from(partition)] += 1);
-        let mut next = [usize::MAX; NONE as usize + 1];
-        let mut starts = Vec::with_capacity(PARTITIONS + 1);
-        let mut end = 0;
-        for (count, next) in counts[..PARTITIONS].iter().zip(&mut next) {
-            starts.push(end);
-            *next = end;
-            end += count;
-        }
-        starts.push(end);
-        let mut rows = vec![0; end];
-        let mut positions = vec![NO_POSITION; partitions.len()];
-        for ((row, &partition), position) in partitions.iter().enumerate().zip(&mut positions) {
-            let next = &mut next[usize::from(partition)];
-            let Some(selected) = rows.get_mut(*next) else { continue };
-            *selected = row as u16;
-            *position = *next as u16;
-            *next += 1;
-        }
-        ChunkOrder { rows, positions, starts }
-    }
-
-    fn rows_of(&self, partition: usize) -> &[u16] {
-        &self.rows[self.starts[partition]..self.starts[partition + 1]]
-    }
-
-    /// Copies column number `column` of block `block` in this order.
-    fn column(&self, frame: &Frame<'_>, block: usize, column: usize, schema: &SchemaRef) -> Result<ArrayData> {
-        let start = frame.block_start(block);
-        let selection = RowSelection::from_rows(frame, self.rows.iter().map(|&row| start + u64::from(row)));
-        let fixed_width_columns = selection.fixed_width_columns(frame, schema, Some(column))?;
-        selection.gather_column(frame, &fixed_width_columns, schema, column)
-    }
-
-    /// Writes the values of `width` bytes of the chunk's rows in `spans` to `out` in this order.
-    fn copy_values(&self, width: usize, spans: &[ArraySpan<'_>], out: &mut [u8]) -> Result<()> {
-        match width {
-            1 => self.copy_fixed::<1>(spans, out),
-            2 => self.copy_fixed::<2>(spans, out),
-            4 => self.copy_fixed::<4>(spans, out),
-            8 => self.copy_fixed::<8>(spans, out),
-            _ => self.copy_fixed::<16>(spans, out),
-        }
-    }
-
-    fn copy_fixed<const N: usize>(&self, spans: &[ArraySpan<'_>], out: &mut [u8]) -> Result<()> {
-        let out = out.as_chunks_mut::<N>().0.get_mut(..self.rows.len()).ok_or_else(lost_row)?;
-        let mut positions = &self.positions[..];
-        for (array, rows) in spans {
-            let values = fixed_values::<N>(array).get(rows.clone()).ok_or_else(lost_row)?;
-            let (span_positions, rest) = positions.split_at_checked(values.len()).ok_or_else(lost_row)?;
-            for (value, &position) in values.iter().zip(span_positions) {
-                put(out, position, *value);
-            }
-            positions = rest;
-        }
-        if positions.is_empty() { Ok(()) } else { Err(lost_row()) }
-    }
-}
-
-/// Returns the array and the rows of each span of a block.
-fn block_spans<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<ArraySpan<'a>>> {
-    frame.spans(block).map(|(part, rows)| Ok((frame.checked(part, column)?, rows))).collect()
-}
-
-/// Returns the width of the range of the integers in the first block of column `key`. Returns `None` for other columns,
-/// and if the range has more than four numbers for each row of the dataset, so that a table with an entry for each is
-/// too large.
-fn integers_width(frame: &Frame<'_>, key: usize) -> Result<Option<usize>> {
-    let mut range: Option<(i64, i64)> = None;
-    for (array, rows) in block_spans(frame, 0, key)? {
-        if !is_stored_as_integer(array.data_type()) || !matches!(fixed_width(array.data_type()), Some(2 | 4 | 8)) {
-            return Ok(None);
-        }
-        let mut numbers = vec![0; rows.len()];
-        for_each_word(array, &rows, &mut numbers, |number, word| *number = word as i64)?;
-        let valid = Mask::from_validity(array, &rows);
-        for (row, &number) in numbers.iter().enumerate() {
-            // The numbers under nulls are not keys.
-            if valid.as_ref().is_none_or(|valid| valid.is_set(row)) {
-                let (low, high) = range.unwrap_or((number, number));
-                range = Some((low.min(number), high.max(number)));
-            }
-        }
-    }
-    let Some((low, high)) = range else { return Ok(None) };
-    let width = high.wrapping_sub(low) as u64;
-    Ok(if width / 4 <= frame.num_rows() { usize::try_from(width).ok() } else { None })
-}
-
-/// Calls `work` with the element of `out` and the word of each row of integers. Nulls have arbitrary words.
-fn for_each_word<T>(array: &ArrayData, rows: &Range<usize>, out: &mut [T], work: impl Fn(&mut T, u64)) -> Result<()> {
-    match fixed_width(array.data_type()) {
-        Some(2) => for_each_value(array, rows, out, work, word_of_2(array.data_type())),
-        Some(4) => for_each_value(array, rows, out, work, word_of_4(array.data_type())),
-        Some(8) => for_each_value(array, rows, out, work, u64::from_le_bytes),
-        _ => Err(Error::internal("keys are no integers")),
-    }
-}
-
-#[inline]
-fn for_each_value<T, const N: usize>(
-    array: &ArrayData,
-    rows: &Range<usize>,
-    out: &mut [T],
-    work: impl Fn(&mut T, u64),
-    word: impl Fn([u8; N]) -> u64,
-) -> Result<()> {
-    let values = fixed_values::<N>(array).get(rows.clone()).ok_or_else(lost_row)?;
-    for (out, raw) in out.iter_mut().zip(values) {
-        work(out, word(*raw));
-    }
-    Ok(())
-}
-
-/// Mixes hashes of a column's values, which are equal for equal keys, into the hashes of the columns before it.
-fn add_hashes(array: &ArrayData, rows: Range<usize>, hashes: &mut [u64]) -> Result<()> {
-    use DataType::*;
-    let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
-    match array.data_type() {
-        data_type
-            if is_stored_as_integer(data_type) && matches!(fixed_width(data_type), Some(2 | 4 | 8)) && !has_nulls =>
-        {
-            for_each_word(array, &rows, hashes, |hash, word| *hash = mix(*hash, word))?;
-        }
-        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView if !has_nulls => {
-            let texts = Texts::try_new(array)?;
-            let mut long_texts = Vec::new();
-            let mut number = 0;
-            texts.each_short(rows.clone(), |len, bytes| {
-                match hashes.get_mut(number).filter(|_| len < 16) {
-                    Some(hash) => *hash = mix_wide(*hash, pack_short_text(len, bytes)),
-                    None => long_texts.push(number),
-                }
-                number += 1;
-            })?;
-            for number in long_texts {
-                hashes[number] = mix_bytes(hashes[number], texts.get(rows.start + number)?);
-            }
-        }
-        _ => {
-            for (row, hash) in rows.zip(hashes) {
-                *hash = match key_part(array, row)? {
-                    KeyPart::Null => mix(*hash, 0),
-                    KeyPart::Word(word) => mix(*hash, word),
-                    KeyPart::Bytes(bytes) => mix_bytes(*hash, bytes),
-                };
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Mixes a word into a hash: combines both halves of a product, as its upper bits depend on all others. The hash is the
-/// same in each run, so that results are reproducible.
-#[inline(always)]
-fn mix(hash: u64, word: u64) -> u64 {
-    let product = u128::from(hash.rotate_left(32) ^ word ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93;
-    product as u64 ^ (product >> 64) as u64
-}
-
-#[inline(always)]
-fn mix_wide(hash: u64, word: u128) -> u64 {
-    mix(mix(hash, word as u64), (word >> 64) as u64)
-}
-
-fn mix_bytes(hash: u64, bytes: &[u8]) -> u64 {
-    let packed = pack_text(bytes);
-    let (LONG, Some(last)) = (packed, bytes.last_chunk::<8>()) else { return mix_wide(hash, packed) };
-    let mut hash = mix(hash, bytes.len() as u64);
-    for word in bytes.as_chunks::<8>().0 {
-        hash = mix(hash, u64::from_le_bytes(*word));
-    }
-    // The last 8 bytes may overlap the words before them.
-    mix(hash, u64::from_le_bytes(*last))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -755,6 +585,7 @@ mod tests {
     use arrow_buffer::NullBuffer;
 
     use super::*;
+    use crate::compute::group::key_hash::mix;
     use crate::compute::group::{AggregateFunction, AggregationProgress};
     use crate::{Value, col};
 
@@ -795,26 +626,34 @@ mod tests {
         Dataset::try_from(ends.windows(2).map(batch).collect::<Vec<_>>()).unwrap()
     }
 
-    /// The key, the number of rows, the sum and count of the integers, the smallest text, the sum of the floats, and the
-    /// integer of the last row.
-    type Expected = (Option<i64>, i128, i128, i128, Option<String>, f64, Option<i64>);
+    /// The expected result of a group.
+    #[derive(Default)]
+    struct Expected {
+        key: Option<i64>,
+        rows: i128,
+        sum: i128,
+        count: i128,
+        /// The same in all rows of the group.
+        text: Option<String>,
+        float_sum: f64,
+        last: Option<i64>,
+    }
 
     /// Returns the expected result of each key, in order of appearance.
     fn naive() -> Vec<Expected> {
-        let (mut places, mut groups) = (HashMap::new(), Vec::new());
-        for (key, integer, float) in (0..ROWS).map(row).filter(|row| row.2 >= 1000.0) {
-            let index = *places.entry(key).or_insert(groups.len());
-            if index == groups.len() {
-                groups.push((key, 0, 0, 0, None::<String>, 0.0, None));
+        let (mut numbers, mut groups) = (HashMap::new(), Vec::new());
+        for (key, integer, float) in (0..ROWS).map(row).filter(|(_, _, float)| *float >= 1000.0) {
+            let number = *numbers.entry(key).or_insert(groups.len());
+            if number == groups.len() {
+                let text = key.map(|key| format!("{key} is a key"));
+                groups.push(Expected { key, text, ..Expected::default() });
             }
-            let group = &mut groups[index];
-            group.1 += 1;
-            group.2 += i128::from(integer.unwrap_or(0));
-            group.3 += i128::from(integer.is_some());
-            let text = key.map(|key| format!("{key} is a key"));
-            group.4 = if group.4.is_none() { text } else { group.4.take() };
-            group.5 += float;
-            group.6 = integer;
+            let group = &mut groups[number];
+            group.rows += 1;
+            group.sum += i128::from(integer.unwrap_or(0));
+            group.count += i128::from(integer.is_some());
+            group.float_sum += float;
+            group.last = integer;
         }
         groups
     }
@@ -841,19 +680,24 @@ mod tests {
                 let result = query.column_as("keys", "near", AggregateFunction::Max).finish().unwrap();
                 result.validate(|_, _| ()).unwrap();
                 assert_eq!(result.len().unwrap(), expected.len() as u64, "{by:?}");
-                let column = |name: &str| result.column(name).unwrap();
-                let columns = ["keys", "rows", "sum", "count", "least", "mean", "last"].map(column);
+                let columns =
+                    ["keys", "rows", "sum", "count", "least", "last"].map(|name| result.column(name).unwrap());
+                let means = result.column("mean").unwrap();
                 for (number, expected) in expected.iter().enumerate() {
-                    let value_in = |column: usize| columns[column].get(number as u64).unwrap();
-                    let text = |column: usize| value_in(column).to_string();
+                    let actual = columns.each_ref().map(|column| column.get(number as u64).unwrap().to_string());
                     let or_null = |text: Option<String>| text.unwrap_or("null".into());
-                    assert_eq!(text(0), or_null(expected.0.map(|key| key.to_string())), "{by:?}: group {number}");
-                    assert_eq!([1, 2, 3].map(text), [expected.1, expected.2, expected.3].map(|n| n.to_string()));
-                    assert_eq!(text(4), or_null(expected.4.clone()));
-                    assert_eq!(text(6), or_null(expected.6.map(|n| n.to_string())));
-                    let mean = value_in(5);
+                    let texts = [
+                        or_null(expected.key.map(|key| key.to_string())),
+                        expected.rows.to_string(),
+                        expected.sum.to_string(),
+                        expected.count.to_string(),
+                        or_null(expected.text.clone()),
+                        or_null(expected.last.map(|last| last.to_string())),
+                    ];
+                    assert_eq!(actual, texts, "{by:?}: group {number}");
+                    let mean = means.get(number as u64).unwrap();
                     let Value::Float64(mean) = mean else { panic!("{mean}") };
-                    assert!((mean * expected.1 as f64 / expected.5 - 1.0).abs() < 1e-12);
+                    assert!((mean * expected.rows as f64 / expected.float_sum - 1.0).abs() < 1e-12);
                 }
             }
         }

@@ -1,5 +1,8 @@
-//! Defines the running state of a group for each aggregate function. States of a block are merged into the states
-//! of the blocks before it, in order.
+//! Defines the running state of a group for each aggregate function.
+//!
+//! A [`StateKind`] says what is accumulated of which column; functions that need the same share it, such as a sum and a
+//! mean. A [`GroupState`] has the states of one kind for all groups. States of a block are merged into the states of
+//! the blocks before it, in order.
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -9,30 +12,32 @@ use super::interner::KeyPart;
 use crate::array::{decimal_quotient, decimal_to_f64};
 use crate::error::{Error, Result};
 
-/// A kind of state, and its column.
+/// A kind of state, and the number of its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) enum StateKind {
+    /// The number of rows.
     RowCount,
+    /// The number of values that are not null.
     Count(usize),
+    /// The sum and the count of floats.
     Floats(usize),
+    /// The sum and the count of integers of at most 64 bits.
     Integers(usize),
+    /// The sum and the count of decimals of more than 64 bits.
     Decimals(usize),
+    /// The mean and the variance of floats.
     Moments(usize),
+    /// The mean and the variance of integers of at most 64 bits.
     IntegerMoments(usize),
+    /// The mean and the variance of decimals of more than 64 bits.
     DecimalMoments(usize),
     /// All values, for functions without a smaller state.
     Values(usize),
     /// The distinct integers of a range.
-    Distinct {
-        range: IntegerRange,
-        column: usize,
-    },
-    Extreme {
-        end: ExtremeKind,
-        values: ValueKind,
-        column: usize,
-    },
-    /// The first or the last row, whatever it holds.
+    Distinct { range: IntegerRange, column: usize },
+    /// The smallest or the greatest value.
+    Extreme { end: ExtremeKind, values: ValueKind, column: usize },
+    /// The first (`Min`) or the last (`Max`) row, whatever it holds.
     Row(ExtremeKind),
 }
 
@@ -73,11 +78,6 @@ impl StateKind {
         }
     }
 
-    /// Returns which extreme the state is of; `Min` if it is another kind.
-    pub(super) fn end(&self) -> ExtremeKind {
-        if let StateKind::Extreme { end, .. } = self { *end } else { ExtremeKind::Min }
-    }
-
     /// Replaces the number of the column by the result of `renumber`.
     pub(super) fn with_column(mut self, renumber: impl Fn(usize) -> Result<usize>) -> Result<StateKind> {
         use StateKind::*;
@@ -113,6 +113,7 @@ pub(super) trait Accumulator: Clone {
     /// The state for no rows.
     const NONE: Self;
 
+    /// Merges the state of later rows into this one.
     fn add(&mut self, other: &Self);
 }
 
@@ -134,7 +135,7 @@ pub(super) struct NeumaierSum {
 }
 
 impl NeumaierSum {
-    /// Adds up the sum and the count of each lane.
+    /// Adds up the sum and the count of each of four lanes, in pairs.
     pub(super) fn from_lanes(lanes: &[[f64; 2]]) -> NeumaierSum {
         let [sum, count] = [0, 1].map(|part| (lanes[0][part] + lanes[1][part]) + (lanes[2][part] + lanes[3][part]));
         NeumaierSum { sum, rounding_error: 0.0, count: count as u64 }
@@ -144,6 +145,7 @@ impl NeumaierSum {
         NeumaierSum { sum: number, rounding_error: 0.0, count: 1 }
     }
 
+    /// Returns the sum, corrected by the rounding error.
     pub(super) fn total(&self) -> f64 {
         // The rounding error is NaN if the sum is infinite, and may be NaN if the sum is close to the greatest float.
         let is_known = self.sum.is_finite() && self.rounding_error.is_finite();
@@ -194,6 +196,7 @@ pub(super) struct DecimalSum {
 }
 
 impl DecimalSum {
+    /// Adds the digits of a decimal.
     pub(super) fn push(&mut self, digits: i256) {
         self.add_digits(digits);
         self.count += 1;
@@ -285,6 +288,7 @@ pub(super) struct IntegerMoments {
 }
 
 impl IntegerMoments {
+    /// Adds an integer of at most 64 bits.
     pub(super) fn push(&mut self, number: i128) {
         // A square of 64 bits fits; the sum of 2^64 of them fits 192 bits.
         let (squares, is_over) = self.squares.overflowing_add(number.unsigned_abs().wrapping_pow(2));
@@ -322,11 +326,13 @@ impl Accumulator for IntegerMoments {
     }
 }
 
-/// The moments of wide decimals, as distances of their digits from the first one's digits. Distances are exact, where
-/// the difference may be in digits that a float does not hold.
+/// The moments of wide decimals, as distances of their digits from the digits of the first one. Decimals may differ
+/// only in digits that a float does not hold; their distances are floats with all digits that matter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecimalMoments {
+    /// The digits of the first decimal; meaningless if there is none.
     pub first: i256,
+    /// The moments of the distances from `first`.
     pub distances: Moments,
 }
 
@@ -376,7 +382,7 @@ impl FloatValues {
     }
 }
 
-/// The state of each group, beginning with group 1.
+/// The state of each group, beginning with group 1, by the kind of state.
 #[derive(Debug)]
 pub(super) enum GroupState<'a> {
     Counts(Vec<u64>),
@@ -401,10 +407,12 @@ pub(super) struct RowText<'a> {
     pub row: u64,
 }
 
-/// The best value of each group; `None` without values.
+/// The smallest or the greatest value of each group.
 #[derive(Clone, Debug)]
 pub(super) struct Extreme<T> {
+    /// The best value of each group so far; `None` without values.
     pub best: Vec<Option<T>>,
+    /// Returns true if the first value is better than the second.
     is_better: fn(&T, &T) -> bool,
 }
 
@@ -413,6 +421,7 @@ impl<T: Copy> Extreme<T> {
         Extreme { best: vec![None; groups], is_better }
     }
 
+    /// Makes `value` the best value of a group if it is better, or the first. Does nothing if there is no such group.
     #[inline]
     pub(super) fn offer(&mut self, group: usize, value: T) {
         if let Some(best) = self.best.get_mut(group)
@@ -461,11 +470,11 @@ impl<'a> GroupState<'a> {
         }
     }
 
-    /// Converts states to refer to the rows and texts of another dataset, where row `n` is row `row(n)` and has the
-    /// text `text(n)`. `end` is the kind of extreme, if the state is one.
+    /// Converts states, of kind `kind`, to refer to the rows and texts of another dataset, where row `n` is row
+    /// `row(n)` and has the text `text(n)`.
     pub(super) fn relocate<'b>(
         self,
-        end: ExtremeKind,
+        kind: StateKind,
         row: impl Fn(u64) -> Result<u64>,
         text: impl Fn(u64) -> Result<KeyPart<'b>>,
     ) -> Result<GroupState<'b>> {
@@ -486,6 +495,9 @@ impl<'a> GroupState<'a> {
                 GroupState::Row(Extreme { best, ..all })
             }
             GroupState::Text(all) => {
+                let StateKind::Extreme { end, .. } = kind else {
+                    return Err(Error::internal(format!("the state {kind:?} has texts")));
+                };
                 let mut best = Vec::with_capacity(all.best.len());
                 for source in all.best {
                     let Some(source) = source else {
@@ -519,8 +531,6 @@ impl<'a> GroupState<'a> {
     /// Merges each group of `other`, which has the same kind, into the group of `self` whose number is in `to`.
     /// Afterwards there are `count` groups.
     pub(super) fn merge(&mut self, to: &[usize], count: usize, other: &GroupState<'a>) {
-        let kind = std::mem::discriminant(self);
-        assert_eq!(kind, std::mem::discriminant(other), "merged states have the same kind");
         match (self, other) {
             (GroupState::Counts(all), GroupState::Counts(more)) => merge(all, to, count, more),
             (GroupState::Floats(all), GroupState::Floats(more)) => merge(all, to, count, more),
@@ -535,11 +545,12 @@ impl<'a> GroupState<'a> {
             (GroupState::Float(all), GroupState::Float(more)) => all.merge(to, count, &more.best),
             (GroupState::Text(all), GroupState::Text(more)) => all.merge(to, count, &more.best),
             (GroupState::Row(all), GroupState::Row(more)) => all.merge(to, count, &more.best),
-            _ => {}
+            _ => unreachable!("merged states have the same kind"),
         }
     }
 }
 
+/// Does [`GroupState::merge`] for the states of one kind.
 fn merge<T: Accumulator>(all: &mut Vec<T>, to: &[usize], count: usize, others: &[T]) {
     debug_assert_eq!(others.len(), to.len(), "each merged state has a group");
     all.resize(count.max(all.len()), T::NONE);

@@ -16,13 +16,15 @@ use crate::array::{ArrayParts, UncheckedArray, build_buffer};
 use crate::error::{Error, Result};
 use crate::parallel;
 
-/// The groups of the blocks that were added, and their states.
+/// The groups of the blocks that were added, and their states. Groups are numbered from 0 here, in the order in which
+/// they were added.
 pub(super) struct GroupTable<'a> {
     /// The keys of each group, with `width` keys each. Not used where `width` is 1.
     cells: Vec<KeyPart<'a>>,
     width: usize,
     /// The first row of each group.
     pub firsts: Vec<u64>,
+    /// The states of all groups, one element for each kind of state.
     pub states: Vec<GroupState<'a>>,
     /// The key columns, if they were gathered with the groups.
     pub keys: Vec<ArrayData>,
@@ -64,6 +66,7 @@ impl<'a> GroupTable<'a> {
             });
             self.single.prepare(words, MAX_DENSE);
         }
+
         let mut to = Vec::with_capacity(groups.count());
         for (number, &first) in groups.firsts.iter().enumerate() {
             to.push(self.find_or_insert(groups.key(number), start + u64::from(first)));
@@ -125,17 +128,27 @@ impl<'a> GroupTable<'a> {
 
 /// The maximum width of a range of keys for which a table has an entry for each number of the range.
 const MAX_DENSE: usize = 1 << 20;
+/// The approximate number of bytes that are read and written to order a group, or to copy a value in that order.
+const BYTES_PER_GROUP: usize = 32;
+/// The approximate number of bytes of a group's state that are read, and of its value in a column that are written.
+const BYTES_PER_STATE: usize = 64;
+/// The number of pieces in which groups are put in order.
+const PIECES: u64 = 32;
+/// The minimum number of rows for each group for which the first rows are sorted instead of counted.
+const MIN_ROWS_TO_SORT: u64 = 64;
 
 /// All groups, in order of appearance.
 pub(super) struct OrderedGroups<'a> {
     pub tables: Vec<GroupTable<'a>>,
-    /// For several tables, the table of each group, and the number of the group in it, in pieces.
+    /// For several tables, the table of each group, and the number of the group in it. There are several lists, as
+    /// threads put pieces of the groups in order; they follow each other.
     order: Vec<Vec<Pick>>,
     /// The first row of each group.
     pub firsts: Vec<u64>,
 }
 
 impl<'a> OrderedGroups<'a> {
+    /// Takes the groups of one table, which are in order.
     pub(super) fn from_table(mut table: GroupTable<'a>) -> OrderedGroups<'a> {
         let firsts = std::mem::take(&mut table.firsts);
         OrderedGroups { tables: vec![table], order: Vec::new(), firsts }
@@ -145,7 +158,7 @@ impl<'a> OrderedGroups<'a> {
     pub(super) fn from_tables(tables: Vec<GroupTable<'a>>, num_rows: u64) -> OrderedGroups<'a> {
         let count: usize = tables.iter().map(|table| table.firsts.len()).sum();
         let piece_rows = num_rows.div_ceil(PIECES).max(1);
-        let pieces = parallel::map(PIECES as usize, count.saturating_mul(32), |piece| {
+        let pieces = parallel::map(PIECES as usize, count.saturating_mul(BYTES_PER_GROUP), |piece| {
             order_groups(&tables, piece as u64 * piece_rows..(piece as u64 + 1) * piece_rows)
         });
         let mut firsts = Vec::with_capacity(count);
@@ -185,7 +198,7 @@ impl<'a> OrderedGroups<'a> {
             let rows = if only.width == 0 { 1 } else { self.firsts.len() };
             return table_column(only, rows);
         }
-        let parts = parallel::map(self.tables.len(), self.firsts.len().saturating_mul(64), |number| {
+        let parts = parallel::map(self.tables.len(), self.firsts.len().saturating_mul(BYTES_PER_STATE), |number| {
             let table = &self.tables[number];
             table_column(table, table.firsts.len())
         });
@@ -214,8 +227,8 @@ impl<'a> OrderedGroups<'a> {
             assert!(out.is_empty(), "pieces have {} bytes less than the column", out.len());
             parallel::try_map(
                 jobs.into_iter(),
-                len * 32,
-                |(_, picks): &(&mut [u8], &Vec<Pick>)| picks.len() * 32,
+                len * BYTES_PER_GROUP,
+                |(_, picks): &(&mut [u8], &Vec<Pick>)| picks.len() * BYTES_PER_GROUP,
                 |(piece, picks)| gather_fixed_into(width, &sources, picks, piece),
                 || (),
             )
@@ -226,9 +239,6 @@ impl<'a> OrderedGroups<'a> {
         parts.assemble().checked(&[])
     }
 }
-
-/// The number of pieces in which groups are put in order.
-const PIECES: u64 = 32;
 
 /// Returns the values of an array of fixed width.
 fn value_bytes(array: &ArrayData, width: usize) -> &[u8] {
@@ -249,7 +259,8 @@ fn order_groups(tables: &[GroupTable<'_>], rows: Range<u64>) -> (Vec<u64>, Vec<P
         ranges.push(start..end);
         count += end - start;
     }
-    if (rows.end - rows.start) / 64 > count as u64 {
+
+    if (rows.end - rows.start) / MIN_ROWS_TO_SORT > count as u64 {
         let mut groups: Vec<(u64, Pick)> = Vec::with_capacity(count);
         for (number, (table, range)) in tables.iter().zip(ranges).enumerate() {
             groups.extend(range.map(|group| (table.firsts[group], (number as u32, group))));
@@ -257,12 +268,14 @@ fn order_groups(tables: &[GroupTable<'_>], rows: Range<u64>) -> (Vec<u64>, Vec<P
         groups.sort_unstable();
         return groups.into_iter().unzip();
     }
+
     // With many groups, sorting takes longer than counting the first rows before each one.
     let mut ranks = RankBitmap::new(rows.end - rows.start);
     for (table, range) in tables.iter().zip(&ranges) {
         table.firsts[range.clone()].iter().for_each(|first| ranks.insert(first - rows.start));
     }
     ranks.count();
+
     let mut firsts = vec![0; count];
     let mut order = vec![(0, 0); count];
     for (number, (table, range)) in tables.iter().zip(ranges).enumerate() {
@@ -276,8 +289,13 @@ fn order_groups(tables: &[GroupTable<'_>], rows: Range<u64>) -> (Vec<u64>, Vec<P
     (firsts, order)
 }
 
-/// A set of numbers, which returns the number of smaller ones for each.
+/// The number of bits of a word.
+const WORD: u64 = u64::BITS as u64;
+
+/// A set of numbers that tells the rank of each: how many smaller ones it has. All numbers are inserted first, then
+/// [`count`](RankBitmap::count) is called once, and then [`rank`](RankBitmap::rank) for any number.
 struct RankBitmap {
+    /// A bit for each number.
     words: Vec<u64>,
     /// The number of bits before each word.
     ranks: Vec<usize>,
@@ -286,12 +304,13 @@ struct RankBitmap {
 impl RankBitmap {
     /// Creates an empty set of numbers less than `end`.
     fn new(end: u64) -> RankBitmap {
-        RankBitmap { words: vec![0; end.div_ceil(64) as usize], ranks: Vec::new() }
+        RankBitmap { words: vec![0; end.div_ceil(WORD) as usize], ranks: Vec::new() }
     }
 
+    /// Adds a number.
     #[inline]
     fn insert(&mut self, number: u64) {
-        self.words[(number / 64) as usize] |= 1 << (number % 64);
+        self.words[(number / WORD) as usize] |= 1 << (number % WORD);
     }
 
     /// Counts the bits before each word, once all numbers are inserted.
@@ -304,10 +323,11 @@ impl RankBitmap {
         }
     }
 
+    /// Returns the number of smaller numbers.
     #[inline]
     fn rank(&self, number: u64) -> usize {
-        let word = (number / 64) as usize;
-        let below = self.words[word] & ((1 << (number % 64)) - 1);
+        let word = (number / WORD) as usize;
+        let below = self.words[word] & ((1 << (number % WORD)) - 1);
         self.ranks[word] + below.count_ones() as usize
     }
 }

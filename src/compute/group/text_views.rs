@@ -1,4 +1,7 @@
 //! Makes views of the texts of partitions. Long texts stay in the dataset, so that no text is copied.
+//!
+//! A view has 16 bytes: the length of the text in the first four, and behind it either the text, if it is short, or its
+//! first four bytes, the number of the buffer that has it, and its offset there (the Arrow format's `BinaryView`).
 
 use std::ops::Range;
 
@@ -12,21 +15,31 @@ use crate::error::{Error, Result};
 
 /// The maximum number of buffers with the texts of a chunk, as each of its partitions refers to all of them.
 const MAX_BUFFERS: usize = 64;
+/// The number of bytes of a view.
+pub(super) const VIEW: usize = size_of::<u128>();
 /// The maximum number of bytes of a text that is stored in its view.
-const MAX_INLINE: usize = 12;
+const MAX_INLINE: usize = VIEW - size_of::<u32>();
+/// The bits of a view where its first four bytes of text begin.
+const PREFIX_SHIFT: u32 = 32;
+/// The bits of the view of a long text where the number of its buffer begins.
+const BUFFER_SHIFT: u32 = 64;
+/// The bits of the view of a long text where its offset in the buffer begins.
+const OFFSET_SHIFT: u32 = 96;
 
 /// Rows of one batch.
 pub(super) type ArraySpan<'a> = (&'a ArrayData, Range<usize>);
 
-/// The position of the texts of a span.
+/// Where the texts of a span lie.
 struct SpanBuffer {
     /// The number of the buffer, or of the first one for a span of views.
     buffer: u32,
-    /// The address of the buffer's first byte.
+    /// The address of the buffer's first byte; not used for a span of views.
     address: usize,
 }
 
-/// Makes views of the texts or bytes of a chunk.
+/// Makes an array of views of the texts or bytes of a chunk, in two steps: [`write`](TextViewBuilder::write) writes the
+/// views to memory of the caller, which may be a part of a larger buffer, and [`finish`](TextViewBuilder::finish) makes
+/// the array when that memory has become a buffer.
 pub(super) struct TextViewBuilder<'a> {
     spans: Vec<ArraySpan<'a>>,
     /// The buffer of each span.
@@ -34,9 +47,6 @@ pub(super) struct TextViewBuilder<'a> {
     /// The buffers of the array; the first one is replaced by the views.
     buffers: Vec<Buffer>,
 }
-
-/// The number of bytes of a view.
-pub(super) const VIEW: usize = size_of::<u128>();
 
 impl<'a> TextViewBuilder<'a> {
     /// Creates a builder; `None` if the texts are in too many or too large buffers.
@@ -103,16 +113,16 @@ impl SpanBuffer {
         array: &ArrayData,
         rows: &Range<usize>,
         positions: &mut impl Iterator<Item = &'p u16>,
-        out: &mut [[u8; 16]],
+        out: &mut [[u8; VIEW]],
     ) -> Result<()> {
         if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
-            let views = fixed_values::<16>(array).get(rows.clone());
+            let views = fixed_values::<VIEW>(array).get(rows.clone());
             let views = views.ok_or_else(|| Error::invalid("fewer values than rows"))?;
             for (view, &position) in views.iter().zip(positions.by_ref()) {
                 let mut view = u128::from_le_bytes(*view);
                 // Buffers have other numbers in the new array.
                 if view as u32 > MAX_INLINE as u32 {
-                    view += u128::from(self.buffer) << 64;
+                    view += u128::from(self.buffer) << BUFFER_SHIFT;
                 }
                 put(out, position, view.to_le_bytes());
             }
@@ -124,7 +134,7 @@ impl SpanBuffer {
         texts.each_short(rows.clone(), |len, bytes| {
             let Some(&position) = positions.next() else { return };
             match len {
-                0..=MAX_INLINE => put(out, position, (bytes << 32 | len as u128).to_le_bytes()),
+                0..=MAX_INLINE => put(out, position, (bytes << PREFIX_SHIFT | len as u128).to_le_bytes()),
                 _ => long_texts.push((row, position)),
             }
             row += 1;
@@ -133,9 +143,9 @@ impl SpanBuffer {
             let bytes = texts.get(row)?;
             let prefix = bytes.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
             let offset = address(bytes).wrapping_sub(self.address) as u32;
-            let view = u128::from(offset) << 96
-                | u128::from(self.buffer) << 64
-                | u128::from(prefix) << 32
+            let view = u128::from(offset) << OFFSET_SHIFT
+                | u128::from(self.buffer) << BUFFER_SHIFT
+                | u128::from(prefix) << PREFIX_SHIFT
                 | bytes.len() as u128;
             put(out, position, view.to_le_bytes());
         }

@@ -18,29 +18,37 @@ use crate::compute::blocks::values_in;
 use crate::compute::select::{Mask, pack_bits};
 use crate::error::{Error, Result};
 
+/// The number of lanes of a group.
 pub(in crate::compute) const LANES: usize = 4;
 
 /// The group of excluded rows.
 pub(in crate::compute) const OUT: u32 = 0;
 
-/// The rows of one batch in a block.
+/// The group of all rows, where rows are not grouped.
+pub(in crate::compute) const ONLY_GROUP: u32 = 1;
+
+/// Rows are mostly excluded if fewer than one in so many is included.
+const ROWS_PER_INCLUDED_ROW: usize = 4;
+
+/// The rows of a block that lie in one batch, with their groups.
 pub(in crate::compute) struct GroupedRows<'a> {
     pub array: &'a ArrayData,
     pub rows: Range<usize>,
-    /// The group of each row.
+    /// The group of each row: [`OUT`], or a number from 1.
     pub ids: &'a [u32],
-    /// The lane of the first row.
+    /// The lane of the first row, which depends on its position in the block.
     pub lane: usize,
-    /// True if many of the rows are in no group.
+    /// True if a condition excludes many of the rows.
     pub is_sparse: bool,
 }
 
 impl<'a> GroupedRows<'a> {
+    /// Returns the values of the rows, nulls included.
     pub(super) fn values<const N: usize>(&self) -> &'a [[u8; N]] {
         values_in(self.array, self.rows.clone())
     }
 
-    /// Calls `work` with the rows' groups, nulls excluded.
+    /// Calls `work` with the group of each row, which is [`OUT`] for nulls.
     pub(super) fn with_ids<T>(&self, work: impl FnOnce(&[u32]) -> T) -> T {
         debug_assert_eq!(self.ids.len(), self.rows.len());
         let Some(valid) = Mask::from_validity(self.array, &self.rows) else { return work(self.ids) };
@@ -53,9 +61,9 @@ impl<'a> GroupedRows<'a> {
         work(&ids)
     }
 
-    /// Returns true if most rows are known to be in no group.
+    /// Returns true if most rows are known to be excluded.
     fn is_mostly_excluded(&self) -> bool {
-        self.is_sparse && self.ids.iter().filter(|&&id| id != OUT).count() < self.ids.len() / 4
+        self.is_sparse && self.ids.iter().filter(|&&id| id != OUT).count() < self.ids.len() / ROWS_PER_INCLUDED_ROW
     }
 }
 
@@ -69,12 +77,13 @@ pub(in crate::compute) fn count_by_group(ids: &[u32], lane: usize, lanes: usize,
     }
 }
 
-/// Adds floats and ones, in a single addition.
+/// Adds floats to the sums of their groups' lanes, and ones to the counts, in a single addition of two floats.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn add_f64(ids: &[u32], values: &[[u8; 8]], lane: usize, sums: &mut [[f64; 2]]) {
     add_each(ids, values, lane, sums, f64::from_le_bytes);
 }
 
+/// Does [`add_f64`] for values of `N` bytes, which `number` converts.
 #[inline(always)]
 fn add_each<const N: usize>(
     ids: &[u32],
@@ -114,7 +123,8 @@ fn add_to_lane(groups: &mut [[[f64; 2]; LANES]], id: u32, lane: usize, number: f
 
 /// Adds numbers of any type as floats.
 pub(in crate::compute) fn add_floats(rows: &GroupedRows<'_>, sums: &mut [[f64; 2]]) -> Result<()> {
-    // Lanes shorten the wait for excluded rows. If almost all are excluded, it is faster to skip them.
+    // Excluded rows wait for each other less where their group has lanes. If most rows are excluded, it is faster to
+    // skip them.
     if rows.array.data_type() == &DataType::Float64 && !rows.is_mostly_excluded() {
         rows.with_ids(|ids| add_f64(ids, rows.values(), rows.lane, sums));
         return Ok(());
@@ -171,8 +181,8 @@ fn for_each_value<const N: usize, T>(
     });
 }
 
-/// Rows that are examined together, a bit for each.
-const AT_ONCE: usize = 64;
+/// The number of rows that are examined together, a bit for each.
+const AT_ONCE: usize = u64::BITS as usize;
 /// The maximum number of included rows among [`AT_ONCE`] that are picked one by one; if there are more, excluded rows
 /// are added to their group as well.
 const MAX_SELECTED: u32 = 48;
@@ -226,6 +236,7 @@ pub(in crate::compute) fn for_each_float(rows: &GroupedRows<'_>, mut work: impl 
     Ok(())
 }
 
+/// Converts a decimal of at most 128 bits to a float.
 #[inline]
 fn narrow_decimal_to_f64(digits: i128, scale: i8) -> f64 {
     decimal_to_f64(i256::from_i128(digits), scale)
@@ -289,7 +300,7 @@ pub(in crate::compute) fn with_decoded_rows<T>(
     }
 }
 
-/// Copies the dictionary values of some rows.
+/// Returns the values of some rows of a dictionary, as an array without a dictionary.
 fn decode_dictionary(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
     let values = dictionary_of(array)?;
     let entry = entry_lookup(array);

@@ -119,8 +119,8 @@ pub(in crate::compute) fn find_extreme_row<'a, C: FixedWidthBytes<'a>>(
 /// The value that a search begins with, and the function that returns the better one of it and of more values.
 type ExtremeFold<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
 
-/// Finds the extreme, and then the first row that has it. Nulls count as the worst value of the type; rows may have this
-/// value, too, so a row is checked for null.
+/// Finds the extreme, and then the first row that has it. Nulls count as the worst value of the type; rows may have
+/// this value, too, so a row is checked for null.
 fn extreme<'a, C: FixedWidthBytes<'a>, T: Number<N>, const N: usize>(
     blocks: &Blocks<'a, C>,
     wanted: Ordering,
@@ -144,8 +144,8 @@ fn extreme<'a, C: FixedWidthBytes<'a>, T: Number<N>, const N: usize>(
     None
 }
 
-/// Returns the first value that is not null, in a column whose values have no bytes: these are all equal, and may be too
-/// many to visit.
+/// Returns the first value that is not null, in a column whose values have no bytes: these are all equal, and may be
+/// too many to visit.
 fn first_valid_value<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
     for chunk in blocks.chunks() {
         if let Some(row) = chunk.rows.clone().find(|&row| chunk.is_valid(row)) {
@@ -211,7 +211,8 @@ impl<'a> ExtremeValue<'a> {
     }
 }
 
-/// Returns true if the order of `a` to `b` is `wanted`. Any number is better than NaN, and any value is better than null.
+/// Returns true if the order of `a` to `b` is `wanted`. Any number is better than NaN, and any value is better than
+/// null.
 fn is_better(a: &Value<'_>, b: &Value<'_>, wanted: Ordering) -> bool {
     use Value::*;
     match (a, b) {

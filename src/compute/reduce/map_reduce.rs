@@ -8,13 +8,12 @@ use crate::dataset::Column;
 use crate::error::Result;
 use crate::parallel;
 
-/// The number of blocks whose results are held until they are combined. A column of rows without bytes may have too many
-/// blocks to hold the results of all.
+/// The number of blocks whose results are held until they are combined. A column of rows without bytes may have too
+/// many blocks to hold the results of all.
 const WAVE_BLOCKS: usize = 1 << 12;
 
-/// The reciprocal of the part of the time that aligning takes, compared with a call that copies all chunks: most are
-/// aligned already.
-const ALIGNED_SHARE: usize = 8;
+/// One of so many bytes is expected to be copied, as most buffers are aligned already.
+const BYTES_PER_COPIED_BYTE: usize = 8;
 
 impl Column {
     /// Calls `map` with each chunk of at most 65,536 rows, in parallel, then combines the results by `combine`, in row
@@ -45,7 +44,7 @@ impl Column {
     /// Does [`map_reduce`](Column::map_reduce) without a check for changes.
     fn fold<R: Send>(&self, map: impl Fn(&ArrayData) -> R + Sync, combine: impl Fn(R, R) -> R) -> Result<Option<R>> {
         let blocks = Blocks::build(self)?;
-        let arrays = parallel::map(blocks.chunks().len(), blocks.bytes() / ALIGNED_SHARE, |chunk| {
+        let arrays = parallel::map(blocks.chunks().len(), blocks.bytes() / BYTES_PER_COPIED_BYTE, |chunk| {
             buffer::aligned(blocks.chunks()[chunk].array.clone())
         });
         let blocks = blocks.with_arrays(&arrays);

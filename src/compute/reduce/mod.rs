@@ -10,7 +10,7 @@ mod quantile;
 mod sum;
 
 pub(super) use accumulate::{
-    GroupedRows, LANES, OUT, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float,
+    GroupedRows, LANES, ONLY_GROUP, OUT, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float,
     for_each_integer, with_decoded_rows,
 };
 pub(super) use sum::is_number;

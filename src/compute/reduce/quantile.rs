@@ -1,13 +1,18 @@
 //! Computes exact quantiles of columns of any size, without a copy.
 //!
-//! A sample of a large column tells between which two values each quantile lies, and is wrong for one column in
-//! thousands. One pass counts the values below these bounds and collects the values between them, among which the
-//! quantile is found by its rank.
+//! A quantile is asked for as a *share* from 0 to 1 of the values. Its *place* among the `n` values in order is
+//! `share * (n - 1)`: the whole part is the rank of a value, and the fraction says how far the quantile lies on the way
+//! from that value to the next.
 //!
-//! All values of a small column are collected, and so are all values if they are few. If a quantile lies out of its
-//! bounds, or too many values lie between them, values are counted: they are mapped to 64-bit integers in the same
-//! order; one pass counts them by their first 16 bits, which locates the requested ranks; values with the right prefix
-//! are collected, or counted again by their next 16 bits while they are too many.
+//! Values are found by rank in one of three ways:
+//! - All values are collected and selected by rank, if the column is small, or if few values are neither null nor NaN.
+//! - A sample of a larger column tells between which two bounds each quantile lies. One pass counts the values below
+//!   the bounds and collects the values between them, among which the quantile is selected. For one column in thousands
+//!   the sample is wrong: a quantile lies out of its bounds, or too many values lie between them. Then, and in very
+//!   large columns, the third way is taken.
+//! - Values are counted. They are mapped to integers of 64 bits with the same order. One pass counts them by their
+//!   first 16 bits, which tells the first bits of each value that is asked for. The values with these bits are
+//!   collected, or counted again by their next 16 bits while they are too many.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arrow_schema::DataType;
 use multiversion::multiversion;
 
-use super::accumulate::{GroupedRows, for_each_float, for_each_integer, with_decoded_rows};
+use super::accumulate::{GroupedRows, ONLY_GROUP, OUT, for_each_float, for_each_integer, with_decoded_rows};
 use crate::array::room_for;
 use crate::compute::blocks::values_in;
 use crate::compute::frame::Frame;
@@ -24,41 +29,56 @@ use crate::dataset::Column;
 use crate::error::{Error, Result};
 use crate::parallel;
 
-/// Bits that one pass counts by.
-const DIGIT: u32 = 16;
+/// The number of bits that one pass counts by.
+const DIGIT_BITS: u32 = 16;
+/// The number of values of a digit.
+const DIGITS: usize = 1 << DIGIT_BITS;
 /// The maximum number of values to collect and sort.
 const MAX_SORTED: u64 = 1 << 20;
 /// The maximum number of values to collect between the bounds that a sample gives.
 const MAX_COLLECTED: usize = 4 << 20;
-/// Rows per unit of work.
+/// The number of rows of a block, a thread's unit of work.
 const BLOCK: usize = 1 << 20;
-/// Blocks per thread whose counts are held until they are summed.
-const WAVE: usize = 4;
+/// The number of blocks for each thread whose counts are held until they are summed.
+const BLOCKS_PER_THREAD: usize = 4;
+/// The number of bytes of a value as a word.
+const WORD_BYTES: usize = size_of::<u64>();
 /// The bit of a number's sign.
 const SIGN: u64 = 1 << 63;
-/// Ranks searched in one pass.
-const AT_ONCE: usize = 16;
-/// Rows in the sample of a larger column.
-const SAMPLE: u64 = 1 << 20;
+/// The maximum number of ranks that are searched in one pass.
+const RANKS_AT_ONCE: usize = 16;
+/// The maximum number of rows of a sample.
+const MAX_SAMPLE: u64 = 1 << 20;
+/// The number of values that are compared with bounds before the results are added to totals of 64 bits.
+const VALUES_AT_ONCE: usize = 256;
 
 /// The smallest sample that leaves few values between its bounds, if the column is not very large.
 const MIN_SAMPLE: u64 = 1 << 13;
-/// The number of rows per sampled row in a small column. There, a smaller sample takes less time, though it leaves more
-/// values between its bounds.
-const ROWS_PER_SAMPLE: u64 = 1 << 6;
+/// The number of rows for each sampled row in a small column. There, a smaller sample takes less time, though it leaves
+/// more values between its bounds.
+const ROWS_PER_SAMPLED_ROW: u64 = 1 << 6;
+/// The number of rows for each of which the size of a sample grows with the square, so that about as many values lie
+/// between its bounds in a larger column.
+const SAMPLE_UNIT: u64 = MAX_SORTED / 8;
 /// The number of rows up to which collecting all values takes no longer than a sample.
 const MIN_SAMPLED_ROWS: u64 = 1 << 15;
 /// The number of rows beyond which too many lie between the bounds of the largest sample.
 const MAX_SAMPLED_ROWS: u64 = 1 << 28;
-/// Rows whose values are collected at a time.
-const STEP: usize = 1 << 14;
+/// The number of rows of a block whose values are compared with bounds.
+const BOUNDED_BLOCK: usize = 1 << 14;
+/// The distance of bounds from a quantile of the sample, in standard deviations of the number of sampled values below
+/// it.
+const BOUND_DEVIATIONS: f64 = 5.0;
+/// The distance that is added for rounding, and for shares near 0 and 1, whose deviation is small.
+const MIN_BOUND_DISTANCE: f64 = 2.0;
 
-/// Two values, as words in the order of the values, and the place of a quantile between them: from 0 to 1.
+/// A quantile between two values: the values, as words in the order of values, and how far the quantile lies on the way
+/// from the first to the second, from 0 to 1.
 type Interpolation = ([u64; 2], f64);
 
 impl Column {
-    /// Returns the exact `q`-quantile, with linear interpolation between two values. Nulls and NaN are ignored; other
-    /// numbers are converted to the nearest float. `None` if there are no values. Takes one or two passes over the
+    /// Returns the exact `q`-quantile, with linear interpolation between two values; `None` if there are no values.
+    /// Nulls and NaN are ignored; other numbers are converted to the nearest float. Takes one or two passes over the
     /// column, rarely more, and no copy.
     ///
     /// # Errors
@@ -77,15 +97,15 @@ impl Column {
     pub fn approx_quantile(&self, q: f64) -> Result<Option<f64>> {
         self.check_quantiles(&[q])?;
         let rows = self.len()?;
-        if rows <= SAMPLE {
+        if rows <= MAX_SAMPLE {
             return self.quantile(q);
         }
-        let sample = self.as_dataset().take(&draw_rows(SAMPLE, rows))?.column_at(0)?;
+        let sample = self.as_dataset().take(&draw_rows(MAX_SAMPLE, rows))?.column_at(0)?;
         let (numbers, quantiles) = sample.with_change_check(|| sample.counted_quantiles(&[q]))?;
-        if numbers < SAMPLE / 2 { self.quantile(q) } else { Ok(Some(quantiles[0])) }
+        if numbers < MAX_SAMPLE / 2 { self.quantile(q) } else { Ok(Some(quantiles[0])) }
     }
 
-    /// Computes several quantiles at once.
+    /// Returns several quantiles, in the order of `shares`; `None` if there are no values.
     ///
     /// # Errors
     /// As [`quantile`](Column::quantile).
@@ -131,15 +151,17 @@ impl Column {
         Ok((count, places.into_iter().map(|(ends, part)| interpolate(&ends.map(word_to_float), part)).collect()))
     }
 
-    /// Returns the same with the help of a sample; `None` if the sample doesn't bound the quantiles well.
+    /// Does [`counted_quantiles`](Column::counted_quantiles) with the help of a sample; `None` if the sample does not
+    /// bound the quantiles well.
     fn quantiles_by_sample(&self, shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
         let rows = self.len()?;
-        if !(MIN_SAMPLED_ROWS..=MAX_SAMPLED_ROWS).contains(&rows) || shares.len() > AT_ONCE {
+        if !(MIN_SAMPLED_ROWS..=MAX_SAMPLED_ROWS).contains(&rows) || shares.len() > RANKS_AT_ONCE {
             return Ok(None);
         }
+
         // The number of values between two bounds falls with the square root of the sample's size.
-        let min_size = MIN_SAMPLE.min(rows / ROWS_PER_SAMPLE);
-        let size = (rows / (MAX_SORTED / 8)).saturating_pow(2).clamp(min_size, SAMPLE);
+        let min_size = MIN_SAMPLE.min(rows / ROWS_PER_SAMPLED_ROW);
+        let size = (rows / SAMPLE_UNIT).saturating_pow(2).clamp(min_size, MAX_SAMPLE);
         let mut sampled = Vec::with_capacity(size as usize);
         let sample = self.as_dataset().take(&draw_rows(size, rows))?.column_at(0)?;
         let values = ColumnValues::try_new(&sample, QuantileType::Floats)?;
@@ -149,10 +171,11 @@ impl Column {
         if (sampled.len() as u64) < size / 2 {
             return Ok(None);
         }
+
         sampled.sort_unstable_by(f64::total_cmp);
-        let windows: Vec<QuantileBounds> =
+        let bounds: Vec<QuantileBounds> =
             shares.iter().map(|share| QuantileBounds::from_sample(*share, &sampled)).collect();
-        ColumnValues::try_new(self, QuantileType::Floats)?.quantiles_within(&windows, shares)
+        ColumnValues::try_new(self, QuantileType::Floats)?.quantiles_within(&bounds, shares)
     }
 
     /// Returns the number of values, and for each share the two values that its quantile lies between, and its place
@@ -162,16 +185,19 @@ impl Column {
         if self.len()? <= MAX_SORTED {
             return Ok(select_quantiles(values.collect_all()?, shares));
         }
-        let counts = values.count_digits(&[BitPrefix::ALL])?;
-        let count: u64 = counts[0].iter().sum();
+
+        let [counts] = &values.count_digits(&[BitPrefix::ALL])?[..] else {
+            return Err(Error::internal("one prefix has one histogram"));
+        };
+        let count: u64 = counts.iter().sum();
         if count <= MAX_SORTED {
             return Ok(select_quantiles(values.collect_all()?, shares));
         }
         let places: Vec<f64> = shares.iter().map(|share| share * (count - 1) as f64).collect();
         let ranks: Vec<u64> = places.iter().flat_map(|place| [place.floor() as u64, place.ceil() as u64]).collect();
         let mut words = Vec::with_capacity(ranks.len());
-        for ranks in ranks.chunks(AT_ONCE) {
-            words.extend(values.values_at_ranks(&counts[0], ranks)?);
+        for ranks in ranks.chunks(RANKS_AT_ONCE) {
+            words.extend(values.values_at_ranks(counts, ranks)?);
         }
         let ends = words.as_chunks::<2>().0;
         assert!(ends.len() == places.len(), "{} pairs of values for {} quantiles", ends.len(), places.len());
@@ -201,7 +227,7 @@ fn draw_rows(size: u64, rows: u64) -> Vec<i64> {
 /// between them.
 fn select_quantiles(mut values: Vec<u64>, shares: &[f64]) -> (u64, Vec<Interpolation>) {
     let Some(last) = values.len().checked_sub(1) else { return (0, Vec::new()) };
-    let is_sorted = shares.len() > AT_ONCE;
+    let is_sorted = shares.len() > RANKS_AT_ONCE;
     if is_sorted {
         values.sort_unstable();
     }
@@ -245,21 +271,22 @@ struct QuantileBounds {
 /// The values of some rows, compared with the bounds of a quantile.
 #[derive(Clone, Debug, Default)]
 struct BoundedValues {
-    /// The number of all numbers.
+    /// The number of all values that are neither null nor NaN.
     count: u64,
-    /// The number of numbers below the lower bound.
+    /// The number of values below the lower bound.
     below: u64,
-    /// The numbers within the bounds.
+    /// The values within the bounds.
     within: Vec<f64>,
 }
 
 impl QuantileBounds {
-    /// Returns the values at five times the expected deviation, to both sides of the share of a sorted sample.
+    /// Returns the values of a sorted sample at a safe distance to both sides of its quantile `share`.
     fn from_sample(share: f64, sampled: &[f64]) -> QuantileBounds {
         debug_assert!(sampled.is_sorted_by(|a, b| a.total_cmp(b).is_le()));
         let len = sampled.len() as f64;
         let place = share * len;
-        let distance = 5.0 * (share * (1.0 - share) * len).sqrt() + 2.0;
+        let deviation = (share * (1.0 - share) * len).sqrt();
+        let distance = BOUND_DEVIATIONS * deviation + MIN_BOUND_DISTANCE;
         // Any value may lie beyond the ends of the sample.
         let low = if place < distance { None } else { sampled.get((place - distance) as usize) };
         QuantileBounds {
@@ -299,13 +326,13 @@ impl BoundedValues {
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 fn add_values(values: &[[u8; 8]], bounds: QuantileBounds, into: &mut BoundedValues) {
     let QuantileBounds { low, high } = bounds;
-    for values in values.chunks(256) {
-        let mut within = [0.0; 256];
+    for values in values.chunks(VALUES_AT_ONCE) {
+        let mut within = [0.0; VALUES_AT_ONCE];
         let (mut len, mut below, mut count) = (0usize, 0u32, 0u32);
         for raw in values {
             let number = f64::from_le_bytes(*raw);
             // There is no branch: a number out of bounds is overwritten by the next one.
-            within[len % 256] = number;
+            within[len % VALUES_AT_ONCE] = number;
             len += usize::from((number >= low) & (number <= high));
             below += u32::from(number < low);
             count += u32::from(!number.is_nan());
@@ -316,30 +343,34 @@ fn add_values(values: &[[u8; 8]], bounds: QuantileBounds, into: &mut BoundedValu
     }
 }
 
-/// A prefix of values' bits.
+/// The first bits of some values, a whole number of digits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct BitPrefix {
+    /// The bits, in the low bits of the number.
     bits: u64,
+    /// The number of bits.
     len: u32,
 }
 
 impl BitPrefix {
+    /// The prefix of all values.
     const ALL: BitPrefix = BitPrefix { bits: 0, len: 0 };
 
     fn is_prefix_of(self, word: u64) -> bool {
         // The empty prefix shifts all bits out.
-        word.checked_shr(64 - self.len).is_none_or(|bits| bits == self.bits)
+        word.checked_shr(u64::BITS - self.len).is_none_or(|bits| bits == self.bits)
     }
 
-    /// Returns the next bits of a value with the prefix.
+    /// Returns the digit that follows the prefix in a value.
     fn digit(self, word: u64) -> usize {
         debug_assert!(self.len < u64::BITS);
-        (word >> (64 - DIGIT - self.len) & ((1 << DIGIT) - 1)) as usize
+        (word >> (u64::BITS - DIGIT_BITS - self.len)) as usize % DIGITS
     }
 
+    /// Returns the prefix followed by a digit.
     fn with(self, digit: usize) -> BitPrefix {
         assert!(self.len < u64::BITS, "a prefix of {} bits grows", self.len);
-        BitPrefix { bits: self.bits << DIGIT | digit as u64, len: self.len + DIGIT }
+        BitPrefix { bits: self.bits << DIGIT_BITS | digit as u64, len: self.len + DIGIT_BITS }
     }
 }
 
@@ -356,14 +387,16 @@ struct RankTarget {
 /// The number of values with each next digit.
 type Histogram = Vec<u64>;
 
-/// The order of a column's values.
+/// What a column's values are compared as.
 #[derive(Clone, Copy, Debug)]
 enum QuantileType {
+    /// Numbers of any type, converted to floats.
     Floats,
+    /// Dates, times and durations, as the integers that are stored for them.
     Times,
 }
 
-/// The numbers of a column.
+/// The values of a column, which are read as words with the order of the values.
 struct ColumnValues<'a> {
     frame: Frame<'a>,
     numbers: QuantileType,
@@ -374,42 +407,50 @@ impl<'a> ColumnValues<'a> {
         Ok(ColumnValues { frame: Frame::try_new(column.as_dataset())?.with_block_rows(BLOCK), numbers })
     }
 
-    /// Returns the number of values, and for each share its quantile, which lies in its window; `None` if a quantile
+    /// Returns the number of values, and for each share its quantile, which lies in its bounds; `None` if a quantile
     /// does not, or too many other values do.
-    fn quantiles_within(self, windows: &[QuantileBounds], shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
-        assert!(windows.len() == shares.len(), "{} windows for {} quantiles", windows.len(), shares.len());
-        let values = ColumnValues { frame: self.frame.with_block_rows(STEP), ..self };
+    ///
+    /// Threads add the numbers of values that they collect to `collected`. Once these are too many, `is_full` is set,
+    /// and no block is read any more. Both are relaxed, as they only limit memory and time: the results are read after
+    /// all threads have ended, and are dropped if `is_full` is set.
+    fn quantiles_within(self, bounds: &[QuantileBounds], shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
+        assert!(bounds.len() == shares.len(), "{} bounds for {} quantiles", bounds.len(), shares.len());
+        let values = ColumnValues { frame: self.frame.with_block_rows(BOUNDED_BLOCK), ..self };
         let is_full = AtomicBool::new(false);
         let collected = AtomicUsize::new(0);
         let blocks = values.frame.num_blocks();
-        let blocks_values: Vec<Result<_>> = parallel::map(blocks, blocks.saturating_mul(STEP * 8), |block| {
-            let mut block_values = vec![BoundedValues::default(); windows.len()];
-            if !is_full.load(Ordering::Relaxed) {
-                values.add_block(block, windows, &mut block_values)?;
-            }
-            let added: usize = block_values.iter().map(|values| values.within.len()).sum();
-            if collected.fetch_add(added, Ordering::Relaxed) + added > MAX_COLLECTED {
-                is_full.store(true, Ordering::Relaxed);
-            }
-            Ok(block_values)
-        });
-        let mut totals = vec![BoundedValues::default(); windows.len()];
+        let blocks_values: Vec<Result<_>> =
+            parallel::map(blocks, blocks.saturating_mul(BOUNDED_BLOCK * WORD_BYTES), |block| {
+                let mut block_values = vec![BoundedValues::default(); bounds.len()];
+                if !is_full.load(Ordering::Relaxed) {
+                    values.add_block(block, bounds, &mut block_values)?;
+                }
+                let added: usize = block_values.iter().map(|values| values.within.len()).sum();
+                if collected.fetch_add(added, Ordering::Relaxed) + added > MAX_COLLECTED {
+                    is_full.store(true, Ordering::Relaxed);
+                }
+                Ok(block_values)
+            });
+
+        let mut totals = vec![BoundedValues::default(); bounds.len()];
         for block_values in blocks_values {
             for (total, values) in totals.iter_mut().zip(block_values?) {
                 total.append(values);
             }
         }
-        if is_full.into_inner() || totals.is_empty() || totals[0].count == 0 {
+        // All bounds were compared with all values.
+        let count = totals.first().map_or(0, |total| total.count);
+        if is_full.into_inner() || count == 0 {
             return Ok(None);
         }
-        let count = totals[0].count;
-        assert!(totals.iter().all(|total| total.count == count), "windows saw different values");
+        assert!(totals.iter().all(|total| total.count == count), "bounds were compared with different values");
         let quantiles: Option<Vec<f64>> =
             shares.iter().zip(&mut totals).map(|(share, total)| total.quantile(*share)).collect();
         Ok(quantiles.map(|quantiles| (count, quantiles)))
     }
 
-    fn add_block(&self, block: usize, windows: &[QuantileBounds], into: &mut [BoundedValues]) -> Result<()> {
+    /// Compares the values of a block with all bounds, and adds the results to `totals`.
+    fn add_block(&self, block: usize, bounds: &[QuantileBounds], totals: &mut [BoundedValues]) -> Result<()> {
         let mut numbers = Vec::new();
         for (part, rows) in self.frame.spans(block) {
             let array = self.frame.checked(part, 0)?;
@@ -420,8 +461,8 @@ impl<'a> ColumnValues<'a> {
                 self.for_each_in_rows(part, rows, &mut |word| numbers.push(word_to_float(word).to_le_bytes()))?;
                 &numbers[..]
             };
-            for (window, into) in windows.iter().zip(&mut *into) {
-                add_values(values, *window, into);
+            for (&bound, total) in bounds.iter().zip(&mut *totals) {
+                add_values(values, bound, total);
             }
         }
         Ok(())
@@ -458,11 +499,11 @@ impl<'a> ColumnValues<'a> {
 
     /// Counts the values with each prefix by their next digit.
     fn count_digits(&self, prefixes: &[BitPrefix]) -> Result<Vec<Histogram>> {
-        let mut total = vec![vec![0u64; 1 << DIGIT]; prefixes.len()];
+        let mut total = vec![vec![0u64; DIGITS]; prefixes.len()];
         self.for_each_block(
             |block| {
                 // A block has fewer rows than 32 bits can count.
-                let mut counts = vec![vec![0u32; 1 << DIGIT]; prefixes.len()];
+                let mut counts = vec![vec![0u32; DIGITS]; prefixes.len()];
                 self.for_each_in_block(block, |word| {
                     if let Some(number) = prefixes.iter().position(|prefix| prefix.is_prefix_of(word)) {
                         counts[number][prefixes[number].digit(word)] += 1;
@@ -514,10 +555,10 @@ impl<'a> ColumnValues<'a> {
 
     /// Runs `work` on each block in parallel, and passes its results to `take`.
     fn for_each_block<T: Send>(&self, work: impl Fn(usize) -> Result<T> + Sync, mut take: impl FnMut(T)) -> Result<()> {
-        let wave = WAVE * parallel::available_threads();
+        let wave = BLOCKS_PER_THREAD * parallel::available_threads();
         for start in (0..self.frame.num_blocks()).step_by(wave) {
             let blocks: Range<usize> = start..self.frame.num_blocks().min(start + wave);
-            let results = parallel::map(blocks.len(), blocks.len() * BLOCK * 8, |job| work(start + job));
+            let results = parallel::map(blocks.len(), blocks.len() * BLOCK * WORD_BYTES, |job| work(start + job));
             for result in results {
                 take(result?);
             }
@@ -532,18 +573,19 @@ impl<'a> ColumnValues<'a> {
 
     /// Calls `work` with each numeric value in some rows of a batch.
     fn for_each_in_rows(&self, part: usize, rows: Range<usize>, work: &mut impl FnMut(u64)) -> Result<()> {
+        // All rows are in one group; the loops below move nulls to the group of excluded rows.
         let mut ids = room_for(rows.len() as u64, "rows to rank")?;
-        ids.resize(rows.len(), 1);
+        ids.resize(rows.len(), ONLY_GROUP);
         with_decoded_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
             let rows = GroupedRows { array, rows, ids: &ids, lane: 0, is_sparse: false };
             match self.numbers {
                 QuantileType::Floats => for_each_float(&rows, |id, _, number| {
-                    if id != 0 && !number.is_nan() {
+                    if id != OUT && !number.is_nan() {
                         work(float_to_word(number));
                     }
                 }),
                 QuantileType::Times => for_each_integer(&rows, |id, _, number| {
-                    if id != 0 {
+                    if id != OUT {
                         work((number as i64).cast_unsigned() ^ SIGN);
                     }
                 }),
@@ -563,8 +605,8 @@ impl RankTarget {
                 return *value;
             }
         }
-        // There are fewer values than before if the file changed meanwhile, which the caller reports.
-        self.prefix.bits.checked_shl(64 - self.prefix.len).unwrap_or(self.prefix.bits)
+        // If the file changed meanwhile, there may be fewer values than before. The caller checks for such a change.
+        self.prefix.bits.checked_shl(u64::BITS - self.prefix.len).unwrap_or(self.prefix.bits)
     }
 }
 
@@ -579,15 +621,16 @@ fn locate_rank(prefix: BitPrefix, counts: &[u64], mut rank: u64) -> RankTarget {
     RankTarget { prefix: prefix.with(0), rank: 0, count: 0 }
 }
 
-/// Converts a number to a word with the same order: the sign is flipped, for negative numbers all bits. −0 becomes 0.
+/// Converts a number to a word with the same order: flips the sign of a positive number, and all bits of a negative
+/// one. −0 becomes 0.
 fn float_to_word(number: f64) -> u64 {
     let bits = (number + 0.0).to_bits();
-    bits ^ if bits >> 63 == 1 { u64::MAX } else { SIGN }
+    bits ^ if bits & SIGN != 0 { u64::MAX } else { SIGN }
 }
 
 /// Reverses [`float_to_word`].
 fn word_to_float(word: u64) -> f64 {
-    f64::from_bits(word ^ if word >> 63 == 1 { SIGN } else { u64::MAX })
+    f64::from_bits(word ^ if word & SIGN != 0 { SIGN } else { u64::MAX })
 }
 
 #[cfg(test)]
@@ -606,13 +649,16 @@ mod tests {
 
         /// The value of a rank is the same whether values are collected or counted by all of their bits.
         #[test]
-        fn radix_selection_finds_the_value_of_a_rank(mut values in prop::collection::vec(any::<i16>(), 1..200), rank in any::<prop::sample::Index>()) {
+        fn radix_selection_finds_the_value_of_a_rank(
+            mut values in prop::collection::vec(any::<i16>(), 1..200),
+            rank in any::<prop::sample::Index>(),
+        ) {
             let numbers: Vec<u64> = values.iter().map(|&value| float_to_word(f64::from(value) * 1e-3)).collect();
             values.sort_unstable();
             let rank = rank.index(values.len());
             let mut target = RankTarget { prefix: BitPrefix::ALL, rank: rank as u64, count: values.len() as u64 };
-            while target.prefix.len < 64 {
-                let mut counts = vec![0u64; 1 << DIGIT];
+            while target.prefix.len < u64::BITS {
+                let mut counts = vec![0u64; DIGITS];
                 for &number in numbers.iter().filter(|&&number| target.prefix.is_prefix_of(number)) {
                     counts[target.prefix.digit(number)] += 1;
                 }

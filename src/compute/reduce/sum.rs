@@ -64,7 +64,8 @@ impl Column {
                     let sum = digits.checked_mul(i256::from_i128(rows.into())).and_then(|n| decimals.checked_add(n));
                     decimals = sum.ok_or_else(|| self.does_not_fit())?;
                 }
-                _ => {}
+                Value::Null => {}
+                other => return Err(Error::internal(format!("a dictionary of numbers has the value {other}"))),
             }
         }
 

@@ -13,7 +13,8 @@ use crate::parallel;
 use crate::types::fixed_size_or_zero;
 use crate::types::layout::children;
 
-/// The maximum number of bytes or items of a batch. A cut of a view may have rows of two batches.
+/// The maximum number of bytes or items of a batch: half of what an offset counts, as a batch of a slice of a view may
+/// have rows of two batches of the view.
 const MAX_OFFSET: u64 = i32::MAX as u64 / 2;
 
 /// Returns how many rows, `max_rows` or fewer, each batch of the rows `order` of `dataset` may have.
@@ -29,6 +30,7 @@ pub(super) fn gathers(piece: &SourceSlice) -> bool {
     piece.source.view().is_some_and(|view| view.resolve_rows(&mut std::iter::empty()).is_some())
 }
 
+/// Does [`rows_that_fit`] for offsets of at most `limit`.
 fn rows_within(limit: u64, dataset: &Dataset, order: &RowOrder, max_rows: usize) -> Result<usize> {
     assert!(max_rows > 0, "a batch has rows");
     let fields = dataset.schema().fields().iter().enumerate();
@@ -66,16 +68,20 @@ fn rows_within(limit: u64, dataset: &Dataset, order: &RowOrder, max_rows: usize)
     Ok(rows)
 }
 
+/// Returns true if arrays of the type, or of a type nested in it, have offsets of 32 bits.
 fn has_narrow_offsets(data_type: &DataType) -> bool {
     use DataType::*;
     matches!(data_type, Utf8 | Binary | List(_) | Map(..))
         || children(data_type).into_iter().any(|child| has_narrow_offsets(child.data_type()))
 }
 
+/// The approximate number of bytes that are read to find the offsets of a row.
+const BYTES_PER_ROW: usize = 16;
+
 /// Returns the largest count of any batch, if each has `rows` rows.
 fn largest_batch(frame: &Frame<'_>, arrays: &[&UncheckedArray], order: &RowOrder, rows: usize) -> u64 {
     let batches = order.len().div_ceil(rows as u64) as usize;
-    let counts = parallel::map(batches, (order.len() as usize).saturating_mul(16), |batch| {
+    let counts = parallel::map(batches, (order.len() as usize).saturating_mul(BYTES_PER_ROW), |batch| {
         let start = batch as u64 * rows as u64;
         let mut counts = OffsetCounts::default();
         // The part of the last row, and the rows of the dataset that it holds.

@@ -10,14 +10,15 @@ use arrow_schema::{DataType, Schema};
 use chrono::{DateTime, Datelike, FixedOffset, NaiveDate};
 
 use super::computed::{
-    ComputedNumbers, ScalarOrVec, compute_floats, compute_integers, load_floats, load_integers, load_whole_parts,
-    overflows, truncate,
+    ComputedNumbers, FloatWidth, ScalarOrVec, compute_floats, compute_integers, load_floats, load_integers,
+    load_whole_parts, overflows, truncate,
 };
 use super::expression::{Arithmetic, Expression, ExpressionNode, MAX_DEPTH, MAX_OPERATIONS, TimePart};
 use super::literal::{LiteralValue, NumberLiteral};
 use super::mask::{Mask, valid_mask};
 use crate::array::ArrayParts;
 use crate::compute::frame::Frame;
+use crate::compute::{MILLIS_PER_SECOND, SECONDS_PER_DAY};
 use crate::error::{Error, Result};
 use crate::types::layout::per_second;
 use crate::types::type_name;
@@ -25,9 +26,12 @@ use crate::types::type_name;
 /// The number of rows that are evaluated at once.
 pub(in crate::compute) const AT_ONCE: usize = 1 << 12;
 
-const DAY: i64 = 86_400;
+const DAY: i64 = SECONDS_PER_DAY;
+const SECONDS_PER_HOUR: i64 = 3_600;
+const SECONDS_PER_MINUTE: i64 = 60;
+const MINUTES_PER_HOUR: i64 = 60;
 
-/// An expression of numbers.
+/// An expression whose columns are known by their numbers, and whose results are numbers.
 #[derive(Clone, Debug)]
 pub(in crate::compute) struct BoundExpression {
     node: BoundNode,
@@ -37,6 +41,7 @@ pub(in crate::compute) struct BoundExpression {
     text: Arc<str>,
 }
 
+/// What an expression computes. Columns have numbers.
 #[derive(Clone, Debug)]
 enum BoundNode {
     Column(usize),
@@ -47,7 +52,9 @@ enum BoundNode {
     Ordered(usize),
     /// The whole parts of a column of decimals.
     Whole(usize),
+    /// A part of the times of a column.
     Part(usize, TimePart, TimeEncoding),
+    /// A conversion to the kind of the expression.
     Cast(Box<BoundExpression>),
 }
 
@@ -59,12 +66,25 @@ enum NumberKind {
     Float64,
 }
 
+impl NumberKind {
+    /// Returns the width of floats of this kind. Integers are converted to floats of 64 bits.
+    fn float_width(self) -> FloatWidth {
+        match self {
+            NumberKind::Float32 => FloatWidth::F32,
+            NumberKind::Integer | NumberKind::Float64 => FloatWidth::F64,
+        }
+    }
+}
+
 /// The width of an operand, which decides about the kind of a result: integers of 8 and 16 bits, and literals, fit into
 /// floats of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
+    /// A literal.
     Value,
+    /// Integers of 8 or 16 bits.
     Narrow,
+    /// All other numbers.
     Wide,
 }
 
@@ -87,7 +107,7 @@ pub(in crate::compute) struct EvalContext<'f, 'a> {
     pub wanted: &'f dyn Fn(usize) -> bool,
 }
 
-/// Numbers, and which of them are not null.
+/// Numbers, and which of them are not null; `None` if no number is null.
 pub(super) struct NullableNumbers {
     pub numbers: ComputedNumbers,
     pub valid: Option<Mask>,
@@ -106,7 +126,7 @@ impl BoundExpression {
         index_of: &dyn Fn(&str) -> Result<usize>,
     ) -> Result<BoundExpression> {
         let text: Arc<str> = expression.to_string().into();
-        let (node, kind, width) = match &expression.0 {
+        let (node, kind, width) = match &expression.node {
             ExpressionNode::Column(name) => {
                 let column = index_of(name)?;
                 let data_type = schema.field(column).data_type();
@@ -178,6 +198,7 @@ impl BoundExpression {
         BoundExpression { node: BoundNode::Ordered(column), ..BoundExpression::raw(column, name) }
     }
 
+    /// Returns the type of the results.
     pub(in crate::compute) fn data_type(&self) -> DataType {
         match self.kind {
             NumberKind::Integer => DataType::Int64,
@@ -293,7 +314,7 @@ impl TimeEncoding {
         let (units_per_second, offset_seconds) = match data_type {
             DataType::Dictionary(_, values) => return TimeEncoding::for_type(values, part),
             DataType::Date32 if !is_time_of_day => (None, 0),
-            DataType::Date64 if !is_time_of_day => (Some(1_000), 0),
+            DataType::Date64 if !is_time_of_day => (Some(MILLIS_PER_SECOND), 0),
             DataType::Time32(unit) | DataType::Time64(unit) if is_time_of_day => (Some(per_second(*unit)), 0),
             DataType::Timestamp(unit, zone) => match utc_offset(zone.as_deref()) {
                 Some(offset_seconds) => (Some(per_second(*unit)), offset_seconds),
@@ -313,9 +334,9 @@ impl TimeEncoding {
         };
         let second_of_day = seconds.rem_euclid(DAY);
         Some(match part {
-            TimePart::Hour => second_of_day / 3_600,
-            TimePart::Minute => second_of_day / 60 % 60,
-            TimePart::Second => second_of_day % 60,
+            TimePart::Hour => second_of_day / SECONDS_PER_HOUR,
+            TimePart::Minute => second_of_day / SECONDS_PER_MINUTE % MINUTES_PER_HOUR,
+            TimePart::Second => second_of_day % SECONDS_PER_MINUTE,
             // 1970 began with a Thursday.
             TimePart::Weekday => (seconds.div_euclid(DAY) + 3).rem_euclid(7) + 1,
             TimePart::Year => date(seconds)?.year().into(),
@@ -349,10 +370,10 @@ impl BoundExpression {
         let buffer = match (numbers, self.kind) {
             (ComputedNumbers::Integers(values), NumberKind::Integer) => Buffer::from_vec(values.into_vec(len)),
             (numbers, NumberKind::Float32) => {
-                let values = numbers.into_floats(true).into_vec(len);
+                let values = numbers.into_floats(FloatWidth::F32).into_vec(len);
                 Buffer::from_vec(values.into_iter().map(|number| number as f32).collect::<Vec<_>>())
             }
-            (numbers, _) => Buffer::from_vec(numbers.into_floats(false).into_vec(len)),
+            (numbers, _) => Buffer::from_vec(numbers.into_floats(FloatWidth::F64).into_vec(len)),
         };
         let validity = match valid {
             Some(valid) if valid.count() < len => {
@@ -367,6 +388,7 @@ impl BoundExpression {
         parts.assemble().checked(&[])
     }
 
+    /// Returns the results for some rows. Those of rows that are null are arbitrary.
     pub(super) fn evaluate(&self, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
         match &self.node {
             BoundNode::Integer(number) => {
@@ -402,11 +424,11 @@ impl BoundExpression {
         }
     }
 
+    /// Loads a column as integers or floats.
     fn load_column(&self, column: usize, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
         if self.kind != NumberKind::Integer {
             let array = rows.frame.checked(rows.part, column)?;
-            let is_short = self.kind == NumberKind::Float32;
-            let numbers = ComputedNumbers::Floats(load_floats(array, &rows.rows, is_short)?);
+            let numbers = ComputedNumbers::Floats(load_floats(array, &rows.rows, self.kind.float_width())?);
             return Ok(NullableNumbers { numbers, valid: valid_rows(array, &rows.rows)? });
         }
         let (values, valid) = load_column_integers(column, rows)?;
@@ -420,6 +442,7 @@ impl BoundExpression {
         Ok(NullableNumbers { numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)), valid })
     }
 
+    /// Converts the results of another expression to the kind of this one.
     fn cast(&self, inner: NullableNumbers, rows: &EvalContext<'_, '_>) -> Result<NullableNumbers> {
         let NullableNumbers { numbers, valid } = inner;
         let numbers = match (self.kind, numbers) {
@@ -428,7 +451,7 @@ impl BoundExpression {
                 return self.require_fit(values.iter().map(|&number| truncate(number)).collect(), valid, rows);
             }
             (NumberKind::Integer, numbers) => numbers,
-            (kind, numbers) => ComputedNumbers::Floats(numbers.into_floats(kind == NumberKind::Float32)),
+            (kind, numbers) => ComputedNumbers::Floats(numbers.into_floats(kind.float_width())),
         };
         Ok(NullableNumbers { numbers, valid })
     }
@@ -447,6 +470,7 @@ impl BoundExpression {
         Ok(NullableNumbers { numbers: ComputedNumbers::Integers(ScalarOrVec::Vec(values)), valid })
     }
 
+    /// Computes an operation on two results. Errors name only rows that are not null and are wanted.
     fn arithmetic(
         &self,
         a: NullableNumbers,
@@ -458,8 +482,8 @@ impl BoundExpression {
         let (a, b) = match (a.numbers, b.numbers) {
             (ComputedNumbers::Integers(a), ComputedNumbers::Integers(b)) if self.kind == NumberKind::Integer => (a, b),
             (a, b) => {
-                let is_short = self.kind == NumberKind::Float32;
-                let results = compute_floats(operation, &a.into_floats(is_short), &b.into_floats(is_short), is_short);
+                let width = self.kind.float_width();
+                let results = compute_floats(operation, &a.into_floats(width), &b.into_floats(width), width);
                 return Ok(NullableNumbers { numbers: ComputedNumbers::Floats(results), valid });
             }
         };
@@ -480,7 +504,7 @@ impl BoundExpression {
         Ok(NullableNumbers { numbers: ComputedNumbers::Integers(results), valid })
     }
 
-    /// Returns an error if a wanted row that is not null is wrong.
+    /// Returns the error `problem` for the first row that is wrong, unless it is null or not wanted.
     fn refuse(
         &self,
         rows: &EvalContext<'_, '_>,

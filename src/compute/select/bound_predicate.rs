@@ -1,8 +1,8 @@
 //! Binds predicates to a dataset's columns, and finds the rows for which they are true.
 //!
 //! A predicate is true, false or unknown for a row. Negation exchanges true and false and leaves unknown as it is, so
-//! the evaluator does not negate bitmaps: it is asked for the rows of one [`Outcome`], and a negated predicate for those
-//! of the other.
+//! the evaluator does not negate bitmaps: it is asked for the rows of one [`Outcome`], and a negated predicate for
+//! those of the other.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -60,7 +60,7 @@ impl BoundPredicate {
     /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column; `Unsupported` for
     /// computations that are not supported.
     pub(in crate::compute) fn bind(predicate: &Predicate, dataset: &Dataset) -> Result<BoundPredicate> {
-        Binder { dataset }.bind(&predicate.0)
+        Binder { dataset }.bind(&predicate.node)
     }
 }
 
@@ -199,8 +199,8 @@ struct PredicateEvaluator<'c, 'a> {
     frame: &'c Frame<'a>,
     part: usize,
     rows: &'c Range<usize>,
-    /// The rows that an outer condition has not decided about; `None` for all rows. The bits of other rows are arbitrary,
-    /// and an overflow in them is no error.
+    /// The rows that an outer condition has not decided about; `None` for all rows. The bits of other rows are
+    /// arbitrary, and an overflow in them is no error.
     open: Option<&'c Mask>,
 }
 
@@ -263,8 +263,8 @@ impl PredicateEvaluator<'_, '_> {
         Ok(mask)
     }
 
-    /// Returns the rows for which one of the predicates, or both, have the outcome `wanted`. The second is evaluated only
-    /// for rows that the first leaves open.
+    /// Returns the rows for which one of the predicates, or both, have the outcome `wanted`. The second is evaluated
+    /// only for rows that the first leaves open.
     fn rows_of_either(&self, a: &BoundPredicate, b: &BoundPredicate, wanted: Outcome) -> Result<Mask> {
         let mut mask = self.mask(a, wanted)?;
         let mut open = mask.clone();
@@ -282,7 +282,8 @@ impl PredicateEvaluator<'_, '_> {
         PredicateEvaluator { open: Some(&open), ..*self }.mask(condition, wanted)
     }
 
-    /// Evaluates `mask` for a few thousand rows at a time. In steps without open rows it is not called, and no bit is set.
+    /// Evaluates `mask` for a few thousand rows at a time. In steps without open rows it is not called, and no bit is
+    /// set.
     fn mask_in_steps(&self, mask: impl Fn(&EvalContext<'_, '_>) -> Result<Mask>) -> Result<Mask> {
         let PredicateEvaluator { frame, part, rows, open } = *self;
         let mut all = Mask::all(0, false);

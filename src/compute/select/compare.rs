@@ -14,6 +14,7 @@ use super::literal::{Literal, LiteralValue, NumberLiteral, Operator};
 use super::pattern::Pattern;
 use super::predicate::TextMatch;
 use crate::array::{Value, access};
+use crate::compute::{MILLIS_PER_DAY, MILLIS_PER_SECOND, SECONDS_PER_DAY};
 use crate::error::{Error, Result};
 use crate::types::layout::zones_agree;
 use crate::types::{is_text_or_binary, per_second, type_name};
@@ -23,12 +24,15 @@ use crate::types::{is_text_or_binary, per_second, type_name};
 pub(in crate::compute) enum ValuePredicate {
     /// Unknown for all values: a comparison with null.
     Unknown,
+    /// False for all values that are not null.
     Never,
     /// An integer, or the digits of a decimal, within inclusive bounds.
     Range(i256, i256),
     /// A float within inclusive bounds.
     Floats(f64, f64),
+    /// A comparison with a text or bytes.
     Text(Operator, Vec<u8>),
+    /// A search in a text.
     Matches(TextMatcher),
     /// One of some texts.
     Texts(Arc<TextSet>),
@@ -37,6 +41,7 @@ pub(in crate::compute) enum ValuePredicate {
     /// One of some floats, in order.
     OneOfFloats(Vec<f64>),
     Not(Box<ValuePredicate>),
+    /// True if one of the tests is.
     Any(Vec<ValuePredicate>),
 }
 
@@ -51,8 +56,8 @@ pub(in crate::compute) enum TextMatcher {
 }
 
 impl TextMatcher {
-    fn try_new(place: TextMatch, text: &str) -> Result<TextMatcher> {
-        Ok(match place {
+    fn try_new(kind: TextMatch, text: &str) -> Result<TextMatcher> {
+        Ok(match kind {
             TextMatch::Pattern => TextMatcher::Pattern(Pattern::parse(text)?),
             TextMatch::StartsWith => TextMatcher::StartsWith(text.into()),
             TextMatch::EndsWith => TextMatcher::EndsWith(text.into()),
@@ -60,6 +65,7 @@ impl TextMatcher {
         })
     }
 
+    /// Returns true if `bytes`, a text, matches.
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         match self {
             TextMatcher::StartsWith(text) => bytes.starts_with(text),
@@ -69,6 +75,15 @@ impl TextMatcher {
         }
     }
 }
+
+/// The number of bits of a word.
+const WORD: usize = u64::BITS as usize;
+/// The number of bits of the bitmap of hashes for each text of a [`TextSet`], so that it rules out nearly all others.
+const BITS_PER_TEXT: usize = 64;
+/// The minimum number of bits of a bitmap of hashes.
+const MIN_BITS: usize = 1 << 12;
+/// The maximum number of bits of a bitmap of hashes, which stays in a cache.
+const MAX_BITS: usize = 1 << 20;
 
 /// A set of texts, with their lengths and hashes, which rule out nearly all other texts.
 #[derive(Debug)]
@@ -85,20 +100,21 @@ pub(in crate::compute) struct TextSet {
 impl TextSet {
     fn build(texts: HashSet<Vec<u8>>) -> TextSet {
         let lengths = texts.iter().fold(0, |lengths, text| lengths | access::length_bit(text.len()));
-        // One of 64 bits is set, or more if the bitmap would not stay in a cache.
-        let bits = (64 * texts.len()).next_power_of_two().clamp(1 << 12, 1 << 20);
-        let mut set = TextSet { texts, lengths, hashes: vec![0; bits / 64], shift: u64::BITS - bits.ilog2() };
+        let bits = (BITS_PER_TEXT * texts.len()).next_power_of_two().clamp(MIN_BITS, MAX_BITS);
+        let mut set = TextSet { texts, lengths, hashes: vec![0; bits / WORD], shift: u64::BITS - bits.ilog2() };
         for text in &set.texts {
             let hash = set.hash(text.len(), access::head(text));
-            set.hashes[hash / 64] |= 1 << (hash % 64);
+            set.hashes[hash / WORD] |= 1 << (hash % WORD);
         }
         set
     }
 
+    /// Returns the texts in any order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.texts.iter()
     }
 
+    /// Returns true if `text` is in the set.
     pub(super) fn contains(&self, text: &[u8]) -> bool {
         self.may_contain(text.len(), access::head(text)) && self.texts.contains(text)
     }
@@ -108,8 +124,8 @@ impl TextSet {
     #[inline(always)]
     pub(super) fn may_contain(&self, len: usize, head: u128) -> bool {
         let hash = self.hash(len, head);
-        debug_assert!(hash / 64 < self.hashes.len(), "hash {hash} of {} words", self.hashes.len());
-        self.hashes.get(hash / 64).is_some_and(|bits| bits >> (hash % 64) & 1 != 0)
+        debug_assert!(hash / WORD < self.hashes.len(), "hash {hash} of {} words", self.hashes.len());
+        self.hashes.get(hash / WORD).is_some_and(|bits| bits >> (hash % WORD) & 1 != 0)
     }
 
     /// Returns the upper bits of products, as they depend on all bits of the text's first bytes.
@@ -198,16 +214,16 @@ impl ValuePredicate {
     pub(super) fn for_text_match(
         name: &str,
         data_type: &DataType,
-        place: TextMatch,
+        kind: TextMatch,
         text: &str,
     ) -> Result<ValuePredicate> {
         match data_type {
-            DataType::Dictionary(_, values) => ValuePredicate::for_text_match(name, values, place, text),
+            DataType::Dictionary(_, values) => ValuePredicate::for_text_match(name, values, kind, text),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                Ok(ValuePredicate::Matches(TextMatcher::try_new(place, text)?))
+                Ok(ValuePredicate::Matches(TextMatcher::try_new(kind, text)?))
             }
             other => {
-                let message = format!("column '{name}' of type {} is no text that {place} {text:?}", type_name(other));
+                let message = format!("column '{name}' of type {} is no text that {kind} {text:?}", type_name(other));
                 Err(Error::invalid_argument(message))
             }
         }
@@ -483,23 +499,21 @@ fn scale_literal(data_type: &DataType, literal: &LiteralValue) -> Option<Nearest
         {
             Some(ratio((*time).into(), units_per_second(*unit), units_per_second(*literal_unit)))
         }
-        (Timestamp(unit, None), LiteralValue::Date(days)) => {
-            Some(exactly(i128::from(*days) * 86_400 * units_per_second(*unit)))
-        }
+        (Timestamp(unit, None), LiteralValue::Date(days)) => Some(exactly(i128::from(*days) * units_per_day(*unit))),
         (Date32, LiteralValue::Date(days)) => Some(exactly((*days).into())),
-        (Date64, LiteralValue::Date(days)) => Some(exactly(i128::from(*days) * 86_400_000)),
+        (Date64, LiteralValue::Date(days)) => Some(exactly(i128::from(*days) * i128::from(MILLIS_PER_DAY))),
         (Date32, LiteralValue::Timestamp(time, literal_unit, zone)) if zones_agree(None, zone.as_deref()) => {
-            Some(ratio((*time).into(), 1, 86_400 * units_per_second(*literal_unit)))
+            Some(ratio((*time).into(), 1, units_per_day(*literal_unit)))
         }
         (Date64, LiteralValue::Timestamp(time, literal_unit, zone)) if zones_agree(None, zone.as_deref()) => {
-            Some(ratio((*time).into(), 1_000, units_per_second(*literal_unit)))
+            Some(ratio((*time).into(), MILLIS_PER_SECOND.into(), units_per_second(*literal_unit)))
         }
         (Time32(unit) | Time64(unit), LiteralValue::Time(time, literal_unit)) => {
             Some(ratio((*time).into(), units_per_second(*unit), units_per_second(*literal_unit)))
         }
         // A duration stands for the time since midnight: NumPy has no times of day, and Python's have no nanoseconds.
         (Time32(unit) | Time64(unit), LiteralValue::Duration(length, literal_unit)) => {
-            if !(0..86_400 * units_per_second(*literal_unit)).contains(&i128::from(*length)) {
+            if !(0..units_per_day(*literal_unit)).contains(&i128::from(*length)) {
                 return None;
             }
             Some(ratio((*length).into(), units_per_second(*unit), units_per_second(*literal_unit)))
@@ -512,6 +526,7 @@ fn scale_literal(data_type: &DataType, literal: &LiteralValue) -> Option<Nearest
     }
 }
 
+/// Returns a literal that is an integer in the units of its column.
 fn exactly(number: i128) -> NearestIntegers {
     (i256::from_i128(number), i256::from_i128(number))
 }
@@ -582,7 +597,7 @@ fn decimal(literal: &LiteralValue, scale: i8) -> Option<NearestIntegers> {
     }
 }
 
-/// Returns a number that is larger (or smaller) than all column values, and equal to none.
+/// Returns a number that is larger than all values of a column, or smaller unless `is_large`, and equal to none.
 fn beyond_all(is_large: bool) -> NearestIntegers {
     if is_large {
         (i256::MAX.wrapping_sub(i256::ONE), i256::MAX)
@@ -595,13 +610,16 @@ fn beyond_all(is_large: bool) -> NearestIntegers {
 fn float_to_integer(number: f64) -> Option<i256> {
     /// The number of bits of a significand behind the first one.
     const SIGNIFICAND_BITS: i32 = 52;
+    const EXPONENT_MASK: u64 = 0x7ff;
     const EXPONENT_BIAS: i32 = 1023;
+    /// The exponent from which floats have too many bits. The limit of an integer of 256 bits itself is no value.
+    const MIN_LARGE_EXPONENT: i32 = 254;
     debug_assert!(number.fract() == 0.0);
     if number.abs() < 2f64.powi(126) {
         return Some(i256::from_i128(number as i128));
     }
-    let exponent = (number.to_bits() >> SIGNIFICAND_BITS & 0x7ff) as i32 - EXPONENT_BIAS;
-    if exponent >= 254 {
+    let exponent = (number.to_bits() >> SIGNIFICAND_BITS & EXPONENT_MASK) as i32 - EXPONENT_BIAS;
+    if exponent >= MIN_LARGE_EXPONENT {
         return None;
     }
     let significand = number.to_bits() & ((1 << SIGNIFICAND_BITS) - 1) | 1 << SIGNIFICAND_BITS;
@@ -649,13 +667,17 @@ fn units_per_second(unit: TimeUnit) -> i128 {
     per_second(unit).into()
 }
 
+fn units_per_day(unit: TimeUnit) -> i128 {
+    i128::from(SECONDS_PER_DAY) * units_per_second(unit)
+}
+
 /// The smallest and largest number of a column's type.
 pub(in crate::compute) fn limits(data_type: &DataType) -> (i256, i256) {
     let bits = match data_type {
         DataType::Boolean => return (i256::ZERO, i256::ONE),
         DataType::Decimal256(..) => return (i256::MIN, i256::MAX),
         DataType::Decimal128(..) => return (i256::from_i128(i128::MIN), i256::from_i128(i128::MAX)),
-        other => 8 * other.primitive_width().unwrap_or(8) as u32,
+        other => u8::BITS * other.primitive_width().unwrap_or(size_of::<i64>()) as u32,
     };
     if data_type.is_unsigned_integer() {
         (i256::ZERO, i256::from_i128(i128::MAX >> (127 - bits)))

@@ -1,4 +1,4 @@
-//! Copies the rows selected by a mask: runs at once, others one by one.
+//! Copies the rows that a mask selects: consecutive ones together, others one by one.
 
 use arrow_buffer::Buffer;
 use multiversion::multiversion;
@@ -43,14 +43,14 @@ fn values_of<const N: usize>(from: &[&[u8]], spans: &[SelectedRows], count: usiz
 /// Copies the values whose bits are set; returns their number.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
 fn compress<const N: usize>(values: &[[u8; N]], words: &[u64], out: &mut [[u8; N]]) -> usize {
-    debug_assert!(values.len().div_ceil(64) == words.len(), "{} words for {} values", words.len(), values.len());
+    debug_assert!(values.len().div_ceil(WORD) == words.len(), "{} words for {} values", words.len(), values.len());
     let mut written = 0;
-    for (values, &word) in values.chunks(64).zip(words) {
+    for (values, &word) in values.chunks(WORD).zip(words) {
         if word == 0 {
             continue;
         }
         let out = &mut out[written..];
-        written += match (values.first_chunk::<64>(), out.first_chunk_mut::<64>()) {
+        written += match (values.first_chunk::<WORD>(), out.first_chunk_mut::<WORD>()) {
             (Some(values), Some(out)) => compress_word(values, word, out),
             _ => compress_few(values, word, out),
         };
@@ -58,33 +58,36 @@ fn compress<const N: usize>(values: &[[u8; N]], words: &[u64], out: &mut [[u8; N
     written
 }
 
-/// The maximum number of values of 64 that are copied one by one: the others may be in cache lines that need not be
-/// read.
+/// The number of rows whose bits are in one word of a mask.
+const WORD: usize = u64::BITS as usize;
+/// The maximum number of values of a word's rows that are copied one by one: the others may be in cache lines that need
+/// not be read.
 const MAX_SINGLE_COPIES: usize = 16;
 
-/// Copies the selected values of 64, if there is space for all. If they are many, each value is written, and
-/// overwritten by the next unless its bit is set.
+/// Copies the selected values of a word's rows to `out`, which has space for all of them. If many are selected, each
+/// value is written, and is overwritten by the next unless its bit is set.
 #[inline(always)]
-fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[u8; N]; 64]) -> usize {
+fn compress_word<const N: usize>(values: &[[u8; N]; WORD], word: u64, out: &mut [[u8; N]; WORD]) -> usize {
     let count = word.count_ones() as usize;
     if count <= MAX_SINGLE_COPIES {
         return compress_few(values, word, out);
     }
     let first = word.trailing_zeros() as usize;
-    let last = 64 - word.leading_zeros() as usize;
-    if last - first == count {
-        out[..count].copy_from_slice(&values[first..last]);
+    let end = WORD - word.leading_zeros() as usize;
+    if end - first == count {
+        out[..count].copy_from_slice(&values[first..end]);
         return count;
     }
     let mut written = 0;
     for (row, value) in values.iter().enumerate() {
-        out[written & 63] = *value;
+        out[written % WORD] = *value;
         written += (word >> row & 1) as usize;
     }
     debug_assert_eq!(written, count);
     count
 }
 
+/// Copies the values whose bits are set, one by one, as far as `out` has space. Returns their number.
 #[inline(always)]
 fn compress_few<const N: usize>(values: &[[u8; N]], word: u64, out: &mut [[u8; N]]) -> usize {
     let set = set_bits(word).map_while(|row| values.get(row));
@@ -135,7 +138,9 @@ mod tests {
             cuts in prop::collection::vec(any::<usize>(), 0..5),
             start in 0u64..70,
         ) {
-            let rows: Vec<_> = runs.iter().flat_map(|&(n, keep, count)| (0..count).map(move |i| (n.wrapping_add(i as u16 % 3), keep != (i % 40 == 7)))).collect();
+            let row_of_run = |n: u16, keep: bool, i: usize| (n.wrapping_add(i as u16 % 3), keep != (i % 40 == 7));
+            let rows_of_run = |&(n, keep, count): &(u16, bool, usize)| (0..count).map(move |i| row_of_run(n, keep, i));
+            let rows: Vec<_> = runs.iter().flat_map(rows_of_run).collect();
             let dataset = stream(&rows, &cuts).slice(start, rows.len() as u64).unwrap();
             let all: Vec<_> = dataset.rows().map(|found| row(found.unwrap())).collect();
             let filtered = dataset.filter(&col("keep").eq(1)).unwrap();

@@ -20,6 +20,13 @@ pub(super) enum ComputedNumbers {
     Floats(ScalarOrVec<f64>),
 }
 
+/// The width of floats. Floats of 32 bits are stored in 64 bits, too, but rounded to 32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FloatWidth {
+    F32,
+    F64,
+}
+
 /// A value for each row, or one for all.
 #[derive(Clone, Debug)]
 pub(super) enum ScalarOrVec<T> {
@@ -28,6 +35,7 @@ pub(super) enum ScalarOrVec<T> {
 }
 
 impl<T: Copy> ScalarOrVec<T> {
+    /// Returns the value of a row; `None` past the last.
     #[inline]
     pub(super) fn get(&self, row: usize) -> Option<T> {
         match self {
@@ -36,6 +44,7 @@ impl<T: Copy> ScalarOrVec<T> {
         }
     }
 
+    /// Converts each value.
     fn map<U>(self, make: impl Fn(T) -> U) -> ScalarOrVec<U> {
         match self {
             ScalarOrVec::Vec(values) => ScalarOrVec::Vec(values.into_iter().map(make).collect()),
@@ -43,6 +52,7 @@ impl<T: Copy> ScalarOrVec<T> {
         }
     }
 
+    /// Combines the values of each row with those of `other`.
     #[inline(always)]
     fn zip<U>(&self, other: &ScalarOrVec<T>, mut make: impl FnMut(T, T) -> U) -> ScalarOrVec<U> {
         match (self, other) {
@@ -69,13 +79,13 @@ impl<T: Copy> ScalarOrVec<T> {
 }
 
 impl ComputedNumbers {
-    /// Converts to floats of 64 bits, which are rounded to 32 if they are short.
-    pub(super) fn into_floats(self, is_short: bool) -> ScalarOrVec<f64> {
-        match (self, is_short) {
-            (ComputedNumbers::Integers(values), false) => values.map(|number| number as f64),
-            (ComputedNumbers::Integers(values), true) => values.map(|number| f64::from(number as f32)),
-            (ComputedNumbers::Floats(values), false) => values,
-            (ComputedNumbers::Floats(values), true) => values.map(round_to_f32),
+    /// Converts to floats of a width.
+    pub(super) fn into_floats(self, width: FloatWidth) -> ScalarOrVec<f64> {
+        match (self, width) {
+            (ComputedNumbers::Integers(values), FloatWidth::F64) => values.map(|number| number as f64),
+            (ComputedNumbers::Integers(values), FloatWidth::F32) => values.map(|number| f64::from(number as f32)),
+            (ComputedNumbers::Floats(values), FloatWidth::F64) => values,
+            (ComputedNumbers::Floats(values), FloatWidth::F32) => values.map(round_to_f32),
         }
     }
 }
@@ -132,25 +142,25 @@ fn remainder(a: i64, b: i64) -> i64 {
     if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
 }
 
-/// Returns the results of an operation on floats, rounded to 32 bits if they are short.
+/// Returns the results of an operation on floats of a width.
 pub(super) fn compute_floats(
     operation: Arithmetic,
     a: &ScalarOrVec<f64>,
     b: &ScalarOrVec<f64>,
-    is_short: bool,
+    width: FloatWidth,
 ) -> ScalarOrVec<f64> {
     // The float of 32 bits that is nearest to the result of 64 bits is nearest to the exact result.
-    match (operation, is_short) {
-        (Arithmetic::Add, false) => a.zip(b, |a, b| a + b),
-        (Arithmetic::Subtract, false) => a.zip(b, |a, b| a - b),
-        (Arithmetic::Multiply, false) => a.zip(b, |a, b| a * b),
-        (Arithmetic::Divide, false) => a.zip(b, |a, b| a / b),
-        (Arithmetic::Remainder, false) => a.zip(b, |a, b| a - b * (a / b).floor()),
-        (Arithmetic::Add, true) => a.zip(b, |a, b| round_to_f32(a + b)),
-        (Arithmetic::Subtract, true) => a.zip(b, |a, b| round_to_f32(a - b)),
-        (Arithmetic::Multiply, true) => a.zip(b, |a, b| round_to_f32(a * b)),
-        (Arithmetic::Divide, true) => a.zip(b, |a, b| round_to_f32(a / b)),
-        (Arithmetic::Remainder, true) => a.zip(b, |a, b| {
+    match (operation, width) {
+        (Arithmetic::Add, FloatWidth::F64) => a.zip(b, |a, b| a + b),
+        (Arithmetic::Subtract, FloatWidth::F64) => a.zip(b, |a, b| a - b),
+        (Arithmetic::Multiply, FloatWidth::F64) => a.zip(b, |a, b| a * b),
+        (Arithmetic::Divide, FloatWidth::F64) => a.zip(b, |a, b| a / b),
+        (Arithmetic::Remainder, FloatWidth::F64) => a.zip(b, |a, b| a - b * (a / b).floor()),
+        (Arithmetic::Add, FloatWidth::F32) => a.zip(b, |a, b| round_to_f32(a + b)),
+        (Arithmetic::Subtract, FloatWidth::F32) => a.zip(b, |a, b| round_to_f32(a - b)),
+        (Arithmetic::Multiply, FloatWidth::F32) => a.zip(b, |a, b| round_to_f32(a * b)),
+        (Arithmetic::Divide, FloatWidth::F32) => a.zip(b, |a, b| round_to_f32(a / b)),
+        (Arithmetic::Remainder, FloatWidth::F32) => a.zip(b, |a, b| {
             let (a, b) = (a as f32, b as f32);
             (a - b * (a / b).floor()).into()
         }),
@@ -167,7 +177,9 @@ pub(super) fn truncate(number: f64) -> Option<i64> {
 
 /// The indices of rows in an array of values.
 enum RowIndices {
+    /// Consecutive rows.
     Rows(Range<usize>),
+    /// The dictionary key of each row.
     Keys(Vec<usize>),
 }
 
@@ -177,6 +189,7 @@ pub(super) fn load_integers(array: &ArrayData, rows: &Range<usize>) -> Result<Sc
     load_integers_at(array, &indices).map(ScalarOrVec::Vec)
 }
 
+/// Loads the values at `indices` of an array without a dictionary, as integers.
 fn load_integers_at(array: &ArrayData, indices: &RowIndices) -> Result<Vec<i64>> {
     use DataType::*;
     Ok(match array.data_type() {
@@ -245,12 +258,13 @@ fn whole_part(digits: i256, scale: i8) -> Option<i64> {
     whole.to_i128().and_then(|whole| whole.try_into().ok())
 }
 
-/// Loads rows of numbers as floats. If they are short, numbers that would be rounded twice, to 64 and then to 32 bits,
-/// are rounded to 32 bits at once.
-pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool) -> Result<ScalarOrVec<f64>> {
+/// Loads rows of numbers as floats of a width. Numbers that would be rounded twice, to 64 and then to 32 bits, are
+/// rounded to 32 bits at once.
+pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, width: FloatWidth) -> Result<ScalarOrVec<f64>> {
     use DataType::*;
     let (array, indices) = resolve_dictionary(array, rows)?;
     let indices = &indices;
+    let is_short = width == FloatWidth::F32;
     Ok(ScalarOrVec::Vec(match array.data_type() {
         Float64 => load_values::<8, _>(array, indices, f64::from_le_bytes)?,
         Float32 => load_values::<4, _>(array, indices, |raw| f32::from_le_bytes(raw).into())?,
@@ -278,6 +292,7 @@ fn resolve_dictionary<'a>(array: &'a ArrayData, rows: &Range<usize>) -> Result<(
     Ok((dictionary_of(array)?, RowIndices::Keys(keys)))
 }
 
+/// Loads the values of `N` bytes at `indices`, which `number` converts.
 fn load_values<const N: usize, T: Default>(
     array: &ArrayData,
     indices: &RowIndices,

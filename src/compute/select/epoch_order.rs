@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::{ChangeCheck, GrowableBuffer};
 
-/// The number of blocks whose rows are mixed.
+/// The number of consecutive blocks of an order whose rows are mixed with each other.
 const MIXED_BLOCKS: u64 = 16;
 
 /// The order in which the rows of an epoch come. It takes no memory, and depends on nothing but its arguments.
@@ -20,9 +20,11 @@ pub struct EpochOrder {
     mode: ShuffleMode,
 }
 
+/// How an order is made.
 #[derive(Clone, Debug)]
 enum ShuffleMode {
     InOrder,
+    /// Any row may be at any position.
     Shuffled(Permutation),
     /// Blocks of rows in a random order. Rows are mixed with the rows of the blocks next to them in it.
     Blocks {
@@ -34,12 +36,12 @@ enum ShuffleMode {
 }
 
 impl EpochOrder {
-    /// Creates the order of `rows` rows as they are stored.
+    /// Creates the order in which `rows` rows are stored.
     pub fn in_order(rows: u64) -> EpochOrder {
         EpochOrder { rows, mode: ShuffleMode::InOrder }
     }
 
-    /// Shuffles `rows` rows: another order for each seed and epoch.
+    /// Creates a random order of `rows` rows, another one for each seed and epoch.
     pub fn shuffled(rows: u64, seed: u64, epoch: u64) -> EpochOrder {
         EpochOrder { rows, mode: ShuffleMode::Shuffled(Permutation::new(rows, mix_seed(seed, epoch))) }
     }
@@ -84,7 +86,7 @@ impl EpochOrder {
                     }
                     let start = window.positions.start;
                     let row = start + window.order.get(position - start);
-                    // The rows of no whole block stay behind all others.
+                    // The rows after the last whole block stay behind all others.
                     let is_in_block = row / size < whole_blocks;
                     rows.push(if is_in_block { blocks.get(row / size) * size + row % size } else { row });
                 }
@@ -96,7 +98,9 @@ impl EpochOrder {
 
 /// Positions whose rows are mixed with each other.
 struct ShuffleWindow {
+    /// The positions in the order of blocks.
     positions: Range<u64>,
+    /// The order of the rows among these positions.
     order: Permutation,
 }
 
@@ -116,14 +120,16 @@ impl ShuffleWindow {
     }
 }
 
+/// Returns another seed for each number.
 fn mix_seed(seed: u64, number: u64) -> u64 {
     mix(mix(seed).wrapping_add(number))
 }
 
-/// Rows that are copied side by side.
+/// Rows that were copied by [`Dataset::gather`].
 #[derive(Debug)]
 pub struct GatheredRows {
-    /// The values of each column, `None` where a plain copy is not enough: nulls, text, compressed files.
+    /// The values of each column, row by row; `None` for columns that can't be copied as bytes, such as those with
+    /// nulls, text, or values in compressed files.
     pub blocks: Vec<Option<GrowableBuffer>>,
     /// The columns without a block, as [`Dataset::take`] returns them.
     pub rest: Dataset,

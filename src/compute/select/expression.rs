@@ -10,18 +10,23 @@ use crate::array::Value;
 use crate::escape::escape_hidden;
 use crate::types::type_name;
 
-/// A column, a value, or a computation on them for each row: `col("price") * col("qty")`. A comparison with another is
-/// a [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::expression_as) aggregates it.
+/// A column, a value, or a computation on them for each row: `col("price") * col("qty")`. A comparison with another
+/// expression is a [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::expression_as)
+/// aggregates the results.
 ///
 /// A result is null where one of its parts is. Integers of any width are computed in 64 bits, and a result that does
 /// not fit is an error. `/` divides floats; `%` has the sign of its divisor, and is null for an integer by 0. Floats of
-/// 32 bits stay so with each other, with integers of 8 or 16 bits and with values; else floats have 64 bits.
+/// 32 bits keep their width with each other, with integers of 8 or 16 bits and with values; otherwise floats have 64
+/// bits.
 #[derive(Clone, Debug)]
-pub struct Expression(pub(super) ExpressionNode, ExpressionSize);
+pub struct Expression {
+    pub(super) node: ExpressionNode,
+    size: ExpressionSize,
+}
 
 /// The maximum number of nested operations.
 pub(super) const MAX_DEPTH: usize = 256;
-/// The maximum number of operations: one that is used twice counts twice.
+/// The maximum number of operations. One that is used twice counts twice.
 pub(super) const MAX_OPERATIONS: usize = 4096;
 
 /// The number of operations of an expression.
@@ -33,6 +38,7 @@ struct ExpressionSize {
     count: usize,
 }
 
+/// An expression whose operands are expressions.
 #[derive(Clone, Debug)]
 pub(super) enum ExpressionNode {
     Column(String),
@@ -75,20 +81,21 @@ pub enum TimePart {
 
 /// Returns the column called `name`.
 pub fn col(name: impl Into<String>) -> Expression {
-    Expression(ExpressionNode::Column(name.into()), ExpressionSize::default())
+    Expression { node: ExpressionNode::Column(name.into()), size: ExpressionSize::default() }
 }
 
 impl Expression {
     /// Returns the name of the column, if the expression is one.
     pub fn name(&self) -> Option<&str> {
-        match &self.0 {
+        match &self.node {
             ExpressionNode::Column(name) => Some(name),
             _ => None,
         }
     }
 
+    /// Returns the value, if the expression is one.
     pub(super) fn literal(&self) -> Option<&Literal> {
-        match &self.0 {
+        match &self.node {
             ExpressionNode::Literal(literal) => Some(literal),
             _ => None,
         }
@@ -97,20 +104,20 @@ impl Expression {
     /// Returns a part of a date or a time. Times in UTC, with an offset, or without a zone have hours; times in zones
     /// such as `Europe/Paris` are an error when rows are evaluated.
     pub fn part(self, part: TimePart) -> Expression {
-        let size = self.1;
+        let size = self.size;
         Expression::operation(size, || ExpressionNode::Part(self.into(), part))
     }
 
     /// Casts to `Int64`, `Float32` or `Float64`: numbers, booleans (0 and 1), decimals, and the stored numbers of dates
     /// and times. Fractions are cut off, and a number that does not fit is an error.
     pub fn cast(self, data_type: DataType) -> Expression {
-        let size = self.1;
+        let size = self.size;
         Expression::operation(size, || ExpressionNode::Cast(self.into(), data_type))
     }
 
     fn arithmetic(self, operation: Arithmetic, other: Expression) -> Expression {
-        let depth = self.1.depth.max(other.1.depth);
-        let count = self.1.count.saturating_add(other.1.count);
+        let depth = self.size.depth.max(other.size.depth);
+        let count = self.size.count.saturating_add(other.size.count);
         Expression::operation(ExpressionSize { depth, count }, || {
             ExpressionNode::Arithmetic(self.into(), operation, other.into())
         })
@@ -120,13 +127,13 @@ impl Expression {
     fn operation(operands: ExpressionSize, node: impl FnOnce() -> ExpressionNode) -> Expression {
         let size = ExpressionSize { depth: operands.depth.saturating_add(1), count: operands.count.saturating_add(1) };
         let is_small = size.depth <= MAX_DEPTH && size.count <= MAX_OPERATIONS;
-        Expression(if is_small { node() } else { ExpressionNode::TooLarge }, size)
+        Expression { node: if is_small { node() } else { ExpressionNode::TooLarge }, size }
     }
 }
 
 impl<L: Into<Literal>> From<L> for Expression {
     fn from(literal: L) -> Expression {
-        Expression(ExpressionNode::Literal(literal.into()), ExpressionSize::default())
+        Expression { node: ExpressionNode::Literal(literal.into()), size: ExpressionSize::default() }
     }
 }
 
@@ -155,13 +162,13 @@ impl Neg for Expression {
 
     fn neg(self) -> Expression {
         // A literal keeps its type, and the smallest integer has no positive counterpart.
-        if let ExpressionNode::Literal(Literal(LiteralValue::Int(number))) = self.0 {
+        if let ExpressionNode::Literal(Literal(LiteralValue::Int(number))) = self.node {
             return Literal(LiteralValue::Int(number.saturating_neg())).into();
         }
-        if let ExpressionNode::Literal(Literal(LiteralValue::Number(number))) = self.0 {
+        if let ExpressionNode::Literal(Literal(LiteralValue::Number(number))) = self.node {
             return Literal(LiteralValue::Number(number.negated())).into();
         }
-        // The product of −1 and 0 is −0 for floats, which a difference from 0 is not.
+        // A product with −1 rather than a difference from 0: the negative of the float 0 is −0.
         self.arithmetic(Arithmetic::Multiply, Value::Int(-1).into())
     }
 }
@@ -194,7 +201,7 @@ impl fmt::Display for TimePart {
 
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.node {
             ExpressionNode::Column(name) => f.write_str(&escape_hidden(name)),
             ExpressionNode::Literal(literal) => literal.fmt(f),
             ExpressionNode::Arithmetic(a, operation, b) => write!(f, "({a} {operation} {b})"),

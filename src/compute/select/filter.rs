@@ -140,13 +140,13 @@ impl Dataset {
         Ok(Dataset::from_slices(self.schema().clone(), pieces))
     }
 
-    /// Returns the rows of a sorted table between the bounds that `predicate` sets, by binary search; all rows if it sets
-    /// none.
+    /// Returns the rows of a sorted table between the bounds that `predicate` sets, by binary search; all rows if it
+    /// sets none.
     fn between_bounds(&self, predicate: &Predicate) -> Result<Dataset> {
         // Tables are sorted by the day of a date64, but compared by its milliseconds.
         let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
         let Some(sorted) = sorted else { return Ok(self.clone()) };
-        let bounds = predicate.0.comparisons_with(sorted.name());
+        let bounds = predicate.node.comparisons_with(sorted.name());
         if bounds.is_empty() || !self.is_ascending() {
             return Ok(self.clone());
         }
@@ -394,7 +394,8 @@ mod tests {
         })
     }
 
-    /// Checks every operator. `order` returns the order of a row and the literal: `None` for null, `Some(None)` for NaN.
+    /// Checks every operator. `order` returns the order of a row and the literal: `None` for null, and `Some(None)` for
+    /// NaN.
     fn check(array: &ArrayRef, literal: &Value<'_>, order: impl Fn(usize) -> Option<Option<Ordering>>) {
         let cells: Vec<_> = cut(array, &[]).values().map(|value| value.unwrap().to_string()).collect();
         for operator in OPERATORS {
@@ -505,10 +506,13 @@ mod tests {
         /// Groups of 64 rows have few or many texts of the pattern's length, which is below or above 16 bytes.
         #[test]
         fn text_filters_match_a_loop(
-            keys in prop::collection::vec((0usize..10, prop::bool::weighted(0.9)), 1..300), word in 0usize..10, few in 0usize..10,
+            keys in prop::collection::vec((0usize..10, prop::bool::weighted(0.9)), 1..300),
+            word in 0usize..10,
+            few in 0usize..10,
         ) {
             let words = [
-                "", "a", "name-7", "name-8", "name-77", "fifteen bytes, ", "fifteen bytes: ", "sixteen bytes, 1", "sixteen bytes, 12",
+                "", "a", "name-7", "name-8", "name-77",
+                "fifteen bytes, ", "fifteen bytes: ", "sixteen bytes, 1", "sixteen bytes, 12",
                 "a longer piece of text than all of them",
             ];
             // In half of the cases, nearly all texts are equal.

@@ -27,9 +27,9 @@ const BATCH_BLOCKS: usize = BATCH / BLOCK;
 
 /// A source with the rows of a dataset that a filter selected, in the dataset's order.
 ///
-/// Columns are copied on demand, each once for all batches. `columns` has the copies that are complete; reading it takes
-/// no lock. A thread that needs a missing column takes the lock `copying`, looks again, copies, and sets the column. A
-/// copy that fails leaves the column missing, so that the next use tries again.
+/// Columns are copied on demand, each once for all batches. `columns` has the copies that are complete; reading it
+/// takes no lock. A thread that needs a missing column takes the lock `copying`, looks again, copies, and sets the
+/// column. A copy that fails leaves the column missing, so that the next use tries again.
 #[derive(Debug)]
 pub(super) struct FilteredRows {
     dataset: Dataset,
@@ -208,8 +208,8 @@ impl ViewSource for FilteredRows {
         self.dataset.location(row)
     }
 
-    /// Returns `None`: columns are copied for all rows at once, and a slice with a source of its own would copy its rows
-    /// again.
+    /// Returns `None`: columns are copied for all rows at once, and a slice with a source of its own would copy its
+    /// rows again.
     fn slice(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
         None
     }

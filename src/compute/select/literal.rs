@@ -43,7 +43,7 @@ impl Operator {
         }
     }
 
-    /// Returns the comparison that holds with both sides exchanged.
+    /// Returns the comparison that holds for the same two sides when these are exchanged.
     pub(super) fn turned(self) -> Operator {
         match self {
             Operator::Lt => Operator::Gt,
@@ -73,6 +73,7 @@ impl fmt::Display for Operator {
 #[derive(Clone, Debug)]
 pub struct Literal(pub(super) LiteralValue);
 
+/// The value of a literal. Integers of all widths are of one kind, and so are floats.
 #[derive(Clone, Debug)]
 pub(super) enum LiteralValue {
     Null,
@@ -116,6 +117,7 @@ impl NumberLiteral {
         Some(NumberLiteral { float: text.parse().ok()?, digits: i256::from_string(digits)?, exponent })
     }
 
+    /// Returns the number with the opposite sign.
     pub(super) fn negated(self) -> NumberLiteral {
         // The number has at most 76 digits, so its negative fits.
         NumberLiteral { float: -self.float, digits: self.digits.wrapping_neg(), ..self }

@@ -1,7 +1,7 @@
 //! Bitmaps of rows, such as the rows for which a test is true.
 //!
-//! A test of a value is true, false, or unknown if the value is null. A bitmap can't have three states, so functions are
-//! asked for the rows of one [`Outcome`]; the rows of neither are the unknown ones.
+//! A test of a value is true, false, or unknown if the value is null. A bitmap can't have three states, so functions
+//! are asked for the rows of one [`Outcome`]; the rows of neither are the unknown ones.
 //!
 //! Rows are tested a word at a time, so that most tests are loops over 64 rows without branches.
 
@@ -14,7 +14,7 @@ use half::f16;
 use multiversion::multiversion;
 
 use super::compare::{TextMatcher, TextSet, ValuePredicate, has_float, limits};
-use super::computed::{load_floats, load_integers};
+use super::computed::{FloatWidth, load_floats, load_integers};
 use super::literal::Operator;
 use crate::array::access::{Bits, Keys, Texts, byte_mask, dictionary_of, short};
 use crate::array::value;
@@ -270,8 +270,8 @@ pub(super) fn test_rows(
     Ok(mask)
 }
 
-/// Does [`test_rows`] for a dictionary: tests each of its values once, or the values of the rows if those are fewer. The
-/// bits of null rows are arbitrary.
+/// Does [`test_rows`] for a dictionary: tests each of its values once, or the values of the rows if those are fewer.
+/// The bits of null rows are arbitrary.
 fn by_key(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate, wanted: Outcome) -> Result<Mask> {
     let dictionary = dictionary_of(array)?;
     let keys = Keys::new(array);
@@ -315,7 +315,7 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &ValuePredicate) -> Resu
         (ValuePredicate::Texts(wanted), _) => return one_of(&Texts::try_new(array)?, rows, wanted),
         (ValuePredicate::Integers(wanted), _) => return one_integer_of(array, rows, wanted),
         (ValuePredicate::OneOfFloats(wanted), _) => {
-            let numbers = load_floats(array, rows, false)?.into_vec(rows.len());
+            let numbers = load_floats(array, rows, FloatWidth::F64)?.into_vec(rows.len());
             return Ok(Mask::collect(rows.len(), |row| has_float(wanted, numbers[row])));
         }
         (ValuePredicate::Matches(wanted), _) => return matching(&Texts::try_new(array)?, rows, wanted),
@@ -461,8 +461,8 @@ fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u
 /// The maximum number of texts of a wanted length, among the rows of a word, that are compared one by one.
 const MAX_SINGLE_TEXTS: u32 = 16;
 
-/// The maximum length of a text that its first bytes alone, as [`short`] returns them, tell from others.
-const MAX_SHORT_TEXT: usize = 15;
+/// The maximum length of a text whose bytes [`short`] returns as a number, which has room for another byte.
+pub(in crate::compute) const MAX_SHORT_TEXT: usize = size_of::<u128>() - 1;
 
 /// Returns the rows whose text is `wanted`.
 fn equal_texts(texts: &Texts<'_>, rows: &Range<usize>, wanted: &[u8]) -> Result<Mask> {

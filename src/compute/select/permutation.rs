@@ -6,21 +6,25 @@
 
 use super::random::{SplitMix64, mix};
 
+/// The number of rounds of the network.
 const ROUNDS: usize = 6;
 /// The minimum number of bits of a half: there are too few functions on smaller halves to choose from.
 const MIN_HALF_BITS: u32 = 4;
 
+/// An order of the numbers below `len`, which takes no memory however many there are.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     len: u64,
+    /// The number of bits of each of both halves of a number.
     half_bits: u32,
+    /// The random key of each round.
     keys: [u64; ROUNDS],
 }
 
 impl Permutation {
     /// Chooses one of the orders of the numbers below `len`.
     pub(super) fn new(len: u64, seed: u64) -> Permutation {
-        let bits = 64 - len.saturating_sub(1).leading_zeros();
+        let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
         let mut random = SplitMix64::new(seed);
         Permutation {
             len,
@@ -42,8 +46,9 @@ impl Permutation {
         }
     }
 
+    /// Permutes the numbers of both halves' bits.
     fn step(&self, number: u64) -> u64 {
-        let mask = u64::MAX >> (64 - self.half_bits);
+        let mask = u64::MAX >> (u64::BITS - self.half_bits);
         let mut left = number >> self.half_bits;
         let mut right = number & mask;
         for key in self.keys {

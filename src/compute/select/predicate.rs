@@ -92,10 +92,11 @@ impl Expression {
     }
 }
 
-/// Where a text stands in another.
+/// How a text is searched for in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) enum TextMatch {
     Contains,
+    /// The text is a regular expression, which may match anywhere.
     Pattern,
     StartsWith,
     EndsWith,
@@ -123,16 +124,27 @@ impl fmt::Display for TextMatch {
 /// may be combined by `&`, or by `|`; at most 500 may be nested, such as by `!`, or as `&` in `|`. A clone is cheap,
 /// and shares its parts.
 #[derive(Clone, Debug)]
-pub struct Predicate(pub(super) Arc<PredicateNode>, usize);
+pub struct Predicate {
+    pub(super) node: Arc<PredicateNode>,
+    /// The number of nested combinations, where a chain of parts counts as a balanced tree.
+    depth: usize,
+}
 
 /// The maximum number of nested predicates.
 pub(super) const MAX_DEPTH: usize = 500;
 
+/// The maximum number of values of [`PredicateNode::IsIn`] that are displayed.
+const MAX_DISPLAYED_VALUES: usize = 5;
+
+/// A predicate, or a part of one.
 #[derive(Debug)]
 pub(super) enum PredicateNode {
+    /// A comparison with a literal.
     Compare(Expression, Operator, Literal),
+    /// True for values that are equal to one of the literals.
     IsIn(Expression, Vec<Literal>),
     IsNull(Expression),
+    /// A search for a text.
     Matches(Expression, TextMatch, String),
     /// A comparison of two expressions, of which none is a literal.
     Pair(Expression, Operator, Expression),
@@ -163,15 +175,15 @@ impl PredicateNode {
 
 impl Predicate {
     fn new(node: PredicateNode) -> Predicate {
-        Predicate(node.into(), 0)
+        Predicate { node: node.into(), depth: 0 }
     }
 
     /// Creates a predicate of `depth` levels, or [`PredicateNode::TooDeep`].
     fn with_depth(depth: usize, node: PredicateNode) -> Predicate {
         if depth <= MAX_DEPTH {
-            Predicate(node.into(), depth)
+            Predicate { node: node.into(), depth }
         } else {
-            Predicate(PredicateNode::TooDeep.into(), MAX_DEPTH)
+            Predicate { node: PredicateNode::TooDeep.into(), depth: MAX_DEPTH }
         }
     }
 
@@ -190,7 +202,7 @@ impl Predicate {
 
     /// Returns the maximum depth of the parts, and the parts; the predicate itself, if it has no `chain` of parts.
     fn into_parts(self, chain: impl Fn(&PredicateNode) -> Option<&PredicateChain>) -> (usize, PredicateChain) {
-        let Predicate(node, depth) = self;
+        let Predicate { node, depth } = self;
         match chain(&node) {
             Some(chain) => {
                 debug_assert!(levels(chain.len) <= depth, "{} parts in {depth} levels", chain.len);
@@ -203,11 +215,15 @@ impl Predicate {
 
 /// Predicates that are combined by the same operator, in order.
 ///
-/// A chain that extends another shares its parts: each has a prefix of one list. A chain of comparisons that grows one
-/// by one thus takes linear time and memory, even if all of its steps are kept.
+/// A chain that extends another shares its parts: each has a prefix of one list. A chain of comparisons that grows by
+/// one at a time thus takes linear time and memory, even if all of the shorter chains are kept.
+///
+/// The list only ever grows, and only by a chain that has all of it; another chain that is extended copies its prefix.
+/// Therefore the parts of a chain never change. A thread holds the lock of one list at a time.
 #[derive(Clone)]
 pub(super) struct PredicateChain {
     shared: Arc<Mutex<Vec<Arc<PredicateNode>>>>,
+    /// The number of parts, which are the first ones of the list.
     len: usize,
 }
 
@@ -220,13 +236,14 @@ impl PredicateChain {
         self.shared.lock_ignoring_poison()
     }
 
+    /// Returns the parts in order.
     pub(super) fn parts(&self) -> Vec<Arc<PredicateNode>> {
         self.shared()[..self.len].to_vec()
     }
 
     /// Returns the parts of this chain, followed by the parts of `other`.
     fn append(self, other: &PredicateChain) -> PredicateChain {
-        // This must precede the lock: both may share one list.
+        // This must precede the lock, as both may share one list.
         let appended = other.parts();
         let mut parts = self.shared();
         assert!(parts.len() >= self.len, "{} shared parts of {}", parts.len(), self.len);
@@ -274,8 +291,8 @@ pub(super) fn balanced<T>(
 /// Creates the error for [`PredicateNode::TooDeep`].
 pub(super) fn too_deep() -> Error {
     Error::invalid_argument(format!(
-        "predicates are at most {MAX_DEPTH} deep inside of one another; combine more of them by & alone, or by | alone, or use \
-         is_in for many values"
+        "predicates are at most {MAX_DEPTH} deep inside of one another; combine more of them by & alone, or by | \
+         alone, or use is_in for many values"
     ))
 }
 
@@ -307,13 +324,13 @@ impl Not for Predicate {
     type Output = Predicate;
 
     fn not(self) -> Predicate {
-        Predicate::with_depth(self.1 + 1, PredicateNode::Not(self.0))
+        Predicate::with_depth(self.depth + 1, PredicateNode::Not(self.node))
     }
 }
 
 impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.node.fmt(f)
     }
 }
 
@@ -322,9 +339,9 @@ impl fmt::Display for PredicateNode {
         match self {
             PredicateNode::Compare(tested, operator, literal) => write!(f, "{tested} {operator} {literal}"),
             PredicateNode::Pair(a, operator, b) => write!(f, "{a} {operator} {b}"),
-            PredicateNode::Matches(tested, place, text) => write!(f, "{tested} {place} {text:?}"),
+            PredicateNode::Matches(tested, kind, text) => write!(f, "{tested} {kind} {text:?}"),
             PredicateNode::IsIn(tested, literals) => {
-                let texts: Vec<_> = literals.iter().take(5).map(Literal::to_string).collect();
+                let texts: Vec<_> = literals.iter().take(MAX_DISPLAYED_VALUES).map(Literal::to_string).collect();
                 let more = if literals.len() > texts.len() { ", …" } else { "" };
                 write!(f, "{tested} is in [{}{more}]", texts.join(", "))
             }
@@ -337,6 +354,7 @@ impl fmt::Display for PredicateNode {
     }
 }
 
+/// Writes the parts in parentheses, with `separator` between them.
 fn write_joined(f: &mut fmt::Formatter<'_>, parts: &[Arc<PredicateNode>], separator: &str) -> fmt::Result {
     for (number, part) in parts.iter().enumerate() {
         write!(f, "{}({part})", if number > 0 { separator } else { "" })?;
@@ -372,7 +390,7 @@ mod tests {
         let format_chain = |numbers: &[i64]| {
             numbers.iter().map(|&number| format!("({})", part(number))).collect::<Vec<_>>().join(" & ")
         };
-        let chain = |predicate: &Predicate| match &*predicate.0 {
+        let chain = |predicate: &Predicate| match &*predicate.node {
             PredicateNode::And(chain) => chain.clone(),
             other => panic!("{other}"),
         };
@@ -391,7 +409,7 @@ mod tests {
         // A chain nested below another predicate stays one part.
         let nested = twice.clone() & !twice.clone() & (twice.clone() | part(9));
         assert_eq!(nested.to_string(), format!("{twice} & (~({twice})) & (({twice}) | {})", format_chain(&[9])));
-        assert!(format!("{nested:?}").starts_with("Predicate(And(["));
+        assert!(format!("{nested:?}").starts_with("Predicate { node: And(["));
         let shared = [&twice, &nested].map(|predicate| Arc::downgrade(&chain(predicate).shared));
         drop((steps, last, one, other, twice, nested));
         assert!(shared.iter().all(|shared| shared.upgrade().is_none()));

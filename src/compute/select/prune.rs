@@ -1,5 +1,9 @@
-//! Prunes rows that a predicate rules out, without reading them: partitions whose columns with one value make it false
-//! or unknown, and blocks whose zones do.
+//! Prunes rows that a predicate rules out, without reading them.
+//!
+//! A *zone* has the smallest and the largest value of a column in some consecutive rows, and whether there are nulls
+//! and NaN; columns with an index have zones, and a column of a partition, which has one value, is one zone. For each
+//! range of rows, the predicate is evaluated with zones instead of values: it yields the outcomes that are possible for
+//! a row, and the range is kept if one of them is true.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -23,6 +27,7 @@ enum PruningPredicate {
     And(Box<PruningPredicate>, Box<PruningPredicate>),
     Or(Box<PruningPredicate>, Box<PruningPredicate>),
     Not(Box<PruningPredicate>),
+    /// A part about which zones tell nothing: any outcome is possible.
     Unknown,
 }
 
@@ -34,7 +39,9 @@ struct PossibleOutcomes {
 }
 
 impl PossibleOutcomes {
+    /// Zones rule out nothing.
     const ANY: PossibleOutcomes = PossibleOutcomes { is_true: true, is_false: true };
+    /// Neither true nor false, as for nulls.
     const NONE: PossibleOutcomes = PossibleOutcomes { is_true: false, is_false: false };
     const FALSE: PossibleOutcomes = PossibleOutcomes { is_true: false, is_false: true };
 
@@ -66,7 +73,7 @@ pub(super) fn prune_partitions(dataset: &Dataset, predicate: &Predicate) -> Resu
     if dataset.pieces().iter().all(|piece| piece.source.constants().is_empty()) {
         return Ok(dataset.clone());
     }
-    let predicate = PruningPredicate::bind(dataset, &predicate.0)?;
+    let predicate = PruningPredicate::bind(dataset, &predicate.node)?;
     let mut pieces = Vec::with_capacity(dataset.pieces().len());
     for piece in dataset.pieces() {
         let zones = constant_zones(dataset, piece)?;
@@ -82,7 +89,7 @@ pub(super) fn prune_partitions(dataset: &Dataset, predicate: &Predicate) -> Resu
 
 /// Returns the blocks of `dataset` that may have rows for which `predicate` is true.
 pub(super) fn prune_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
-    let predicate = PruningPredicate::bind(dataset, &predicate.0)?;
+    let predicate = PruningPredicate::bind(dataset, &predicate.node)?;
     let mut columns = Vec::new();
     predicate.add_columns(&mut columns);
     if !dataset.pieces().iter().any(|piece| has_zones(piece, &columns)) {
@@ -105,6 +112,7 @@ pub(super) fn prune_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<D
     Ok(Dataset::from_slices(dataset.schema().clone(), pieces))
 }
 
+/// Returns true if one of the dataset's columns `columns` has zones in the piece.
 fn has_zones(piece: &SourceSlice, columns: &[usize]) -> bool {
     columns.iter().any(|&column| piece.source.has_zones(piece.columns[column]))
 }
@@ -120,6 +128,7 @@ fn prune_piece(
     if !has_zones(piece, columns) {
         return Ok(None);
     }
+
     let constants = constant_zones(dataset, piece)?;
     let mut zones: Vec<Option<Zones>> = vec![None; dataset.num_columns()];
     let mut ranges: Vec<Range<u64>> = Vec::new();
@@ -132,6 +141,7 @@ fn prune_piece(
         let Some(span) = piece.source.span(part.batch)? else {
             return Err(Error::internal("a piece has a batch that its source has not"));
         };
+
         let mut row = part.rows.start as u64;
         let part_end = part.rows.end as u64;
         while row < part_end {
@@ -164,6 +174,7 @@ fn prune_piece(
     if is_whole {
         return Ok(None);
     }
+
     debug_assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start), "ranges out of order: {ranges:?}");
     let mut blocks = Vec::with_capacity(ranges.len());
     for rows in ranges {
@@ -196,9 +207,9 @@ impl PruningPredicate {
                     ValuePredicate::for_any(name, data_type, literals)
                 })?
             }
-            PredicateNode::Matches(tested, place, text) => {
+            PredicateNode::Matches(tested, kind, text) => {
                 PruningPredicate::bind_test(dataset, tested, |name, data_type| {
-                    ValuePredicate::for_text_match(name, data_type, *place, text)
+                    ValuePredicate::for_text_match(name, data_type, *kind, text)
                 })?
             }
             PredicateNode::IsNull(tested) => match tested.name() {
@@ -345,6 +356,7 @@ fn next_text(text: &[u8]) -> Option<Vec<u8>> {
     Some(next)
 }
 
+/// Returns the integer, or the digits of the decimal, that bounds a zone; `None` for other bounds.
 fn digits(key: &ComparableValue) -> Option<arrow_buffer::i256> {
     match key {
         ComparableValue::Int(number) => Some(arrow_buffer::i256::from_i128(*number)),
@@ -366,6 +378,7 @@ fn set_outcomes<T: PartialOrd + Copy>(numbers: &[T], min: T, max: T) -> Possible
     PossibleOutcomes { is_true: first.is_some_and(|first| *first <= max), is_false: min < max || first != Some(&min) }
 }
 
+/// Returns the possible outcomes of a comparison with `text` for texts between a smallest and a largest one.
 fn text_outcomes(operator: Operator, text: &[u8], min: &ZoneBound, max: &ZoneBound) -> PossibleOutcomes {
     PossibleOutcomes {
         is_true: may_hold(operator, text, min, max),
@@ -385,7 +398,7 @@ fn may_hold(operator: Operator, text: &[u8], min: &ZoneBound, max: &ZoneBound) -
     }
 }
 
-/// Returns the possible orders of a bound, which may be cut, and a text.
+/// Returns the possible orders of a bound and a text. Only the beginning of the bound may be known.
 fn possible_orders(bound: &ZoneBound, text: &[u8]) -> &'static [Ordering] {
     const ANY: &[Ordering] = &[Ordering::Less, Ordering::Equal, Ordering::Greater];
     let ComparableValue::Bytes(start) = &bound.key else { return ANY };

@@ -7,8 +7,13 @@ use std::collections::HashMap;
 use crate::array::room_for;
 use crate::error::{Error, Result};
 
-/// A generator.
-pub(in crate::compute) struct SplitMix64(u64);
+/// A generator of random numbers.
+pub(in crate::compute) struct SplitMix64 {
+    state: u64,
+}
+
+/// The amount by which the state grows: the fraction of the golden ratio, made odd.
+const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns a number whose bits all depend on all bits of `number`.
 pub(super) fn mix(number: u64) -> u64 {
@@ -18,26 +23,29 @@ pub(super) fn mix(number: u64) -> u64 {
 }
 
 impl SplitMix64 {
+    /// Creates a generator. The same seed gives the same numbers.
     pub(in crate::compute) fn new(seed: u64) -> SplitMix64 {
-        SplitMix64(seed)
+        SplitMix64 { state: seed }
     }
 
+    /// Returns a number of 64 random bits.
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        self.state = self.state.wrapping_add(INCREMENT);
+        mix(self.state)
     }
 
     /// Returns a number less than `limit`, which must not be 0.
     pub(in crate::compute) fn below(&mut self, limit: u64) -> u64 {
         assert!(limit > 0, "no number is below 0");
         let mut wide = u128::from(self.next()) * u128::from(limit);
+        // Few products begin below the threshold: they would make some numbers more frequent than others.
         if (wide as u64) < limit {
             let threshold = limit.wrapping_neg() % limit;
             while (wide as u64) < threshold {
                 wide = u128::from(self.next()) * u128::from(limit);
             }
         }
-        (wide >> 64) as u64
+        (wide >> u64::BITS) as u64
     }
 
     /// Shuffles `items` uniformly.

@@ -1,5 +1,6 @@
-//! Shows another dataset's rows in the order of their numbers. Nothing is copied until a column is used: single rows
-//! are read in place, and a batch of a column is gathered on first use, and cached.
+//! Implements views: datasets that have rows of another dataset, in an order that a list of row numbers gives. Nothing
+//! is copied until a column is used: single rows are read in place, and a batch of a column is gathered on first use,
+//! and cached.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -109,17 +110,19 @@ pub(super) fn has_at_most_distinct(frame: &Frame<'_>, column: usize, max: usize)
     merge_dictionaries::has_at_most_distinct(&dictionaries, max)
 }
 
-/// Rows of a dataset in another order.
+/// A source with rows of a dataset in another order.
+///
+/// All slices of a view share `order` and `batch_rows`. Each has its own gathered columns, which are set once and read
+/// without a lock. Threads that need the same column at the same time may both gather it, and the first copy is kept.
 #[derive(Debug)]
 struct ReorderedView {
     dataset: Dataset,
     order: Arc<RowOrder>,
     /// The part of `order` that the view shows.
     range: Range<u64>,
-    /// The number of rows of a batch, computed when a batch is first used, as single rows need no batches. All cuts of
-    /// a view share it.
+    /// The number of rows of a batch, computed when a batch is first used, as single rows need no batches.
     batch_rows: Arc<OnceLock<usize>>,
-    /// The gathered columns of each batch.
+    /// The gathered columns of each batch: all columns of the first batch, then those of the next.
     gathered: OnceLock<Vec<OnceLock<ArrayData>>>,
 }
 

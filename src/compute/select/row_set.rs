@@ -8,15 +8,17 @@ use crate::compute::frame::{BLOCK, Frame, RowRanks};
 use crate::error::Result;
 use crate::parallel;
 
-/// The maximum number of rows of a block that are stored as numbers, which then take as many bytes as bits for all
-/// rows.
-const MAX_NUMBERS: usize = BLOCK / 16;
-/// The numbers of a block's rows have 16 bits.
-const _: () = assert!(BLOCK <= 1 << 16);
+/// The maximum number of rows of a block that are stored as numbers. So many numbers take as many bytes as a bit for
+/// each row of the block.
+const MAX_NUMBERS: usize = BLOCK / u16::BITS as usize;
+/// The numbers of a block's rows fit into 16 bits.
+const _: () = assert!(BLOCK <= 1 << u16::BITS);
 
-/// A set of a dataset's rows.
+/// A set of a dataset's rows. A row is known by its number in the dataset, or by its number in the set, which is its
+/// rank among the rows of the set.
 #[derive(Debug)]
 pub(in crate::compute) struct RowSet {
+    /// The rows of each block of [`BLOCK`] rows of the dataset.
     blocks: Vec<BlockSet>,
     /// The number of rows of the set up to the end of each block.
     ends: Vec<u64>,
@@ -31,6 +33,7 @@ enum BlockSet {
 }
 
 impl BlockSet {
+    /// Stores the rows whose bits are set, in the form that takes fewer bytes.
     fn from_mask(mask: Mask) -> BlockSet {
         if mask.count() <= MAX_NUMBERS {
             BlockSet::Numbers(mask.rows().map(|row| row as u16).collect())
@@ -39,6 +42,7 @@ impl BlockSet {
         }
     }
 
+    /// Returns the number of rows.
     fn count(&self) -> usize {
         match self {
             BlockSet::Numbers(rows) => rows.len(),
@@ -76,6 +80,7 @@ impl BlockSet {
         }
     }
 
+    /// Returns the rows in order.
     fn rows(&self) -> Box<dyn Iterator<Item = usize> + '_> {
         match self {
             BlockSet::Numbers(numbers) => Box::new(numbers.iter().map(|&row| row.into())),
@@ -246,7 +251,11 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
-        fn sets_equal_a_naive_list(flags in flags(), others in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
+        fn sets_equal_a_naive_list(
+            flags in flags(),
+            others in flags(),
+            batch in prop_oneof![1000usize..9999, Just(1 << 20)],
+        ) {
             let dataset = dataset(&flags, batch);
             let frame = Frame::try_new(&dataset).unwrap();
             let naive: Vec<u64> = (0..flags.len() as u64).filter(|&row| flags[row as usize]).collect();
@@ -263,15 +272,18 @@ mod tests {
             }
             for start in (0..flags.len()).step_by(31_337) {
                 let end = flags.len().min(start + 100_003);
-                prop_assert_eq!(set.mask(start as u64..end as u64), Mask::collect(end - start, |row| flags[start + row]));
+                let expected = Mask::collect(end - start, |row| flags[start + row]);
+                prop_assert_eq!(set.mask(start as u64..end as u64), expected);
             }
+
             // A subset of the set.
-            let places = |part: usize, rows: &Range<usize>| {
+            let numbers = |part: usize, rows: &Range<usize>| {
                 let start = frame.row_number(part, rows.start) as usize;
                 Ok(Mask::collect(rows.len(), |row| start + row < naive.len() && others.get(start + row) == Some(&true)))
             };
-            let some = set.subset(&RowSet::build(&frame, places).unwrap());
-            let expected: Vec<u64> = naive.iter().zip(&others).filter(|(_, is_in)| **is_in).map(|(row, _)| *row).collect();
+            let some = set.subset(&RowSet::build(&frame, numbers).unwrap());
+            let rows_in_both = naive.iter().zip(&others).filter(|(_, is_in)| **is_in);
+            let expected: Vec<u64> = rows_in_both.map(|(row, _)| *row).collect();
             prop_assert_eq!((0..some.len()).map(|number| some.get(number).unwrap()).collect::<Vec<_>>(), expected);
         }
 
@@ -288,10 +300,15 @@ mod tests {
             prop_assert_eq!(copied.map_or(0, |copied| copied.len().unwrap()), twice.len().unwrap());
             for by in [&["text"][..], &["n"], &["text", "flag"], &[]] {
                 let ask = |dataset: &Dataset, condition: Option<crate::Predicate>| {
-                    let aggregation = dataset.aggregate(by).count_rows("rows").column_as("mean", "x", AggregateFunction::Mean);
-                    let aggregation = aggregation.column_as("least", "text", AggregateFunction::Min).column_as("first", "row", AggregateFunction::First);
-                    let aggregation = aggregation.column_as("distinct", "n", AggregateFunction::NUnique).column_as("var", "x", AggregateFunction::Var);
-                    let aggregation = aggregation.expression_as("double", col("row") * 2, AggregateFunction::Sum);
+                    let aggregation = dataset
+                        .aggregate(by)
+                        .count_rows("rows")
+                        .column_as("mean", "x", AggregateFunction::Mean)
+                        .column_as("least", "text", AggregateFunction::Min)
+                        .column_as("first", "row", AggregateFunction::First)
+                        .column_as("distinct", "n", AggregateFunction::NUnique)
+                        .column_as("var", "x", AggregateFunction::Var)
+                        .expression_as("double", col("row") * 2, AggregateFunction::Sum);
                     let aggregation = condition.into_iter().fold(aggregation, crate::Aggregation::filter);
                     cells(&aggregation.finish().unwrap())
                 };
@@ -302,7 +319,10 @@ mod tests {
         }
 
         #[test]
-        fn found_rows_are_equal_in_all_ways_of_reading(flags in flags(), batch in prop_oneof![1000usize..9999, Just(1 << 20)]) {
+        fn found_rows_are_equal_in_all_ways_of_reading(
+            flags in flags(),
+            batch in prop_oneof![1000usize..9999, Just(1 << 20)],
+        ) {
             let dataset = dataset(&flags, batch);
             let filter_rows = || dataset.filter(&col("flag").eq(true)).unwrap();
             let naive: Vec<i64> = (0..flags.len() as i64).filter(|&row| flags[row as usize]).collect();

@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, GrowableBuffer, free_memory};
 use crate::parallel;
 
-/// The maximum rows in a batch of gathered rows.
+/// The maximum number of rows of a batch of gathered rows.
 pub(super) const BATCH: usize = 1 << 20;
 
 impl Dataset {
@@ -101,7 +101,7 @@ pub(in crate::compute) fn gather_rows(
     row: impl Fn(usize) -> u64 + Sync,
 ) -> Result<Dataset> {
     let chunks: Vec<_> = (0..count).step_by(BATCH).map(|start| start..count.min(start + BATCH)).collect();
-    let selections = parallel::map(chunks.len(), count.saturating_mul(16), |chunk| {
+    let selections = parallel::map(chunks.len(), count.saturating_mul(size_of::<Pick>()), |chunk| {
         RowSelection::from_rows(frame, chunks[chunk].clone().map(&row))
     });
     gather_selections(dataset, frame, selections)
@@ -122,6 +122,8 @@ pub(super) fn gather_selections(
         let fixed_width =
             parallel::map(selections.len(), bytes, |batch| selections[batch].fixed_width_columns(frame, schema, None));
         let fixed_width = fixed_width.into_iter().collect::<Result<Vec<_>>>()?;
+
+        // A sum for an estimate, which needs no ordering.
         let gathered_bytes = AtomicU64::new(0);
         let arrays: Vec<Result<_>> = parallel::map(selections.len() * columns, bytes, |job| {
             check_memory_for_more(gathered_bytes.load(Ordering::Relaxed))?;
@@ -131,13 +133,14 @@ pub(super) fn gather_selections(
             Ok(array)
         });
         assert!(arrays.len() == selections.len() * columns, "{} arrays for {columns} columns", arrays.len());
+
         // Offsets or keys too narrow for all rows are wide enough for fewer.
         let mut is_too_large = Vec::with_capacity(selections.len());
         for batch in 0..selections.len() {
             let arrays = &arrays[batch * columns..][..columns];
             is_too_large.push(arrays.iter().any(|array| matches!(array, Err(e) if e.kind() == ErrorKind::Unsupported)));
         }
-        // A row that is too large alone stays so, however the others are cut.
+        // A single row that is too large can't be divided, and its error is returned.
         let is_divisible = is_too_large.iter().zip(&selections).all(|(too_large, rows)| !too_large || rows.len() > 1);
         if is_divisible && is_too_large.contains(&true) {
             let mut halves = Vec::new();
@@ -172,7 +175,8 @@ fn check_memory_for_more(gathered: u64) -> Result<()> {
     Err(Error::out_of_memory(format!("no memory is left for more rows than those of {gathered} bytes; take fewer")))
 }
 
-/// Rows of a future batch: their source batches, and the rows in them.
+/// The rows of a batch that will be gathered: the batches that they come from, and the rows in these. Rows are listed
+/// one by one, in any order, or selected by bits, in the order of the dataset.
 #[derive(Debug, Default)]
 pub(in crate::compute) struct RowSelection {
     /// The source batches. Picks and spans have indices in this list.

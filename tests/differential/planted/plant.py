@@ -42,7 +42,7 @@ pub mod planted {
 # Kernels process rows in blocks. The blocks of the copy are small, as few random cases have enough rows for two blocks.
 BLOCKS = [
     ("src/compute/frame.rs", "BLOCK: usize = 1 << 16;", "BLOCK: usize = 1 << 7;"),
-    ("src/compute/group/aggregate.rs", "BLOCK: usize = 1 << 14;", "BLOCK: usize = 1 << 7;"),
+    ("src/compute/group/plan.rs", "BLOCK: usize = 1 << 14;", "BLOCK: usize = 1 << 7;"),
 ]
 
 
