@@ -3,9 +3,10 @@
 //! The modules, in the order to read them:
 //! - What a caller writes: `literal` has values to compare with, `expression` computations on columns, `predicate`
 //!   conditions, and `pattern` regular expressions.
-//! - What becomes of it for the columns of a dataset: `compare` has tests of values, `categories` tests against ordered
-//!   categories, `mask` bitmaps of rows that pass a test, `computed` loops over numbers, `bound_expression` expressions
-//!   whose columns are known, and `bound_predicate` predicates whose columns are known.
+//! - What becomes of it for the columns of a dataset: `compare` has tests of values, which `compare_floats`,
+//!   `compare_integers` and `text_set` translate and store by type, `categories` tests against ordered categories,
+//!   `mask` bitmaps of rows that pass a test, `computed` loops over numbers, `bound_expression` expressions whose
+//!   columns are known, and `bound_predicate` predicates whose columns are known.
 //! - Rows by condition: `row_set` stores the rows that a condition selects, `filter` finds them, `filtered_rows` is the
 //!   dataset of them, and `prune` rules out partitions and blocks beforehand.
 //! - Rows by number: `compress` copies selected rows, `fixed_width` copies rows as bytes, `take` gathers rows,
@@ -19,6 +20,8 @@ mod bound_expression;
 mod bound_predicate;
 mod categories;
 mod compare;
+mod compare_floats;
+mod compare_integers;
 mod compress;
 mod computed;
 mod epoch_order;
@@ -38,11 +41,13 @@ mod row_order;
 mod row_set;
 mod shuffle;
 mod take;
+mod text_set;
 
 pub(super) use bound_expression::{AT_ONCE, BoundExpression, EvalContext};
 pub(super) use bound_predicate::BoundPredicate;
 pub(super) use categories::Categories;
-pub(super) use compare::{ValuePredicate, limits};
+pub(super) use compare::ValuePredicate;
+pub(super) use compare_integers::limits;
 pub use epoch_order::{EpochOrder, GatheredRows};
 pub use expression::{Expression, TimePart, col};
 pub(super) use filter::check_result_memory;
