@@ -66,9 +66,9 @@ impl ChunkOrder {
         let mut next = [usize::MAX; PARTITION_VALUES];
         let mut starts = Vec::with_capacity(PARTITIONS + 1);
         let mut end = 0;
-        for (count, next) in counts[..PARTITIONS].iter().zip(&mut next) {
+        for (count, first) in counts[..PARTITIONS].iter().zip(&mut next) {
             starts.push(end);
-            *next = end;
+            *first = end;
             end += count;
         }
         starts.push(end);
@@ -76,11 +76,11 @@ impl ChunkOrder {
         let mut rows = vec![0; end];
         let mut positions = vec![NO_POSITION; partitions.len()];
         for ((row, &partition), position) in partitions.iter().enumerate().zip(&mut positions) {
-            let next = &mut next[usize::from(partition)];
-            let Some(selected) = rows.get_mut(*next) else { continue };
+            let position_of_next = &mut next[usize::from(partition)];
+            let Some(selected) = rows.get_mut(*position_of_next) else { continue };
             *selected = row as u16;
-            *position = *next as u16;
-            *next += 1;
+            *position = *position_of_next as u16;
+            *position_of_next += 1;
         }
         ChunkOrder { rows, positions, starts }
     }

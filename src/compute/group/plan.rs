@@ -362,7 +362,7 @@ impl GroupPlan {
         let needed = InputColumns::build(dataset, frame, &self.keys, &self.kinds)?;
         let tables: Vec<_> =
             (0..PARTITIONS).map(|_| Mutex::new(GroupTable::new(self.keys.len(), &self.kinds))).collect();
-        let wave_chunks = limit_to_callback(watch, needed.wave_rows(dataset)).div_ceil(CHUNK).max(1);
+        let wave_chunks = limit_to_callback(watch, needed.wave_rows(dataset)?).div_ceil(CHUNK).max(1);
         let is_only_wave = frame.num_blocks() <= wave_chunks;
         let mut memory = MemoryEstimate::new(self.keys.len(), &self.kinds, self.memory, true);
 

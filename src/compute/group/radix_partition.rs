@@ -123,14 +123,14 @@ impl InputColumns {
     }
 
     /// Returns the number of rows of a wave, whose copy takes at most `MAX_WAVE_BYTES` bytes.
-    pub(super) fn wave_rows(&self, dataset: &Dataset) -> usize {
+    pub(super) fn wave_rows(&self, dataset: &Dataset) -> Result<usize> {
         /// The bytes of a row besides its values: its number in its chunk's order, and its hash.
         const ORDER_BYTES: usize = 16;
         let mut row_bytes = ORDER_BYTES;
         for &column in &self.columns {
-            row_bytes += dataset.column_at(column).map_or(0, |column| column.bytes_per_row());
+            row_bytes += dataset.column_at(column)?.bytes_per_row();
         }
-        (MAX_WAVE_BYTES / row_bytes).clamp(CHUNK, MAX_WAVE_ROWS)
+        Ok((MAX_WAVE_BYTES / row_bytes).clamp(CHUNK, MAX_WAVE_ROWS))
     }
 
     /// Computes the partition of each row of a block. `hashes` is reused memory.
