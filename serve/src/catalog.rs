@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arrow_schema::SchemaRef;
 use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions, is_directory, metadata_at};
 
+use crate::change_time::ChangeTime;
 use crate::problem::{Problem, Result, ResultExt};
 use crate::table::{FileIdentity, Kind, Table};
 
@@ -19,9 +19,11 @@ use crate::table::{FileIdentity, Kind, Table};
 const MAX_CACHED_BYTES: u64 = 64 << 20;
 /// The maximum length in bytes of the name of a table or file.
 const MAX_NAME_BYTES: usize = 200;
-/// The granularity of the times of changes. File systems record them with a granularity of at most a second, by a clock
-/// that may be slightly late: a change longer ago has another time than a change now.
-const TIME_GRANULARITY: Duration = Duration::from_millis(1_100);
+/// The number of digits in the name of a segment's file.
+const SEGMENT_DIGITS: usize = 20;
+/// The share of the open tables that are closed together, as finding the least recently used ones takes a pass over all
+/// tables: one in so many.
+const CLOSED_SHARE: usize = 8;
 /// The extensions of served files.
 const EXTENSIONS: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
 
@@ -33,15 +35,20 @@ pub(crate) struct Entry {
 }
 
 /// The tables and files of a directory, or a single one.
+///
+/// A table is found in the directory for every request, and cached with its open files while its identity is the same.
+/// A lookup by [`Catalog::get`] blocks: it reads the directory, and waits while another table is opened. Threads that
+/// must not block try [`Catalog::unchanged`] first.
 pub(crate) struct Catalog {
     /// The served directory, or the path of the only entry.
     directory: PathBuf,
     /// The only entry, if a single file or table is served.
     only: Option<Entry>,
+    /// The tables that were requested. Locked while a table is opened, so that no table is opened twice.
     tables: Mutex<HashMap<String, CachedTable>>,
     /// The maximum number of tables whose files are open at once.
     max_open: usize,
-    /// Locked while a table is created.
+    /// Locked while a table is created, so that a name is not given twice. Never locked together with `tables`.
     creating: Mutex<()>,
 }
 
@@ -50,7 +57,7 @@ struct CachedTable {
     table: Arc<Table>,
     /// The time of the last change of its directory's entries before it was listed; `None` if a later change could have
     /// the same time.
-    changed: Option<(i64, i64)>,
+    changed: Option<ChangeTime>,
 }
 
 /// The current state of an entry.
@@ -58,7 +65,7 @@ struct EntryState {
     kind: Kind,
     path: PathBuf,
     identity: FileIdentity,
-    changed: Option<(i64, i64)>,
+    changed: Option<ChangeTime>,
 }
 
 impl EntryState {
@@ -67,13 +74,9 @@ impl EntryState {
     }
 }
 
-/// Returns the time of a directory's last change, in seconds and nanoseconds, unless that was a moment ago.
-fn change_time(data: &Metadata) -> Option<(i64, i64)> {
-    let (seconds, nanos) = (data.ctime(), data.ctime_nsec());
-    let since_epoch = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
-    let changed = SystemTime::UNIX_EPOCH.checked_add(since_epoch)?;
-    let is_past = SystemTime::now().duration_since(changed).is_ok_and(|age| age > TIME_GRANULARITY);
-    is_past.then_some((seconds, nanos))
+/// Returns the time of a directory's last change; `None` if a later change could have the same time.
+fn change_time(data: &Metadata) -> Option<ChangeTime> {
+    Some(ChangeTime::from_metadata(data)).filter(|time| time.is_distinct())
 }
 
 impl Catalog {
@@ -223,6 +226,7 @@ impl Catalog {
             return Ok(table);
         }
         self.make_room(&tables);
+        // One user looks at a single file, and reads the same rows again.
         let cached_bytes = if self.only.is_some() { MAX_CACHED_BYTES } else { 0 };
         let table = Table::open(name, path, kind, identity).or_table_problem()?;
         let table = Arc::new(table.keeping(cached_bytes));
@@ -237,8 +241,7 @@ impl Catalog {
         let mut unused: Vec<_> = tables.filter_map(|table| Some((table.unused_since()?, table))).collect();
         if unused.len() >= self.max_open {
             unused.sort_by_key(|(since, _)| *since);
-            // Closes an eighth at once, as finding them takes a pass over all tables.
-            let count = unused.len() - self.max_open + self.max_open / 8 + 1;
+            let count = unused.len() - self.max_open + self.max_open / CLOSED_SHARE + 1;
             unused.iter().take(count).for_each(|(_, table)| table.close_unused());
         }
     }
@@ -275,8 +278,8 @@ impl Catalog {
         Ok(true)
     }
 
-    /// Forgets the tables that were removed or replaced, and closes files opened longer than `age` ago that may have been
-    /// removed since. Blocks.
+    /// Forgets the tables that were removed or replaced, and closes files opened longer than `age` ago that may have
+    /// been removed since. Blocks.
     pub fn close_outdated(&self, age: Duration) {
         for table in self.known() {
             // A table that can't be inspected now may exist all the same.
@@ -368,10 +371,10 @@ fn none_if_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Returns true if `name` is the name of a segment's file, 20 digits and `.arrow`.
+/// Returns true if `name` is the name of a segment's file: its first row, as [`SEGMENT_DIGITS`] digits, and `.arrow`.
 fn is_segment(name: &str) -> bool {
     let Some(number) = name.strip_suffix(".arrow") else { return false };
-    number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit())
+    number.len() == SEGMENT_DIGITS && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -1,30 +1,47 @@
 //! Checks and manages tokens, which give rights to read and write tables.
 //!
-//! A token is `aw_`, the number of its entry in the file, and 256 random bits. The file has only a salted hash of these
-//! bits, so that reading the file gives no access.
+//! A token is `aw_`, the id of its entry in the token file, `_`, and a secret of 256 random bits. The file has only a
+//! salted hash of the secret, so that reading the file gives no access. [`add_token`], [`revoke_token`] and
+//! [`list_tokens`] work on the file; a server's [`Tokens`] follow it.
 
-use arrowwood::mapping::{MutexExt, RwLockExt};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use arrowwood::mapping::{MutexExt, RwLockExt};
 use arrowwood::{Error, ErrorKind, Result};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::change_time::ChangeTime;
 use crate::log;
 
 /// The interval between checks for changes of the file.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// The age in seconds from which a change of the file has another time than the next change.
-const SETTLED_AGE: u64 = 1;
 /// The maximum size of a token file in bytes, enough for some ten thousand tokens.
-const MAX_FILE_LEN: u64 = 8 << 20;
+const MAX_FILE_BYTES: u64 = 8 << 20;
+/// The mode of the token file and of its lock: only its owner may read and write it.
+const FILE_MODE: u32 = 0o600;
+/// The bits of a file's mode that let its group or others write to it.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// The beginning of each token.
+const PREFIX: &str = "aw_";
+/// The maximum length of a token's name in bytes.
+const MAX_NAME_BYTES: usize = 100;
+/// The number of random bytes in an id, which need not be secret.
+const ID_BYTES: usize = 4;
+/// The number of random bytes in a secret.
+const SECRET_BYTES: usize = 32;
+/// The number of random bytes in a salt.
+const SALT_BYTES: usize = 16;
+/// The length of a hash, which is SHA-256.
+const HASH_BYTES: usize = 32;
 
 /// The rights of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,18 +114,31 @@ pub struct TokenEntry {
     pub name: String,
     /// The rights of the token.
     pub rights: Rights,
+    /// The part of the token by which its entry is found.
     id: String,
+    /// Random bytes before the secret in the hash, so that equal hashes can't be computed in advance.
     salt: Vec<u8>,
+    /// The hash of salt and secret, of [`HASH_BYTES`].
     hash: Vec<u8>,
 }
 
 impl TokenEntry {
+    /// Generates a token; returns its entry, and the token itself, which the entry does not contain.
+    fn generate(name: &str, rights: Rights) -> Result<(TokenEntry, String)> {
+        let id = hex(&random::<ID_BYTES>()?);
+        let secret = hex(&random::<SECRET_BYTES>()?);
+        let salt = random::<SALT_BYTES>()?.to_vec();
+        let hash = hash_secret(&salt, &secret).to_vec();
+        let token = format!("{PREFIX}{id}_{secret}");
+        Ok((TokenEntry { name: name.to_owned(), rights, id, salt, hash }, token))
+    }
+
     /// Returns true if `secret` is the entry's. Takes the same time in both cases.
     fn has_secret(&self, secret: &str) -> bool {
-        let hash = hash(&self.salt, secret);
-        // Slices of different lengths would be compared in no time.
-        assert_eq!(hash.len(), self.hash.len(), "a token's hash has the wrong length");
-        hash.ct_eq(&self.hash[..]).into()
+        let secret_hash = hash_secret(&self.salt, secret);
+        // The comparison of slices of different lengths would end at once.
+        assert_eq!(secret_hash.len(), self.hash.len(), "a token's hash has the wrong length");
+        secret_hash.ct_eq(&self.hash[..]).into()
     }
 
     fn to_json(&self) -> Json {
@@ -121,7 +151,7 @@ impl TokenEntry {
     fn from_json(json: &Json) -> Option<TokenEntry> {
         let rights = Rights { read: string_list(json.get("read")?)?, write: string_list(json.get("write")?)? };
         let hash = from_hex(json.get("sha256")?.as_str()?)?;
-        if hash.len() != 32 {
+        if hash.len() != HASH_BYTES {
             return None;
         }
         Some(TokenEntry {
@@ -138,7 +168,7 @@ fn string_list(json: &Json) -> Option<Vec<String>> {
     json.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-fn hash(salt: &[u8], secret: &str) -> [u8; 32] {
+fn hash_secret(salt: &[u8], secret: &str) -> [u8; HASH_BYTES] {
     Sha256::new().chain_update(salt).chain_update(secret).finalize().into()
 }
 
@@ -168,7 +198,7 @@ fn random<const N: usize>() -> Result<[u8; N]> {
 /// `InvalidArgument` for a duplicate or invalid name, or an invalid pattern; `Io`.
 pub fn add_token(file: impl AsRef<Path>, name: &str, rights: Rights) -> Result<String> {
     let file = file.as_ref();
-    if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             "the name of a token has 1 to 100 characters, none of them control characters",
@@ -180,19 +210,16 @@ pub fn add_token(file: impl AsRef<Path>, name: &str, rights: Rights) -> Result<S
             "a token without rights is of no use; give --read or --write",
         ));
     }
-    let id = hex(&random::<4>()?);
-    let secret = hex(&random::<32>()?);
-    let salt = random::<16>()?.to_vec();
+    let (entry, token) = TokenEntry::generate(name, rights)?;
     change_file(file, |tokens| {
         if tokens.iter().any(|token| token.name == name) {
             let message = format!("there is a token '{name}' already; revoke it first, or choose another name");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let hash = hash(&salt, &secret).to_vec();
-        tokens.push(TokenEntry { name: name.into(), rights, id: id.clone(), salt, hash });
+        tokens.push(entry);
         Ok(())
     })?;
-    Ok(format!("aw_{id}_{secret}"))
+    Ok(token)
 }
 
 /// Removes the token named `name`.
@@ -222,19 +249,26 @@ pub fn list_tokens(file: impl AsRef<Path>) -> Result<Vec<TokenEntry>> {
 
 fn read(file: File) -> Result<Vec<TokenEntry>> {
     let data = file.metadata().map_err(|e| Error::io("asking for the token file's mode", &e))?;
-    if data.mode() & 0o022 != 0 {
+    if data.mode() & WRITABLE_BY_OTHERS != 0 {
         let message = "others may write to the token file, and could give themselves rights; chmod 600";
         return Err(Error::new(ErrorKind::PermissionDenied, message));
     }
-    let mut text = String::new();
-    file.take(MAX_FILE_LEN).read_to_string(&mut text).map_err(|e| Error::io("reading the token file", &e))?;
+
+    // Reads one byte more than the maximum: without it, the beginning of a longer file would look like a damaged file.
+    let mut text = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|e| Error::io("reading the token file", &e))?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        let message =
+            format!("the token file has more than {MAX_FILE_BYTES} bytes; revoke tokens, or use several files");
+        return Err(Error::new(ErrorKind::InvalidData, message));
+    }
     parse(&text)
         .ok_or_else(|| Error::new(ErrorKind::InvalidData, "this is not a token file: a list of tokens is expected"))
 }
 
 /// Parses the text of a token file. Returns `None` if it is damaged.
-fn parse(text: &str) -> Option<Vec<TokenEntry>> {
-    let json: Json = serde_json::from_str(text).ok()?;
+fn parse(text: &[u8]) -> Option<Vec<TokenEntry>> {
+    let json: Json = serde_json::from_slice(text).ok()?;
     json.get("tokens")?.as_array()?.iter().map(TokenEntry::from_json).collect()
 }
 
@@ -245,13 +279,14 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Changes the file in one step. Concurrent changes wait for each other.
+/// Changes the file in one step. Concurrent changes wait for each other, by the lock of a file beside it: the token
+/// file itself is replaced.
 fn change_file(path: &Path, change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<()>) -> Result<()> {
     let lock = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
-        .mode(0o600)
+        .mode(FILE_MODE)
         .open(with_suffix(path, ".lock"))
         .map_err(|e| Error::io("opening the token file's lock", &e).at(path))?;
     lock.lock().map_err(|e| Error::io("locking the token file", &e).at(path))?;
@@ -264,23 +299,32 @@ fn change_file(path: &Path, change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<
     write(path, &tokens).map_err(|e| Error::io("writing the token file", &e).at(path))
 }
 
-/// Writes a new file, which replaces the one at `path` once it is complete.
+/// Writes a new file, which replaces the one at `path` once it is complete. A change that was made survives a power
+/// cut.
 fn write(path: &Path, tokens: &[TokenEntry]) -> io::Result<()> {
     let entries: Vec<_> = tokens.iter().map(TokenEntry::to_json).collect();
     let text = serde_json::to_string_pretty(&json!({"version": 1, "tokens": entries}))?;
+    if text.len() as u64 >= MAX_FILE_BYTES {
+        // The file in use stays readable.
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    }
+
     let part = with_suffix(path, ".part");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&part)?;
     file.write_all(text.as_bytes())?;
     file.write_all(b"\n")?;
     file.sync_all()?;
-    fs::rename(&part, path)
+    fs::rename(&part, path)?;
+
+    // Without this, a revoked token could be valid again after a power cut.
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
 }
 
-/// The metadata that shows if a file has changed.
+/// The metadata by which a change of the file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileStamp {
-    /// The time of the last change in seconds and nanoseconds. Programs can set the time of the last write, but not this one.
-    changed: (i64, i64),
+    changed: ChangeTime,
     len: u64,
     inode: u64,
 }
@@ -289,30 +333,26 @@ impl FileStamp {
     /// Reads the stamp of a file. Returns `None` if its metadata can't be read.
     fn read(path: &Path) -> Option<FileStamp> {
         let data = fs::metadata(path).ok()?;
-        Some(FileStamp { changed: (data.ctime(), data.ctime_nsec()), len: data.len(), inode: data.ino() })
-    }
-
-    /// Returns true if later changes of the file have another time. File times have the resolution of the system's clock
-    /// tick.
-    fn is_settled(&self) -> bool {
-        let (seconds, _) = self.changed;
-        match (u64::try_from(seconds), SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)) {
-            (Ok(seconds), Ok(now)) => seconds + SETTLED_AGE < now.as_secs(),
-            // A time before 1970 is wrong.
-            _ => false,
-        }
+        Some(FileStamp { changed: ChangeTime::from_metadata(&data), len: data.len(), inode: data.ino() })
     }
 }
 
-/// The tokens of a file that may change.
+/// The valid tokens of a server: those of a file, which may change while the server runs.
+///
+/// Every lookup first checks whether the file has changed, unless that was checked within [`CHECK_INTERVAL`]. The
+/// thread that finds a change reads the file and replaces all entries, and holds the lock of `file` from the check to
+/// the replacement. Otherwise a thread that has read an older file slowly could replace newer entries by older ones.
+/// `by_id` is locked only for a lookup or the replacement, never while the file is read. The locks are taken in the
+/// order `file`, `by_id`.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     /// The path of the file; `None` for a token of this process only.
     path: Option<PathBuf>,
+    /// The entries by their ids. There are none while the file can't be read.
     by_id: RwLock<HashMap<String, Arc<TokenEntry>>>,
     file: Mutex<FileState>,
-    /// An entry without rights, which secrets with unknown ids are compared with, so that the time does not show that an
-    /// id is unknown.
+    /// An entry without rights. Secrets with an unknown id are compared with it, so that the time of the answer does
+    /// not show that the id is unknown.
     dummy: TokenEntry,
 }
 
@@ -320,8 +360,9 @@ pub(crate) struct Tokens {
 #[derive(Debug)]
 struct FileState {
     last_check: Instant,
+    /// The stamp, which was read before the tokens: a change in between is noticed at the next check.
     stamp: Option<FileStamp>,
-    /// Set if the file need not be read again as long as it has the same stamp.
+    /// Set if the tokens are current as long as the file has the same stamp.
     is_final: bool,
     /// The reason why the file can't be read.
     problem: Option<String>,
@@ -339,35 +380,27 @@ impl Tokens {
     /// # Errors
     /// As [`list_tokens`].
     pub fn open(path: &Path) -> Result<Tokens> {
-        // The stamp is read before the tokens: a change in between is noticed at the next check.
         let stamp = FileStamp::read(path);
-        let file = FileState::new(stamp, stamp.is_some_and(|stamp| stamp.is_settled()));
-        let by_id = RwLock::new(by_id(list_tokens(path)?));
-        let rights = Rights::default();
-        let salt = random::<16>()?.to_vec();
-        let hash = random::<32>()?.to_vec();
-        let dummy = TokenEntry { name: String::new(), rights, id: String::new(), salt, hash };
-        Ok(Tokens { path: Some(path.to_path_buf()), by_id, file: Mutex::new(file), dummy })
+        let file = FileState::new(stamp, stamp.is_some_and(|stamp| stamp.changed.is_distinct()));
+        Tokens::new(Some(path.to_path_buf()), list_tokens(path)?, file)
     }
 
-    /// Creates a token for this process only, which may read everything. Returns it as text, too.
+    /// Generates a token for this process only, which may read everything. Returns it as text, too.
     pub fn temporary() -> Result<(Tokens, String)> {
-        let id = hex(&random::<4>()?);
-        let secret = hex(&random::<32>()?);
-        let salt = random::<16>()?.to_vec();
         let rights = Rights { read: vec!["*".into()], write: Vec::new() };
-        let hash = hash(&salt, &secret).to_vec();
-        let entry = TokenEntry { name: "view".into(), rights, id: id.clone(), salt, hash };
-        let dummy = TokenEntry { name: String::new(), rights: Rights::default(), ..entry.clone() };
-        let by_id = RwLock::new(by_id(vec![entry]));
-        let file = Mutex::new(FileState::new(None, true));
-        Ok((Tokens { path: None, by_id, file, dummy }, format!("aw_{id}_{secret}")))
+        let (entry, token) = TokenEntry::generate("view", rights)?;
+        Ok((Tokens::new(None, vec![entry], FileState::new(None, true))?, token))
+    }
+
+    fn new(path: Option<PathBuf>, entries: Vec<TokenEntry>, file: FileState) -> Result<Tokens> {
+        let (dummy, _) = TokenEntry::generate("", Rights::default())?;
+        Ok(Tokens { path, by_id: RwLock::new(index_by_id(entries)), file: Mutex::new(file), dummy })
     }
 
     /// Returns the entry of `token`, if it is valid.
     pub fn find(&self, token: &str) -> Option<Arc<TokenEntry>> {
         self.reload_if_changed();
-        let (id, secret) = token.strip_prefix("aw_")?.split_once('_')?;
+        let (id, secret) = token.strip_prefix(PREFIX)?.split_once('_')?;
         let entry = self.by_id.read_ignoring_poison().get(id).cloned();
         let has_secret = entry.as_deref().unwrap_or(&self.dummy).has_secret(secret);
         if has_secret { entry } else { None }
@@ -405,17 +438,17 @@ impl Tokens {
         self.file.lock_ignoring_poison().problem.is_some()
     }
 
-    /// Reads the file under the lock of `file`, so that no thread replaces the tokens with older ones.
+    /// Reads the file, and replaces all entries. The caller holds the lock of `file`.
     fn read_again(&self, path: &Path, file: &mut FileState) {
         let stamp = FileStamp::read(path);
         let (tokens, problem) = match list_tokens(path) {
             Ok(tokens) => (tokens, None),
             Err(e) => (Vec::new(), Some(e.to_string())),
         };
-        *self.by_id.write_ignoring_poison() = by_id(tokens);
+        *self.by_id.write_ignoring_poison() = index_by_id(tokens);
         file.stamp = stamp;
         // After an error the file is read again, as the cause may be temporary, such as a lack of file descriptors.
-        file.is_final = problem.is_none() && stamp.is_some_and(|stamp| stamp.is_settled());
+        file.is_final = problem.is_none() && stamp.is_some_and(|stamp| stamp.changed.is_distinct());
         if let Some(problem) = &problem
             && file.problem.as_ref() != Some(problem)
         {
@@ -425,8 +458,8 @@ impl Tokens {
     }
 }
 
-fn by_id(tokens: Vec<TokenEntry>) -> HashMap<String, Arc<TokenEntry>> {
-    tokens.into_iter().map(|token| (token.id.clone(), Arc::new(token))).collect()
+fn index_by_id(entries: Vec<TokenEntry>) -> HashMap<String, Arc<TokenEntry>> {
+    entries.into_iter().map(|token| (token.id.clone(), Arc::new(token))).collect()
 }
 
 #[cfg(test)]
@@ -536,8 +569,8 @@ mod tests {
         for text in [
             "",
             "{}",
-            "{\"tokens\": [{}]}",
-            "{\"tokens\": [{\"name\": \"a\", \"id\": \"1\", \"read\": [], \"write\": [], \"salt\": \"\", \"sha256\": \"00\"}]}",
+            r#"{"tokens": [{}]}"#,
+            r#"{"tokens": [{"name": "a", "id": "1", "read": [], "write": [], "salt": "", "sha256": "00"}]}"#,
         ] {
             fs::write(&file, text).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
@@ -545,6 +578,22 @@ mod tests {
         }
         assert_eq!(add_token(&file, "", Rights::all()).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(add_token(&file, "x", Rights::default()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_not_called_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens.json");
+        add_token(&file, "s1", Rights::all()).unwrap();
+        let mut text = fs::read(&file).unwrap();
+        text.resize(MAX_FILE_BYTES as usize, b' ');
+        fs::write(&file, &text).unwrap();
+        assert_eq!(list_tokens(&file).unwrap().len(), 1);
+        text.push(b' ');
+        fs::write(&file, &text).unwrap();
+        let error = list_tokens(&file).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        assert!(error.to_string().contains("more than 8388608 bytes"), "{error}");
     }
 
     #[test]
