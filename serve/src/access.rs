@@ -136,8 +136,8 @@ impl Access {
         }
     }
 
-    /// Refuses the facts about table `name` without a right to it; the right to write includes them. The refusal doesn't
-    /// reveal if the table exists.
+    /// Refuses the facts about table `name` without a right to it; the right to write includes them. The refusal
+    /// doesn't reveal if the table exists.
     pub fn check_facts(&self, caller: &Caller, name: &str) -> Result<()> {
         if self.may_write(caller, name) { Ok(()) } else { self.check_read(caller, name) }
     }

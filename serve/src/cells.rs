@@ -1,7 +1,7 @@
 //! Renders the cells of a window of rows as text, cut to the width of a column on a screen.
 //!
-//! The cells are text and not Arrow, because the window is small and values need not be: a dictionary of a million words,
-//! or a cell of a gigabyte, would be sent with each screen.
+//! The cells are text and not Arrow, because the window is small and values need not be: a dictionary of a million
+//! words, or a cell of a gigabyte, would be sent with each screen.
 
 use arrowwood::{Dataset, Value, ellipsize, field_type_name};
 use serde_json::{Value as Json, json};

@@ -545,8 +545,8 @@ fn row_error(number: u64, e: &arrowwood::Error) -> ConditionError {
     ConditionError(format!("row {number}: {}", e.message()))
 }
 
-/// Returns the predicate for rows with `value`, which may be null or NaN, in column `name`; `None` if values of this kind
-/// can't be compared.
+/// Returns the predicate for rows with `value`, which may be null or NaN, in column `name`; `None` if values of this
+/// kind can't be compared.
 pub(crate) fn equal(name: &str, value: &Value<'_>) -> Option<Predicate> {
     Some(match value {
         value if value.is_null() => col(name).is_null(),

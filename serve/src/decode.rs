@@ -150,8 +150,8 @@ pub(crate) fn decode(body: Vec<u8>, form: BodyFormat, schema: &SchemaRef, limits
     }
 }
 
-/// Refuses rows that would take far more memory or disk in the table than in the body: keys, views and runs may all refer
-/// to the same long value, list views and dense unions to the same items.
+/// Refuses rows that would take far more memory or disk in the table than in the body: keys, views and runs may all
+/// refer to the same long value, list views and dense unions to the same items.
 fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
     let (max_bytes, _) = limits.rows;
     let count = rows.len()?;
@@ -195,8 +195,8 @@ fn may_share_items(data_type: &DataType) -> bool {
     }
 }
 
-/// Returns true if the items of list views, and the members of dense unions, are in the order of their rows: then no two
-/// rows share one.
+/// Returns true if the items of list views, and the members of dense unions, are in the order of their rows: then no
+/// two rows share one.
 fn has_items_in_order(array: &ArrayData) -> bool {
     let is_in_order = match array.data_type() {
         DataType::ListView(_) => has_views_in_order(array, 4),

@@ -1,7 +1,7 @@
 //! Downsamples a column over rows, for a chart of a given number of pixels.
 //!
-//! Each pixel gets the first, the last, the smallest and the largest value of its rows (M4), so that the chart looks as if
-//! all points were drawn.
+//! Each pixel gets the first, the last, the smallest and the largest value of its rows (M4), so that the chart looks as
+//! if all points were drawn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -125,7 +125,8 @@ fn take_parts<P, T>(
     }
 }
 
-/// Summarizes a column in each of `spans`; a sample reads the rows in the middle of each. Ends when the client disconnects.
+/// Summarizes a column in each of `spans`; a sample reads the rows in the middle of each. Ends when the client
+/// disconnects.
 pub(crate) async fn summarize(
     budget: &mut Budget,
     column: &Column,

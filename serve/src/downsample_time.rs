@@ -31,8 +31,8 @@ const BLOCK: u64 = 1 << 24;
 const SAMPLE_BLOCKS: u64 = 256;
 const SAMPLE_ROWS: u64 = 1_024;
 
-/// Bins of time. A bin has the times before its end; a bin that ends at `i64::MAX` has that time, too, as it is the last
-/// one that exists.
+/// Bins of time. A bin has the times before its end; a bin that ends at `i64::MAX` has that time, too, as it is the
+/// last one that exists.
 struct TimeBins {
     /// The start of the first bin.
     start: i64,
@@ -249,7 +249,8 @@ impl Timeline {
         let Some((number, over)) = over else {
             return Err(Problem::bad_request("over: the number of a column of times is expected"));
         };
-        // Several tables are each in an order of their own; days of a date64 are in order, its milliseconds need not be.
+        // Several tables are each in an order of their own; days of a date64 are in order, its milliseconds need not
+        // be.
         let is_one =
             kind == Kind::Table && request.rows.split_by_path().len() == 1 && *over.data_type() != DataType::Date64;
         let is_sorted = is_one && request.rows.sorted_by().is_some_and(|by| by.name() == over.name());

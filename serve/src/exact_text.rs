@@ -18,8 +18,8 @@ pub(crate) struct ExactText {
 
 /// Returns the text of `value`, cut off after `room` characters.
 ///
-/// Text is written as it is, bytes as hexadecimal digits; lists, maps and structs as JSON, as in a cell of a CSV file; other
-/// values as they are printed, with all digits. Null is empty.
+/// Text is written as it is, bytes as hexadecimal digits; lists, maps and structs as JSON, as in a cell of a CSV file;
+/// other values as they are printed, with all digits. Null is empty.
 ///
 /// # Errors
 /// The error of the first damaged value inside.

@@ -11,8 +11,8 @@ use crate::numbers::typed;
 /// The bytes that decoding needs for each row in addition to its value.
 const ROW_OVERHEAD: u64 = 16;
 
-/// Returns true if values of type `have` may take more memory as type `want`: if they are stored once and referred to many
-/// times.
+/// Returns true if values of type `have` may take more memory as type `want`: if they are stored once and referred to
+/// many times.
 pub(crate) fn may_grow(want: &DataType, have: &DataType) -> bool {
     use DataType::*;
     match (want, have) {
@@ -63,8 +63,8 @@ pub(crate) fn copied_bytes(want: &DataType, array: &ArrayData, max_bytes: u64) -
     }
 }
 
-/// As [`copied_bytes`], for a child of `array`. The sent type may have fewer children than the table's: the missing ones
-/// take no bytes here, and the table refuses them.
+/// As [`copied_bytes`], for a child of `array`. The sent type may have fewer children than the table's: the missing
+/// ones take no bytes here, and the table refuses them.
 fn copied_child_bytes(want: &DataType, array: &ArrayData, number: usize, max_bytes: u64) -> u64 {
     array.child_data().get(number).map_or(0, |child| copied_bytes(want, child, max_bytes))
 }
@@ -99,8 +99,8 @@ fn run_ends(ends: &ArrayData) -> Vec<u64> {
     }
 }
 
-/// Returns the size in bytes of each value that a key of a dictionary refers to; no sizes if there are no values, and all
-/// keys are null. `None` if there are more values than `max_bytes` have room for.
+/// Returns the size in bytes of each value that a key of a dictionary refers to; no sizes if there are no values, and
+/// all keys are null. `None` if there are more values than `max_bytes` have room for.
 fn referenced_sizes(array: &ArrayData, max_bytes: u64) -> Option<Vec<u64>> {
     let array = typed(array);
     let dictionary = array.as_any_dictionary();
@@ -111,8 +111,8 @@ fn referenced_sizes(array: &ArrayData, max_bytes: u64) -> Option<Vec<u64>> {
     Some(dictionary.normalized_keys().into_iter().map(|key| size_at(&sizes, key)).collect())
 }
 
-/// Returns the size of a value. The rows are not validated yet: a reference to a value that doesn't exist has size 0 here,
-/// and is refused later.
+/// Returns the size of a value. The rows are not validated yet: a reference to a value that doesn't exist has size 0
+/// here, and is refused later.
 fn size_at(sizes: &[u64], index: usize) -> u64 {
     sizes.get(index).map_or(0, |&size| size)
 }
@@ -122,8 +122,8 @@ fn size_of_range(sizes: &[u64], start: usize, end: usize) -> u64 {
     sizes.get(start..end).map_or(0, sum)
 }
 
-/// Returns the size in bytes of each value, as it is in an array without runs and dictionaries. `None` if there are more
-/// values than `max_bytes` have room for.
+/// Returns the size in bytes of each value, as it is in an array without runs and dictionaries. `None` if there are
+/// more values than `max_bytes` have room for.
 fn sizes(values: &ArrayData, max_bytes: u64) -> Option<Vec<u64>> {
     use DataType::*;
     let len = values.len();

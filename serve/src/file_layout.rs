@@ -1,5 +1,5 @@
-//! Shows the layout of a file: its messages and buffers, which of its pages are in memory, and where the bytes of a cell
-//! are.
+//! Shows the layout of a file: its messages and buffers, which of its pages are in memory, and where the bytes of a
+//! cell are.
 
 use std::fs::{self, File};
 use std::io;

@@ -79,7 +79,8 @@ impl Follower {
         })
     }
 
-    /// Returns the identifier of the numbering of rows: see [`FileIdentity::numbering`](crate::table::FileIdentity::numbering).
+    /// Returns the identifier of the numbering of rows: see
+    /// [`FileIdentity::numbering`](crate::table::FileIdentity::numbering).
     pub fn numbering(&self) -> String {
         self.table.identity.numbering()
     }
@@ -119,7 +120,8 @@ impl Follower {
         }
     }
 
-    /// Encodes the rows up to number `end`, or the first of them; returns `None` if the table's schema has changed. Blocks.
+    /// Encodes the rows up to number `end`, or the first of them; returns `None` if the table's schema has changed.
+    /// Blocks.
     fn encode(mut self, end: u64) -> arrowwood::Result<(Follower, Option<Vec<Bytes>>)> {
         assert!(self.next < end, "rows {} to {end} are to be sent", self.next);
         let rows = self.table.rows()?;
@@ -302,7 +304,8 @@ fn end_event() -> BodyStep<EventStream> {
     BodyStep::End(vec![Bytes::from_static(b"event: end\ndata: {}\n\n")])
 }
 
-/// Returns true if a table is still the one that is followed, or if it can't be inspected now: the next check follows soon.
+/// Returns true if a table is still the one that is followed, or if it can't be inspected now: the next check follows
+/// soon.
 async fn is_same(table: &Arc<Table>) -> bool {
     let table = table.clone();
     blocking(move || table.is_same().unwrap_or(true)).await.unwrap_or(false)

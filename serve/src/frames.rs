@@ -1,5 +1,5 @@
-//! Frames messages of an Arrow stream, or of Flight, as bytes to send. Small parts are copied together, large parts are sent
-//! in place.
+//! Frames messages of an Arrow stream, or of Flight, as bytes to send. Small parts are copied together, large parts are
+//! sent in place.
 
 use arrow_buffer::Buffer;
 use arrowwood::{EncodedMessage, Error, ErrorKind, Result, StreamEncoder, guard};
@@ -56,8 +56,8 @@ impl Framing {
     }
 }
 
-/// Returns the bytes before the body of a `FlightData` in a gRPC frame: flag, length, the metadata as field 2, and the key
-/// of field 1000, which is the body. `None` if the message is longer than protobuf allows, as readers refuse it.
+/// Returns the bytes before the body of a `FlightData` in a gRPC frame: flag, length, the metadata as field 2, and the
+/// key of field 1000, which is the body. `None` if the message is longer than protobuf allows, as readers refuse it.
 fn flight_head(metadata: &[u8], body: usize) -> Option<Vec<u8>> {
     let body_field = if body > 0 { field_len(1000, body) } else { 0 };
     let len = u32::try_from(field_len(2, metadata.len()).checked_add(body_field)?).ok()?;

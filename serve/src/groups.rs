@@ -1,4 +1,5 @@
-//! Computes sums, means and other aggregates of groups of rows. Reports its progress, and ends when its client disconnects.
+//! Computes sums, means and other aggregates of groups of rows. Reports its progress, and ends when its client
+//! disconnects.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,8 +39,8 @@ const MAX_MEDIAN_ROWS: u64 = 1 << 25;
 const GROUP_BYTES: usize = 64;
 const CELL_BYTES: usize = 24;
 const MEDIAN_VALUE_BYTES: usize = 16;
-/// The minimum and the maximum number of rows between two checks of the number of groups. Each row may be a group: the less
-/// memory there is for groups, the fewer rows.
+/// The minimum and the maximum number of rows between two checks of the number of groups. Each row may be a group: the
+/// less memory there is for groups, the fewer rows.
 const MIN_STEP: usize = 1 << 14;
 const MAX_STEP: usize = 1 << 20;
 /// The bytes for each row of a step, which may be a group and is copied.
@@ -146,8 +147,8 @@ impl GroupRequest {
         Ok(request)
     }
 
-    /// Returns the keys, the number of rows, and the functions of each group of `rows`, in `memory` bytes; columns are named
-    /// by their numbers.
+    /// Returns the keys, the number of rows, and the functions of each group of `rows`, in `memory` bytes; columns are
+    /// named by their numbers.
     fn groups(
         &self,
         rows: &Dataset,
@@ -241,8 +242,8 @@ impl GroupRequest {
         }
     }
 
-    /// Groups the rows in `memory` bytes. Calls `check` with the number of groups so far, and with the bytes of their keys
-    /// and values once these are known.
+    /// Groups the rows in `memory` bytes. Calls `check` with the number of groups so far, and with the bytes of their
+    /// keys and values once these are known.
     fn aggregate(
         &self,
         progress: &GroupProgress,

@@ -1,5 +1,5 @@
-//! Sends the picture in a binary cell to the browser. Pictures are recognised by their first bytes; bytes of other formats
-//! are never sent, so that no cell becomes markup or a program.
+//! Sends the picture in a binary cell to the browser. Pictures are recognised by their first bytes; bytes of other
+//! formats are never sent, so that no cell becomes markup or a program.
 
 use arrowwood::Value;
 use hyper::{Response, StatusCode};

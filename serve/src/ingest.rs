@@ -18,7 +18,7 @@ use crate::describe::facts_of;
 use crate::limits::Limits;
 use crate::line_protocol::{LineError, LineRows, Precision, rows_of};
 use crate::problem::{Problem, Result, ResultExt};
-use crate::producers::{BatchId, MAX_NUMBER, position_in};
+use crate::producers::{BatchId, FIRST_EPOCH, MAX_NUMBER, position_in};
 use crate::query::{Query, header, header_number, short};
 use crate::queue::{Ack, AppendRequest, AppendResults, Receipt};
 use crate::request_body::{ReceivedBody, SMALL, UNIT, is_small, receive};
@@ -34,9 +34,6 @@ const MAX_INLINE_ROWS: u64 = 64;
 const MAX_INLINE_BYTES: u64 = 4 << 20;
 /// The maximum number of characters in a producer's name.
 const MAX_PRODUCER_CHARS: usize = 200;
-
-/// The epoch of a producer that has not replaced another one.
-const FIRST_EPOCH: u64 = 0;
 
 /// `POST /v1/tables/T/rows`
 pub(crate) async fn rows(
@@ -316,7 +313,8 @@ pub(crate) async fn producer(
         let state = table.producers.get(&producer).filter(|state| state.sequence == position.sequence);
         let end = state.and_then(|state| state.rows).map(|rows| rows.end);
         Ok(json!({
-            "producer": producer, "epoch": position.epoch, "sequence": position.sequence, "rows": end, "persistent": true,
+            "producer": producer, "epoch": position.epoch, "sequence": position.sequence, "rows": end,
+            "persistent": true,
         }))
     });
     Ok(json_response(StatusCode::OK, &answer.await?))
@@ -422,7 +420,8 @@ pub(crate) async fn line_protocol(
     } else {
         None
     };
-    // The blocking closures keep their permit and their memory until they end, even if the client has aborted the request.
+    // The blocking closures keep their permit and their memory until they end, even if the client has aborted the
+    // request.
     let (measurements, share, permit) = match parsed {
         Some(measurements) => (measurements, share, None),
         None => {
@@ -574,8 +573,8 @@ fn line_problem(e: LineError) -> Problem {
     }
 }
 
-/// Returns the table of each measurement, created if it does not exist, and the rows with its schema. Grows `share` before
-/// it builds the rows. Blocks.
+/// Returns the table of each measurement, created if it does not exist, and the rows with its schema. Grows `share`
+/// before it builds the rows. Blocks.
 fn batches_for_tables(
     session: &Session,
     measurements: BTreeMap<String, LineRows>,
@@ -606,7 +605,8 @@ fn batches_for_tables(
     Ok(batches)
 }
 
-/// Builds the rows with the table's schema. Adds the bound of their size to the request's `bound`, and grows `share` to it.
+/// Builds the rows with the table's schema. Adds the bound of their size to the request's `bound`, and grows `share` to
+/// it.
 fn batch_for_table(
     session: &Session,
     table: Arc<Table>,

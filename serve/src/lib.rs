@@ -1,10 +1,10 @@
 //! Serves the tables and Arrow files of a directory over HTTP, to machines that can't map them.
 //!
 //! ```text
-//! server ─▶ connection ─▶ routes ─┬▶ row_stream, follow ─▶ frames ─▶ response_body          rows as they lie in their files
+//! server ─▶ connection ─▶ routes ─┬▶ row_stream, follow ─▶ frames ─▶ response_body   rows as they lie in their files
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
-//!                                 └▶ ingest ─▶ request_body, decode, line_protocol ─▶ queue, group_commit
-//!                                                                                           one thread, one commit for many
+//!                                 └▶ ingest ─▶ request_body, decode, line_protocol
+//!                                           └▶ queue, group_commit                   many requests in one commit
 //! session, access, token, tls                           authentication and rights
 //! limits, budget, statement, running_statements         limits of requests and queries
 //! send_stall, readiness, metrics, audit, log            operation
@@ -20,11 +20,13 @@
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods)]
 
 mod access;
+mod append_batches;
 mod audit;
 mod blocking_engine;
 mod budget;
 mod catalog;
 mod cells;
+mod change_time;
 mod client;
 mod condition;
 mod connection;

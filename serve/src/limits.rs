@@ -22,7 +22,8 @@ fn open_files_limit() -> Option<usize> {
     files.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the smallest limit of the control groups in `/proc/self/cgroup`, of version 1 or 2, which are mounted at `mount`.
+/// Returns the smallest limit of the control groups in `/proc/self/cgroup`, of version 1 or 2, which are mounted at
+/// `mount`.
 fn memory_limit(groups: &str, mount: &Path) -> Option<u64> {
     let mut min_limit = None;
     for line in groups.lines() {
@@ -82,7 +83,8 @@ pub struct Limits {
     pub part: Duration,
     /// How long a connection may stay without a request.
     pub idle: Duration,
-    /// How long a client may leave a response untouched. Another server of a shared query may also let `query_timeout` pass.
+    /// How long a client may leave a response untouched. Another server of a shared query may also let `query_timeout`
+    /// pass.
     pub stall: Duration,
     /// How long responses that have begun may go on when the server stops.
     pub grace: Duration,
@@ -91,11 +93,12 @@ pub struct Limits {
     pub tables: usize,
     /// Tables open for writing at once: rows of another table are refused until one of them is closed.
     pub writers: usize,
-    /// How long a table stays open for writing after the last rows; a tenth of a second if more than half of `writers` are
-    /// open.
+    /// How long a table stays open for writing after the last rows; a tenth of a second if more than half of `writers`
+    /// are open.
     pub writer: Duration,
-    /// How long a file that is no longer part of a table may stay open, and so take space on the disk, without a request for
-    /// the table. The server looks for such files twice in that time. Files of unfinished responses stay open longer.
+    /// How long a file that is no longer part of a table may stay open, and so take space on the disk, without a
+    /// request for the table. The server looks for such files twice in that time. Files of unfinished responses stay
+    /// open longer.
     pub removed: Duration,
     /// The interval of checks for a renewed certificate.
     pub renewal: Duration,
@@ -109,8 +112,8 @@ impl Limits {
         Limits { body, unpacked, ..self }
     }
 
-    /// Returns the time by which the next part of a body must arrive. The body began at `begun`, and may take the time of
-    /// twenty parts in total: a slower client is treated as an attacker.
+    /// Returns the time by which the next part of a body must arrive. The body began at `begun`, and may take the time
+    /// of twenty parts in total: a slower client is treated as an attacker.
     pub(crate) fn next_part_deadline(&self, begun: Instant) -> Instant {
         (Instant::now() + self.part).min(begun + 20 * self.part)
     }

@@ -1,7 +1,7 @@
 //! Logs messages and audit lines, which one thread writes to standard error.
 //!
-//! Logging neither waits nor fails: standard error may be on a full disk, or a pipe without a reader. Lines that have no
-//! room, or can't be written, are counted, and the next line that is written reports their number.
+//! Logging neither waits nor fails: standard error may be on a full disk, or a pipe without a reader. Lines that have
+//! no room, or can't be written, are counted, and the next line that is written reports their number.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -18,7 +18,8 @@ use arrowwood::mapping::MutexExt;
 
 /// The maximum number of bytes of lines that wait.
 const MAX_WAITING: usize = 1 << 20;
-/// The bytes of lines that are written together: in a pipe, the system does not mix so few with bytes of other processes.
+/// The bytes of lines that are written together: in a pipe, the system does not mix so few with bytes of other
+/// processes.
 const MAX_CHUNK: usize = 4 << 10;
 /// The pause before a full pipe that does not block its writers is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(20);
@@ -51,8 +52,8 @@ pub(crate) fn begin() {
     LOG.shared.begin(&mut LOG.shared.lock());
 }
 
-/// Logs where threads panic from now on, instead of waiting for standard error there. Their messages are left out, as they
-/// may quote a row's value.
+/// Logs where threads panic from now on, instead of waiting for standard error there. Their messages are left out, as
+/// they may quote a row's value.
 pub(crate) fn note_panics() {
     std::panic::set_hook(Box::new(|panic| match panic.location() {
         Some(place) => message(format_args!("a thread panicked at {place}, which is a bug of the server")),
@@ -216,8 +217,8 @@ fn write(target: &mut dyn Write, bytes: &[u8]) -> usize {
     written
 }
 
-/// Standard error with a separate descriptor: a write that takes forever does not hold the lock of the standard library,
-/// for which other threads that print would wait.
+/// Standard error with a separate descriptor: a write that takes forever does not hold the lock of the standard
+/// library, for which other threads that print would wait.
 struct StandardError(Option<File>);
 
 impl StandardError {

@@ -66,7 +66,8 @@ trait NumberVisitor {
     );
 }
 
-/// Creates an array of data whose buffers may be anywhere in a file. Unaligned buffers are copied, as arrow-rs needs it.
+/// Creates an array of data whose buffers may be anywhere in a file. Unaligned buffers are copied, as arrow-rs needs
+/// it.
 pub(crate) fn typed(array: &ArrayData) -> ArrayRef {
     let mut array = array.clone();
     array.align_buffers();

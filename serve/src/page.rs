@@ -40,8 +40,8 @@ const ROWS: u64 = 64;
 const MAX_COLUMNS: usize = 16;
 /// The maximum characters of a cell.
 const CELL_WIDTH: usize = 120;
-/// The maximum time to read the first rows, which may have to be decompressed. After it the page is sent without them, and
-/// requests them itself.
+/// The maximum time to read the first rows, which may have to be decompressed. After it the page is sent without them,
+/// and requests them itself.
 const FIRST_ROWS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Answers a request for a file of the page. Returns `None` for other paths.
@@ -73,8 +73,8 @@ pub(crate) async fn answer(
     Ok(Some(response))
 }
 
-/// Reads what the page requests first, so that it arrives together with the page. Returns `None` without a valid token, and
-/// after an error, which the page gets when it requests the rows itself.
+/// Reads what the page requests first, so that it arrives together with the page. Returns `None` without a valid token,
+/// and after an error, which the page gets when it requests the rows itself.
 async fn first_rows(shared: &Arc<ServerState>, peer: &Peer, parts: &Parts) -> Option<Json> {
     let caller = Arc::new(shared.access.caller(&parts.method, &parts.headers).ok()?);
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };

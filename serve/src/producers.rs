@@ -1,23 +1,28 @@
-//! Records the last batch of each producer, so that a repeated batch is not appended again. The records are positions of
-//! the table in each commit, so that they survive the server.
+//! Records the last batch of each producer, so that a repeated batch is not appended again.
+//!
+//! A producer numbers its batches, and has a name and an epoch. Who takes over from a failed producer uses its name
+//! with a larger epoch; from then on batches of the earlier epoch are refused. The records are *positions* of the
+//! table: named integers that are part of each commit, so that they survive the server and are never newer or older
+//! than the rows.
 
-use arrowwood::mapping::MutexExt;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
+
+use arrowwood::mapping::MutexExt;
 
 /// The prefix of the position with the number of a producer's last batch, before the producer's name.
 const SEQUENCE: &str = "producer:";
 /// The prefix of the position with a producer's epoch, which is omitted while it is 0.
 const EPOCH: &str = "producer-epoch:";
 
-/// The epoch of a producer whose epoch has no position.
-const FIRST_EPOCH: u64 = 0;
+/// The epoch of a producer that has not replaced another one. It has no position.
+pub(crate) const FIRST_EPOCH: u64 = 0;
 
 /// The maximum number of a batch and of an epoch, as positions are `i64`.
 pub(crate) const MAX_NUMBER: u64 = i64::MAX as u64;
 
 /// The maximum number of positions of a table.
-const MAX_POSITIONS: usize = 256;
+pub(crate) const MAX_POSITIONS: usize = 256;
 
 /// A producer's state in one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,8 +158,8 @@ impl<'a> PendingProducers<'a> {
 
     fn count_new_positions(&self, batch: &BatchId) -> usize {
         match self.get(&batch.producer) {
-            None => 1 + usize::from(batch.epoch > 0),
-            Some(state) => usize::from(state.epoch == 0 && batch.epoch > 0),
+            None => 1 + usize::from(batch.epoch > FIRST_EPOCH),
+            Some(state) => usize::from(state.epoch == FIRST_EPOCH && batch.epoch > FIRST_EPOCH),
         }
     }
 
@@ -187,7 +192,7 @@ impl<'a> PendingProducers<'a> {
         for (name, state) in &self.changed {
             assert!(state.sequence.max(state.epoch) <= MAX_NUMBER, "{state:?} fits into no position");
             positions.push((format!("{SEQUENCE}{name}"), state.sequence as i64));
-            if state.epoch > 0 {
+            if state.epoch > FIRST_EPOCH {
                 positions.push((format!("{EPOCH}{name}"), state.epoch as i64));
             }
         }

@@ -22,7 +22,7 @@ pub(crate) enum Ack {
     Visible,
 }
 
-/// Batches of one request, which are appended in order: all rows of each, or none; and no batch after a refused one.
+/// Batches of one request, which are appended in order: of each batch all rows or none, and none after a refused batch.
 pub(crate) struct AppendRequest {
     pub rows: Dataset,
     /// The end of each batch: the row after its last one in `rows`.
@@ -63,25 +63,30 @@ pub(crate) struct Receipt {
     pub is_duplicate: bool,
 }
 
-/// The batches waiting for a table's writer.
+/// The batches waiting for a table's writer, and the writer. See [`group_commit`](crate::group_commit) for the
+/// protocol.
 #[derive(Default)]
 pub(crate) struct Queue {
     pub state: Mutex<QueueState>,
-    /// The number of requests whose batches no thread has taken yet.
+    /// The number of requests that were sent and not taken by the table's thread yet. Increased under the lock of
+    /// `state`, before the request is sent.
     pub waiting: AtomicUsize,
-    /// Locked by the thread that commits. No thread that has it waits for a lock other than `state`.
+    /// Locked by the thread that commits. Only `state` may be locked by a thread that has it.
     pub committer: Mutex<Committer>,
 }
 
 /// The thread that takes the batches, and its channel.
 #[derive(Default)]
 pub(crate) struct QueueState {
+    /// The channel to the thread; `None` before the first request, and once the thread takes no more requests.
     pub sender: Option<Sender<AppendRequest>>,
+    /// The last thread that was started, which may have ended.
     pub thread: Option<thread::JoinHandle<()>>,
     /// The slot of the thread, until the thread has closed the table.
     pub slot: Weak<WriterSlot>,
     /// The table's schema while its writer is open: no other process changes it then.
     pub schema: Option<SchemaRef>,
+    /// Set once the server stops: no further batches are accepted.
     pub is_closed: bool,
 }
 
@@ -116,7 +121,7 @@ pub(crate) struct Committer {
     /// Set if positions of producers may not be on the disk yet. A commit without rows does not change `durable_rows`.
     pub has_unsynced_positions: bool,
     /// The time of the last commit.
-    pub used: Option<Instant>,
+    pub last_commit: Option<Instant>,
     /// The duration of the last commit.
-    pub took: Duration,
+    pub commit_duration: Duration,
 }

@@ -1,9 +1,8 @@
 //! Reports whether the server can write, for load balancers that choose between several servers.
 //!
-//! [`Readiness`] counts writes that the disk has refused lately, and probes the disk with some bytes in a file without a
-//! name. A server that gets no rows because it was not ready learns by the probe that the disk works again.
+//! [`Readiness`] counts writes that the disk has refused lately, and probes the disk with some bytes in a file without
+//! a name. A server that gets no rows because it was not ready learns by the probe that the disk works again.
 
-use arrowwood::mapping::MutexExt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;

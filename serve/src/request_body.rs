@@ -1,7 +1,7 @@
 //! Receives and decompresses the bodies of requests within limits of size, time and memory.
 //!
-//! A body holds a share of the memory for rows from its first byte until its rows are committed. A client can't take more
-//! than its share, whatever size it claims, nor keep it longer than it takes to send the body.
+//! A body holds a share of the memory for rows from its first byte until its rows are committed. A client can't take
+//! more than its share, whatever size it claims, nor keep it longer than it takes to send the body.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::response_body::blocking;
 
 /// The unit in bytes in which memory is shared.
 pub(crate) const UNIT: usize = 4 << 10;
-/// The size in bytes up to which a body is decompressed and parsed at once; larger ones take a thread for blocking work.
+/// The size in bytes up to which a body is decompressed and parsed at once; larger ones take a thread for blocking
+/// work.
 pub(crate) const SMALL: usize = 64 << 10;
 
 /// Returns true if rows with this share of memory are little work.

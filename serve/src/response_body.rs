@@ -1,7 +1,7 @@
 //! Produces response bodies step by step, as clients read them.
 //!
-//! A step that reads rows runs on a thread for blocking work. Between two steps only the state of the [`ResponseBody`] is
-//! kept, so that a client that does not read costs little more than the kernel's buffers.
+//! A step that reads rows runs on a thread for blocking work. Between two steps only the state of the [`ResponseBody`]
+//! is kept, so that a client that does not read costs little more than the kernel's buffers.
 
 use std::collections::VecDeque;
 use std::future::Future;

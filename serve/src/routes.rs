@@ -99,7 +99,8 @@ pub(crate) async fn answer(shared: Arc<ServerState>, peer: Peer, request: Reques
     response
 }
 
-/// Awaits `work`. A panic in it, a failed assertion, is answered with 500, and the connection goes on with other requests.
+/// Awaits `work`. A panic in it, a failed assertion, is answered with 500, and the connection goes on with other
+/// requests.
 async fn catch_panic<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut work = pin!(work);
     poll_fn(|context| {

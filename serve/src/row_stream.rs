@@ -22,8 +22,8 @@ use crate::table::{Kind, Table};
 const MAX_BATCH_BYTES: usize = 2 << 20;
 /// The size in bytes after which a chunk of text ends.
 const TEXT_CHUNK_BYTES: usize = 256 << 10;
-/// The maximum number of rows for which a condition is evaluated at once. Their bytes are at most half of a step's, since
-/// all of them may match.
+/// The maximum number of rows for which a condition is evaluated at once. Their bytes are at most half of a step's,
+/// since all of them may match.
 const MAX_SEARCHED_ROWS: u64 = 1 << 20;
 /// The number of decompressed bytes, which are kept as long as a file is open, after which it is reopened.
 const MAX_DECOMPRESSED_BYTES: u64 = 64 << 20;
@@ -368,8 +368,8 @@ struct RowStream {
     has_begun: bool,
 }
 
-/// Creates the body of a response with selected rows. It returns when the first rows are found, so that a condition that
-/// takes too long is refused with an error status.
+/// Creates the body of a response with selected rows. It returns when the first rows are found, so that a condition
+/// that takes too long is refused with an error status.
 pub(crate) async fn body(selection: Selection, form: RowFormat, session: Session) -> Result<ResponseBody> {
     let encoder = RowEncoder::try_new(form, &selection.schema).or_table_problem()?;
     stream(selection, encoder, session).await

@@ -3,11 +3,11 @@
 //! Each statement takes a [`StatementSlot`] of [`RunningStatements`]. It counts until the engine has dropped all of it,
 //! which may be after the end of its request, as planning can't be interrupted.
 
-use arrowwood::mapping::MutexExt;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use arrowwood::mapping::MutexExt;
 use tokio::sync::watch;
 
 use crate::problem::{Problem, Result};

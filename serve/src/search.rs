@@ -1,5 +1,5 @@
-//! Searches for rows that match a condition, in their order or sorted, and reports the progress. A [`Search`] ends when its
-//! client disconnects.
+//! Searches for rows that match a condition, in their order or sorted, and reports the progress. A [`Search`] ends when
+//! its client disconnects.
 
 use std::io;
 
@@ -76,7 +76,8 @@ impl Search {
         Ok(Search { session, snapshot, condition, sort, candidates, searched: 0, matches: Vec::new(), budget })
     }
 
-    /// Searches the next rows, or ends the search. Returns the state if it goes on, and a report of the progress. Blocks.
+    /// Searches the next rows, or ends the search. Returns the state if it goes on, and a report of the progress.
+    /// Blocks.
     fn search(mut self, share: &mut Share) -> Result<(Option<Search>, Json)> {
         let candidate_count = self.candidates.len().or_table_problem()?;
         assert!(self.searched <= candidate_count, "{} of {candidate_count} rows are searched", self.searched);
@@ -104,8 +105,8 @@ impl Search {
         Ok((None, report))
     }
 
-    /// Returns the memory for sorting in bytes: numbers of rows, their order, and keys; and the column, if only some rows
-    /// are sorted.
+    /// Returns the memory for sorting in bytes: numbers of rows, their order, and keys; and the column, if only some
+    /// rows are sorted.
     fn sort_bytes(&self) -> arrowwood::Result<usize> {
         let Some(SortKey { column, .. }) = &self.sort else { return Ok(0) };
         let table_rows = self.snapshot.rows.len()?.max(1);

@@ -1,5 +1,5 @@
-//! Finds the first row at or after a value, such as a time. If rows are sorted by the column, only the part that may match
-//! is scanned.
+//! Finds the first row at or after a value, such as a time. If rows are sorted by the column, only the part that may
+//! match is scanned.
 
 use arrow_schema::{DataType, Field};
 use arrowwood::{Dataset, Predicate};
@@ -17,8 +17,8 @@ pub(crate) const PARAMETERS: &[&str] = &["value", "at", "view"];
 /// The number of rows between two checks for a disconnected client.
 const BLOCK_ROWS: u64 = 1 << 22;
 
-/// Returns the number of the column to search: the requested one, the one by which rows are sorted, or the first one with
-/// times.
+/// Returns the number of the column to search: the requested one, the one by which rows are sorted, or the first one
+/// with times.
 fn column(rows: &Dataset, query: &Query) -> Result<usize> {
     if query.has("at") {
         return one_column(rows, query);

@@ -1,13 +1,13 @@
 //! Detects stalled response bodies.
 //!
 //! HTTP/2 has flow control per stream: a connection can be busy while one of its responses makes no progress. A
-//! [`SendStall`] counts the bytes of one response that are queued, and reports when none of them was sent for a given time.
-//! Each queued chunk is a [`TrackedBytes`], which reports to it.
+//! [`SendStall`] counts the bytes of one response that are queued, and reports when none of them was sent for a given
+//! time. Each queued chunk is a [`TrackedBytes`], which reports to it.
 
-use arrowwood::mapping::MutexExt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use arrowwood::mapping::MutexExt;
 use bytes::{Buf, Bytes};
 use tokio::time::Instant;
 

@@ -176,8 +176,8 @@ impl Server {
             queries: Memory::new(limits.query_memory),
             writing: WriterPool {
                 metrics: metrics.clone(),
-                idle: limits.writer,
-                most: limits.writers,
+                idle_timeout: limits.writer,
+                max_open: limits.writers,
                 open: Arc::default(),
                 here: Arc::default(),
                 medium: options.medium.clone(),
@@ -230,9 +230,9 @@ impl Server {
         Ok(())
     }
 
-    /// Handles signals: SIGTERM and SIGINT end [`run`](Server::run), and SIGHUP reads the tokens and the certificate again. SIGHUP
-    /// ends the server of [`view`](Server::view), as it means that the terminal is gone. Call this before the URL is made
-    /// known, since signals end the process until then.
+    /// Handles signals: SIGTERM and SIGINT end [`run`](Server::run), and SIGHUP reads the tokens and the certificate
+    /// again. SIGHUP ends the server of [`view`](Server::view), as it means that the terminal is gone. Call this before
+    /// the URL is made known, since signals end the process until then.
     ///
     /// # Errors
     /// `Io` if signals can't be handled.
@@ -308,10 +308,12 @@ fn runtime() -> Result<Runtime> {
     builder.enable_all().build().map_err(|e| Error::io("starting threads", &e))
 }
 
-/// Wakes a thread of `runtime` every 100 ms while `commit_lock` is locked. Returns a sender that ends this when dropped.
+/// Wakes a thread of `runtime` every 100 ms while `commit_lock` is locked. Returns a sender that ends this when
+/// dropped.
 ///
-/// A locked `commit_lock` means that a thread of the runtime is blocked in a commit, for as long as the disk does not answer.
-/// That thread may be the one that polls for requests, and no other one takes over the polling unless it is woken.
+/// A locked `commit_lock` means that a thread of the runtime is blocked in a commit, for as long as the disk does not
+/// answer. That thread may be the one that polls for requests, and no other one takes over the polling unless it is
+/// woken.
 fn keep_awake(runtime: Handle, commit_lock: Arc<Mutex<()>>) -> Result<mpsc::Sender<()>> {
     /// A commit takes less time, unless the disk is slow.
     const INTERVAL: Duration = Duration::from_millis(100);

@@ -126,7 +126,8 @@ impl JsonCounts {
         counts
     }
 
-    /// Counts each line by itself. A faulty line hides nothing in others, which may be parsed before the fault is found.
+    /// Counts each line by itself. A faulty line hides nothing in others, which may be parsed before the fault is
+    /// found.
     fn from_lines(text: &[u8]) -> JsonCounts {
         let mut total = JsonCounts::default();
         for line in text.split(|&byte| byte == b'\n') {

@@ -1,6 +1,5 @@
 //! Runs SQL statements of a session over the tables that it may read, within the memory and the time of a query.
 
-use arrowwood::mapping::MutexExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
+use arrowwood::mapping::MutexExt;
 use hyper::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;

@@ -255,8 +255,8 @@ fn add_counts(mut a: Vec<u64>, b: Vec<u64>) -> Vec<u64> {
     a
 }
 
-/// Returns the most frequent values of the rows, each with its count and the condition for it; and the number of distinct
-/// values. `row_number` maps an index in the column to the number of a row. `None` for types without counts.
+/// Returns the most frequent values of the rows, each with its count and the condition for it; and the number of
+/// distinct values. `row_number` maps an index in the column to the number of a row. `None` for types without counts.
 fn top_values(column: &Column, row_number: &dyn Fn(u64) -> u64) -> arrowwood::Result<Option<Json>> {
     // The column of counts may have the same name.
     let renamed = column.as_dataset().with_names(&["value"])?.column_at(0)?;
@@ -302,8 +302,8 @@ fn sample_statistics(rows: &Dataset) -> arrowwood::Result<Json> {
     Ok(json)
 }
 
-/// Returns statistics of the requested columns: an object for one, a list for several. Statistics of all rows take as long
-/// as reading them, and end when the client disconnects.
+/// Returns statistics of the requested columns: an object for one, a list for several. Statistics of all rows take as
+/// long as reading them, and end when the client disconnects.
 pub(crate) async fn statistics(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
     let rows = snapshot.rows;
     let is_list = query.get("at")?.is_some_and(|at| at.contains(','));
@@ -415,7 +415,8 @@ async fn add_exact(budget: &mut Budget, rows: &Dataset, len: u64, statistics: &m
     Ok(())
 }
 
-/// Returns true if less than half of a sample's values are distinct. Otherwise counting would keep most values in memory.
+/// Returns true if less than half of a sample's values are distinct. Otherwise counting would keep most values in
+/// memory.
 fn has_repeated_values(counts: &Json) -> bool {
     match (counts["distinct"].as_u64(), counts["of"].as_u64()) {
         (Some(distinct), Some(rows)) => distinct < rows / 2,

@@ -1,11 +1,11 @@
 //! Loads the server's certificate and its key, and renews them while the server runs.
 
-use arrowwood::mapping::MutexExt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, Result};
 use sha2::{Digest, Sha256};
 use tokio_rustls::TlsAcceptor;
@@ -77,7 +77,8 @@ impl Tls {
         self.current().loaded.is_expired(SystemTime::now())
     }
 
-    /// Reads the files again, and uses the new certificate if it is valid; otherwise the current one stays in use. Blocks.
+    /// Reads the files again, and uses the new certificate if it is valid; otherwise the current one stays in use.
+    /// Blocks.
     pub fn renew(&self) {
         let _exclusive = self.renewing.lock_ignoring_poison();
         let renewed = read(&self.cert, &self.key).and_then(|(chain, secret)| {

@@ -1,5 +1,5 @@
-//! Makes conditions that hold for the rows with a given value, for clicks on a value in the page. They are made from the
-//! value itself, not from its printed text, and are tried on it before they are offered.
+//! Makes conditions that hold for the rows with a given value, for clicks on a value in the page. They are made from
+//! the value itself, not from its printed text, and are tried on it before they are offered.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,7 +21,8 @@ const MAX_BLOCK_ROWS: u64 = 1 << 20;
 /// Words with a meaning of their own.
 const KEYWORDS: [&str; 10] = ["and", "as", "false", "in", "is", "nan", "not", "null", "or", "true"];
 
-/// Returns the name of column `number` in a condition; `None` if another column has the same name, or if it can't be typed.
+/// Returns the name of column `number` in a condition; `None` if another column has the same name, or if it can't be
+/// typed.
 pub(crate) fn name_of(schema: &Schema, number: usize) -> Option<String> {
     let field = schema.fields().get(number)?;
     let is_unique = schema.fields().iter().filter(|other| other.name() == field.name()).count() == 1;
@@ -35,9 +36,9 @@ pub(crate) fn name_of(schema: &Schema, number: usize) -> Option<String> {
     Some(if is_word { field.name().clone() } else { format!("\"{}\"", field.name().replace('"', "\"\"")) })
 }
 
-/// Returns the condition that holds for the rows with the value in the only cell of `cell`, which belongs to column `number` of
-/// `schema`. A value that can't be typed is named by `row`, which must have the same value. `None` if no condition holds for
-/// just these rows.
+/// Returns the condition that holds for the rows with the value in the only cell of `cell`, which belongs to column
+/// `number` of `schema`. A value that can't be typed is named by `row`, which must have the same value. `None` if no
+/// condition holds for just these rows.
 pub(crate) fn same(schema: &Schema, number: usize, cell: &Dataset, row: Option<u64>) -> Option<String> {
     let name = name_of(schema, number)?;
     let cell = cell.with_names(&[schema.field(number).name()]).ok()?;
@@ -96,8 +97,8 @@ fn quoted_test(text: &str) -> String {
 
 /// Returns the condition for each value in the only column of `values`, as [`same`] does.
 ///
-/// The only column of `within` is searched for values that can't be typed; `row_number` maps an index there to the number of
-/// the row. The search ends, with conditions missing, once `may_continue` returns false.
+/// The only column of `within` is searched for values that can't be typed; `row_number` maps an index there to the
+/// number of the row. The search ends, with conditions missing, once `may_continue` returns false.
 ///
 /// # Errors
 /// If a value is damaged.
@@ -142,8 +143,8 @@ fn value_key(value: &Value<'_>) -> Vec<u8> {
     }
 }
 
-/// Finds the first row in `within` with each of the `wanted` values, which have an index in `values`. Returns the index of each
-/// value that was found, and of the row in `within`.
+/// Finds the first row in `within` with each of the `wanted` values, which have an index in `values`. Returns the index
+/// of each value that was found, and of the row in `within`.
 fn find_first_rows(
     within: &Dataset,
     values: &Dataset,

@@ -1,9 +1,9 @@
 //! Keeps the results of searches as [`Views`]: the numbers of rows, in their order or sorted.
 
-use arrowwood::mapping::MutexExt;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use arrowwood::mapping::MutexExt;
 use hyper::StatusCode;
 
 use crate::problem::{Problem, Result};

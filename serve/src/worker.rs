@@ -1,5 +1,5 @@
-//! Defines [`WorkerEngine`], which answers a server's part of queries over several servers. The program that serves provides
-//! it.
+//! Defines [`WorkerEngine`], which answers a server's part of queries over several servers. The program that serves
+//! provides it.
 
 use std::fmt;
 use std::future::Future;
@@ -26,8 +26,8 @@ pub trait WorkerEngine: Send + Sync + 'static {
     /// Returns true if the engine answers calls of `service`, the first part of their path.
     fn handles(&self, service: &str) -> bool;
 
-    /// Answers a call. `caller` has a valid token if the server uses tokens, and can read only the tables that the token
-    /// gives rights to.
+    /// Answers a call. `caller` has a valid token if the server uses tokens, and can read only the tables that the
+    /// token gives rights to.
     fn call(&self, request: WorkerRequest, caller: WorkerCaller) -> WorkerFuture;
 }
 

@@ -137,8 +137,8 @@ fn failed<S>(refusal: Problem) -> BodyStep<S> {
 }
 
 impl Exchange {
-    /// Sends the answer to a batch. `None` means that the client has finished sending: the call ends after the rows that
-    /// are committed at this time.
+    /// Sends the answer to a batch. `None` means that the client has finished sending: the call ends after the rows
+    /// that are committed at this time.
     async fn answer(mut self, answer: Option<Result<Bytes>>) -> BodyStep<Exchange> {
         match answer {
             Some(Ok(answer)) => return BodyStep::Data(self, vec![answer]),

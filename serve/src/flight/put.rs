@@ -1,4 +1,5 @@
-//! Answers `DoPut`: receives record batches, appends each as a message_response, and acknowledges each once it is committed.
+//! Answers `DoPut`: receives record batches, appends each as a message_response, and acknowledges each once it is
+//! committed.
 
 use std::collections::VecDeque;
 use std::{io, slice};
@@ -256,8 +257,8 @@ impl PutStream {
         }
     }
 
-    /// Submits a message, and further ones of its kind that have arrived. Returns false if the message is deferred until
-    /// earlier batches have released their memory.
+    /// Submits a message, and further ones of its kind that have arrived. Returns false if the message is deferred
+    /// until earlier batches have released their memory.
     async fn submit_with_arrived(&mut self, received: ReceivedMessage) -> Result<bool> {
         self.session.check_valid()?;
         if self.session.is_stopping() {

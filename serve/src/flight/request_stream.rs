@@ -81,7 +81,8 @@ impl RequestStream {
         loop {
             if self.buffer.len() >= PREFIX {
                 let end = PREFIX + message_len(&self.buffer, max_len)?;
-                // The share is taken before the message is received, so that half-received messages don't wait for each other.
+                // The share is taken before the message is received, so that half-received messages don't wait for each
+                // other.
                 let share = match self.share.take() {
                     Some(share) => share,
                     None => self.session.shared.memory.share(end)?,
