@@ -2,6 +2,12 @@
 //!
 //! Logging neither waits nor fails: standard error may be on a full disk, or a pipe without a reader. Lines that have
 //! no room, or can't be written, are counted, and the next line that is written reports their number.
+//!
+//! Any thread adds lines to a queue under its lock, and starts the writing thread if there is none. The writing thread
+//! takes some lines under the lock, and writes them without it: so no other thread ever waits for standard error. While
+//! it writes, `is_writing` is set, by which [`flush`] tells an empty queue from lines that are written. Every change of
+//! the queue notifies `changed`, for which the writing thread and [`flush`] wait. Only the count of dropped lines is
+//! read without the lock; it is a number by itself, and needs no ordering.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -17,15 +23,15 @@ use arrowwood::escape_hidden;
 use arrowwood::mapping::MutexExt;
 
 /// The maximum number of bytes of lines that wait.
-const MAX_WAITING: usize = 1 << 20;
-/// The bytes of lines that are written together: in a pipe, the system does not mix so few with bytes of other
-/// processes.
-const MAX_CHUNK: usize = 4 << 10;
+const MAX_WAITING_BYTES: usize = 1 << 20;
+/// The maximum number of bytes of lines that are written together: in a pipe, the system does not mix so few with bytes
+/// of other processes.
+const MAX_CHUNK_BYTES: usize = 4 << 10;
 /// The pause before a full pipe that does not block its writers is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// The log of the process.
-static LOG: LazyLock<Log> = LazyLock::new(|| Log::new(MAX_WAITING, || Box::new(StandardError(None))));
+static LOG: LazyLock<Log> = LazyLock::new(|| Log::new(MAX_WAITING_BYTES, || Box::new(StandardError(None))));
 
 /// Adds a line, which has no line break.
 pub(crate) fn line(line: &str) {
@@ -84,7 +90,9 @@ struct LogQueue {
     bytes: usize,
     /// The number of dropped lines that the log has not reported yet.
     unreported: u64,
+    /// Set while the thread writes lines that it has taken.
     is_writing: bool,
+    /// Set while there is a thread that writes.
     has_thread: bool,
 }
 
@@ -140,7 +148,7 @@ impl SharedLog {
             let shared = self.clone();
             // The process ends without waiting for it. If it can't be started now, the next line tries again.
             state.has_thread =
-                thread::Builder::new().name("arrowwood-log".into()).spawn(move || shared.write_on()).is_ok();
+                thread::Builder::new().name("arrowwood-log".into()).spawn(move || shared.write_lines()).is_ok();
         }
     }
 
@@ -149,13 +157,15 @@ impl SharedLog {
         self.dropped.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Writes lines as they come.
-    fn write_on(&self) {
+    /// Writes lines as they come, forever.
+    fn write_lines(&self) {
+        let _guard = WriterGuard { log: self };
         let mut target = (self.open)();
         // True if the last line was cut off: then the next one needs a line break before it.
         let mut is_cut = false;
         loop {
             let LogChunk { text, reported } = self.next();
+
             if is_cut {
                 is_cut = write(target.as_mut(), b"\n") == 0;
             }
@@ -164,6 +174,7 @@ impl SharedLog {
             if let Some(last) = written.last() {
                 is_cut = *last != b'\n';
             }
+
             let mut state = self.lock();
             state.is_writing = false;
             let mut lost = rest.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -178,7 +189,7 @@ impl SharedLog {
         }
     }
 
-    /// Waits for lines, and takes up to [`MAX_CHUNK`] bytes of them, at least one line.
+    /// Waits for lines, and takes up to [`MAX_CHUNK_BYTES`] bytes of them, at least one line.
     fn next(&self) -> LogChunk {
         let waiting = self.changed.wait_while(self.lock(), |state| state.lines.is_empty());
         let mut state = waiting.unwrap_or_else(PoisonError::into_inner);
@@ -192,12 +203,26 @@ impl SharedLog {
             assert!(line.len() <= state.bytes, "a line of {} bytes of {}", line.len(), state.bytes);
             state.bytes -= line.len();
             text += &line;
-            if state.lines.front().is_none_or(|next| text.len() + next.len() > MAX_CHUNK) {
+            if state.lines.front().is_none_or(|next| text.len() + next.len() > MAX_CHUNK_BYTES) {
                 break;
             }
         }
         state.is_writing = true;
         LogChunk { text, reported }
+    }
+}
+
+/// Lets the next line start another thread if the writing thread panics. Otherwise all later lines would be dropped.
+struct WriterGuard<'a> {
+    log: &'a SharedLog,
+}
+
+impl Drop for WriterGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.log.lock();
+        state.is_writing = false;
+        state.has_thread = false;
+        self.log.changed.notify_all();
     }
 }
 
@@ -343,11 +368,38 @@ mod tests {
     }
 
     #[test]
+    fn panic_of_the_writing_thread_does_not_end_the_log() {
+        struct PanickingSink;
+        impl Write for PanickingSink {
+            fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+                panic!("on purpose")
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let written = Written::default();
+        let (order, orders) = channel();
+        let sinks = Mutex::new(vec![
+            Box::new(TestSink { orders, written: written.clone() }) as Box<dyn Write + Send>,
+            Box::new(PanickingSink),
+        ]);
+        let log = Log::new(1_000, move || sinks.lock().unwrap().pop().unwrap());
+        log.add("first\n".into());
+        let has_thread = |state: &mut LogQueue| state.has_thread;
+        drop(log.shared.changed.wait_timeout_while(log.shared.lock(), PATIENCE, has_thread));
+        order.send(Ok(1_000)).unwrap();
+        log.add("second\n".into());
+        log.flush(PATIENCE);
+        assert_eq!(text(&written), "second\n");
+    }
+
+    #[test]
     fn few_lines_are_written_at_once() {
         let (log, order, written) = log(1 << 20);
         log.add("first\n".into());
         wait_until_taken(&log);
-        let long = "x".repeat(MAX_CHUNK / 2 - 1) + "\n";
+        let long = "x".repeat(MAX_CHUNK_BYTES / 2 - 1) + "\n";
         (0..3).for_each(|_| log.add(long.clone()));
         (0..3).for_each(|_| order.send(Ok(1 << 20)).unwrap());
         log.flush(PATIENCE);
