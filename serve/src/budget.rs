@@ -12,11 +12,11 @@ use tokio::time::timeout;
 
 use crate::limits::Limits;
 use crate::problem::{Problem, Result};
-use crate::request_body::Memory;
+use crate::request_body::{Memory, share_bytes};
 use crate::response_body::blocking;
 
 /// The maximum memory of a step that reads a block of rows.
-pub(crate) const STEP: usize = 64 << 20;
+pub(crate) const STEP_BYTES: usize = 64 << 20;
 
 /// The remaining budget of a request.
 #[derive(Clone, Debug)]
@@ -74,16 +74,16 @@ impl Budget {
         result.map_err(|_| Problem::internal("the work was given up"))?
     }
 
-    /// Returns the memory of a step that reads a block of rows: [`STEP`], or less if the limit is smaller.
+    /// Returns the memory of a step that reads a block of rows: [`STEP_BYTES`], or less if the limit is smaller.
     pub fn step(&self) -> usize {
-        STEP.min(self.limits.memory)
+        STEP_BYTES.min(self.limits.memory)
     }
 }
 
 impl Share {
     /// Returns the size of the share in bytes.
     pub fn bytes(&self) -> usize {
-        self.permit.num_permits() * crate::request_body::UNIT
+        share_bytes(&self.permit)
     }
 
     /// Makes room for `bytes` in total, without waiting.

@@ -11,7 +11,7 @@ use arrowwood::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
-use hyper::{Request, Response, Uri, header};
+use hyper::{Request, Response, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
 use serde_json::Value as Json;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,12 +25,17 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::socket_options::set_options;
+
 /// The maximum time for a server to connect, and to begin a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The ports of a URL that names none.
+const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 /// The maximum size of facts and errors in bytes.
 const MAX_JSON_BYTES: usize = 16 << 20;
 /// The maximum number of received chunks that wait to be read.
-const MAX_WAITING: usize = 16;
+const MAX_WAITING_CHUNKS: usize = 16;
 
 /// The server, and the credentials.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +84,7 @@ impl Client {
             return Err(invalid_url(url, "has a user or a query"));
         }
         let host = authority.host().to_owned();
-        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let port = authority.port_u16().unwrap_or(if is_tls { HTTPS_PORT } else { HTTP_PORT });
         let path = uri.path();
         let name = path.strip_prefix("/v1/tables/").or_else(|| path.strip_prefix('/')).unwrap_or("");
         if name.is_empty() || name.contains('/') {
@@ -113,7 +118,7 @@ impl Client {
     /// Returns the streamed response to a request for `subpath` of the table.
     pub fn stream(&self, subpath: &str) -> Result<ResponseReader, RequestError> {
         let response = self.runtime.block_on(self.request(subpath))?;
-        let (sender, chunks) = mpsc::channel(MAX_WAITING);
+        let (sender, chunks) = mpsc::channel(MAX_WAITING_CHUNKS);
         let waiting = Arc::new(AtomicUsize::new(0));
         self.runtime.spawn(forward_body(response.into_body(), sender, waiting.clone()));
         Ok(ResponseReader { chunks, waiting, chunk: Bytes::new() })
@@ -133,15 +138,11 @@ impl Client {
 
     /// Sends a request for `subpath` of the table over a new connection, and waits for the head of the response.
     async fn request(&self, subpath: &str) -> Result<Response<Incoming>, RequestError> {
-        const TIMED_OUT: &str = "no answer within 30 seconds";
+        let timed_out = || self.transient(&format!("no answer within {} seconds", RESPONSE_TIMEOUT.as_secs()));
         let address = self.host.trim_matches(['[', ']']);
         let connected = timeout(RESPONSE_TIMEOUT, TcpStream::connect((address, self.port))).await;
-        let stream = connected.map_err(|_| self.transient(TIMED_OUT))?.map_err(|e| self.transient(&e.to_string()))?;
-        // Without these a request may be delayed, and a vanished server is never noticed.
-        let _ = stream.set_nodelay(true);
-        let keepalive =
-            socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
-        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive.with_retries(3));
+        let stream = connected.map_err(|_| timed_out())?.map_err(|e| self.transient(&e.to_string()))?;
+        set_options(&stream);
         let response = async {
             let Some(tls) = &self.tls else { return self.send(stream, subpath).await };
             let name = ServerName::try_from(address.to_owned()).map_err(|e| self.permanent(&e.to_string()))?;
@@ -152,7 +153,7 @@ impl Client {
                 Err(e) => Err(self.transient(&e.to_string())),
             }
         };
-        timeout(RESPONSE_TIMEOUT, response).await.map_err(|_| self.transient(TIMED_OUT))?
+        timeout(RESPONSE_TIMEOUT, response).await.map_err(|_| timed_out())?
     }
 
     async fn send<S>(&self, stream: S, subpath: &str) -> Result<Response<Incoming>, RequestError>
@@ -183,18 +184,25 @@ impl Client {
         let problem = body.ok().and_then(|body| serde_json::from_slice(&body.to_bytes()).ok()).unwrap_or(Json::Null);
         let detail = problem["detail"].as_str().or(status.canonical_reason()).unwrap_or("refused");
         let message = format!("asking {}: {detail} (HTTP {})", self.url, status.as_u16());
-        let kind = match status.as_u16() {
-            401 | 403 | 421 => ErrorKind::PermissionDenied,
-            404 => ErrorKind::NotFound,
-            410 | 416 => ErrorKind::RowOutOfRange,
-            409 if problem["code"] == "file_changed" => {
+        let kind = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST => {
+                ErrorKind::PermissionDenied
+            }
+            StatusCode::NOT_FOUND => ErrorKind::NotFound,
+            StatusCode::GONE | StatusCode::RANGE_NOT_SATISFIABLE => ErrorKind::RowOutOfRange,
+            StatusCode::CONFLICT if problem["code"] == "file_changed" => {
                 return RequestError::Transient(Error::new(ErrorKind::FileChanged, message));
             }
-            500.. | 408 => return RequestError::Transient(Error::new(ErrorKind::Io, message)),
+            status if is_transient(status) => return RequestError::Transient(Error::new(ErrorKind::Io, message)),
             _ => ErrorKind::InvalidArgument,
         };
         RequestError::Permanent(Error::new(kind, message))
     }
+}
+
+/// Returns true for a status that may be another one when the request is repeated.
+fn is_transient(status: StatusCode) -> bool {
+    status == StatusCode::REQUEST_TIMEOUT || status.as_u16() >= StatusCode::INTERNAL_SERVER_ERROR.as_u16()
 }
 
 fn invalid_url(url: &str, why: &str) -> Error {
@@ -214,10 +222,9 @@ async fn forward_body(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>
         let chunk = match body.frame().await {
             None => return,
             Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) if data.is_empty() => continue,
-                Ok(data) => Ok(data),
-                // Trailers.
-                Err(_) => continue,
+                Ok(data) if !data.is_empty() => Ok(data),
+                // An empty chunk would look like the end of the stream, and trailers have no data.
+                _ => continue,
             },
             Some(Err(e)) => Err(io::Error::other(causes(&e))),
         };
@@ -230,6 +237,10 @@ async fn forward_body(mut body: Incoming, sender: mpsc::Sender<io::Result<Bytes>
 }
 
 /// Reads a streamed response, in a thread that may block.
+///
+/// A task of the client's runtime receives the chunks and sends them through a channel. It counts a chunk in `waiting`
+/// before it sends it, and the reader takes it off after it has received it: so the count is never too small. If it is
+/// 0, there is no chunk to be read without waiting, although one may be about to arrive.
 pub(crate) struct ResponseReader {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
     waiting: Arc<AtomicUsize>,

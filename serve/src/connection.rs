@@ -28,14 +28,41 @@ use crate::metrics::Metrics;
 use crate::response_body::ResponseBody;
 use crate::routes::answer;
 use crate::send_stall::SendStall;
-use crate::session::{Peer, ServerState};
+use crate::session::{Admission, Peer, ServerState};
+use crate::socket_options::set_options;
 
 /// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The size of the system's send buffer for a follower. If it reads slowly, rows wait in the table's files instead.
 const FOLLOWER_BUFFER: usize = 64 << 10;
+/// The minimum buffer for the header of an HTTP/1.1 request, which the library requires.
+const MIN_HEADER_BUFFER: usize = 8 << 10;
+/// The bytes that a client may send for one request over HTTP/2 before the server has read them, and for all requests.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// The maximum number of bytes of a response over HTTP/2 that are queued to be sent.
+const MAX_SEND_BUFFER: usize = 256 << 10;
+/// The interval at which an HTTP/2 client is asked whether it is still there, and the time in which it must answer.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(30);
+/// The bounds of the interval at which the time limits of a connection are checked.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// The number of checks within the shortest time limit.
+const CHECKS_IN_LIMIT: u32 = 4;
 
-/// The observable state of a connection. Times are milliseconds since it was opened, plus one; 0 is never.
+/// The times of an [`Activity`] that has not happened, and of the opening of the connection.
+const NEVER: u64 = 0;
+const OPENED: u64 = 1;
+
+/// The observable state of a connection, by which its time limits are checked.
+///
+/// The stream and the requests of the connection record here what happens, and [`run`] asks regularly whether the
+/// client is [late](Activity::is_late). With HTTP/2 all of this may happen on several threads. Each field is a fact by
+/// itself, and a check that sees an older one is repeated at the next tick, so relaxed ordering is enough. Only
+/// `is_follower`, which a request sets and the stream reads, has release and acquire.
+///
+/// Times are milliseconds since the connection was opened, plus one; 0 is never.
 #[derive(Debug)]
 struct Activity {
     opened: Instant,
@@ -47,9 +74,11 @@ struct Activity {
     header_since: AtomicU64,
     /// The time since when the client has not taken any data.
     blocked_since: AtomicU64,
+    /// With HTTP/2, a request's header may arrive while others are answered: its time is not limited by this type.
     is_http2: bool,
     /// The responses of an HTTP/2 connection, each of which the client may take or leave.
     responses: Mutex<Vec<Weak<SendStall>>>,
+    /// Set once a request of the connection follows a table.
     is_follower: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
 }
@@ -59,9 +88,9 @@ impl Activity {
         Activity {
             opened: Instant::now(),
             requests: AtomicUsize::new(0),
-            idle_since: AtomicU64::new(1),
-            header_since: AtomicU64::new(0),
-            blocked_since: AtomicU64::new(0),
+            idle_since: AtomicU64::new(OPENED),
+            header_since: AtomicU64::new(NEVER),
+            blocked_since: AtomicU64::new(NEVER),
             is_http2,
             responses: Mutex::default(),
             is_follower: Arc::default(),
@@ -71,20 +100,20 @@ impl Activity {
 
     /// Returns the current time as the fields have it.
     fn clock(&self) -> u64 {
-        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - OPENED) + OPENED
     }
 
     /// Returns true if more than `limit` has passed since `since`.
     fn is_past(&self, since: &AtomicU64, limit: Duration) -> bool {
         let since = since.load(Ordering::Relaxed);
         // Another thread may have stored a time after this one read the clock.
-        since > 0 && u128::from(self.clock().saturating_sub(since)) > limit.as_millis()
+        since != NEVER && u128::from(self.clock().saturating_sub(since)) > limit.as_millis()
     }
 
     fn on_received(&self, bytes: &[u8]) {
         self.metrics.received.add(bytes.len() as u64);
         let is_idle = self.requests.load(Ordering::Relaxed) == 0;
-        if is_idle && self.header_since.load(Ordering::Relaxed) == 0 {
+        if is_idle && self.header_since.load(Ordering::Relaxed) == NEVER {
             self.header_since.store(self.clock(), Ordering::Relaxed);
         }
     }
@@ -93,10 +122,10 @@ impl Activity {
         match poll {
             Poll::Ready(Ok(bytes)) => {
                 self.metrics.sent.add(*bytes as u64);
-                self.blocked_since.store(0, Ordering::Relaxed);
+                self.blocked_since.store(NEVER, Ordering::Relaxed);
             }
             Poll::Ready(Err(_)) => (),
-            Poll::Pending if self.blocked_since.load(Ordering::Relaxed) == 0 => {
+            Poll::Pending if self.blocked_since.load(Ordering::Relaxed) == NEVER => {
                 self.blocked_since.store(self.clock(), Ordering::Relaxed);
             }
             Poll::Pending => (),
@@ -128,10 +157,9 @@ impl Activity {
     /// Returns true if the client has exceeded a time limit.
     fn is_late(&self, limits: &Limits) -> bool {
         let is_idle = self.requests.load(Ordering::Relaxed) == 0;
-        is_idle && self.is_past(&self.idle_since, limits.idle)
-            || is_idle && !self.is_http2 && self.is_past(&self.header_since, limits.greeting)
-            || self.is_past(&self.blocked_since, limits.stall)
-            || self.has_stalled_response()
+        let is_unused = is_idle && self.is_past(&self.idle_since, limits.idle);
+        let is_slow_header = is_idle && !self.is_http2 && self.is_past(&self.header_since, limits.greeting);
+        is_unused || is_slow_header || self.is_past(&self.blocked_since, limits.stall) || self.has_stalled_response()
     }
 }
 
@@ -141,7 +169,7 @@ struct RequestGuard(Arc<Activity>);
 impl RequestGuard {
     fn begin(activity: &Arc<Activity>) -> RequestGuard {
         activity.requests.fetch_add(1, Ordering::Relaxed);
-        activity.header_since.store(0, Ordering::Relaxed);
+        activity.header_since.store(NEVER, Ordering::Relaxed);
         activity.metrics.requests.add(1);
         RequestGuard(activity.clone())
     }
@@ -156,7 +184,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// A stream, with TLS or without.
+/// A connection's stream, with TLS or without.
 enum MaybeTlsStream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
@@ -253,13 +281,9 @@ impl AsyncWrite for TrackedStream {
     }
 }
 
-/// Serves a connection until it or the server ends. If `is_kept`, the client may only ask for the server's health.
-pub(crate) async fn serve(shared: Arc<ServerState>, stream: TcpStream, tls: Option<TlsAcceptor>, is_kept: bool) {
-    // Without these a response may be delayed, and a vanished client is noticed later.
-    let _ = stream.set_nodelay(true);
-    let keepalive =
-        socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
-    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive.with_retries(3));
+/// Serves a connection until it or the server ends.
+pub(crate) async fn serve(shared: Arc<ServerState>, stream: TcpStream, tls: Option<TlsAcceptor>, admission: Admission) {
+    set_options(&stream);
     let Ok(address) = stream.peer_addr() else { return };
     let mut stream = match tls {
         None => MaybeTlsStream::Plain(stream),
@@ -273,7 +297,7 @@ pub(crate) async fn serve(shared: Arc<ServerState>, stream: TcpStream, tls: Opti
     let Some(prefix) = read_preface(&mut stream, &shared).await else { return };
     let is_http2 = prefix == PREFACE;
     let activity = Arc::new(Activity::new(shared.metrics.clone(), is_http2));
-    let peer = Peer { address, is_follower: activity.is_follower.clone(), is_kept };
+    let peer = Peer { address, is_follower: activity.is_follower.clone(), admission };
     let io = TrackedStream { stream, prefix, activity: activity.clone(), has_small_buffer: false };
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let shared = shared.clone();
@@ -325,7 +349,7 @@ async fn read_preface(stream: &mut MaybeTlsStream, shared: &ServerState) -> Opti
 
 fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(limits.header.max(8 << 10));
+    builder.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(limits.header.max(MIN_HEADER_BUFFER));
     builder
 }
 
@@ -335,11 +359,11 @@ fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
         .max_header_list_size(u32::try_from(limits.header).unwrap_or(u32::MAX))
-        .initial_stream_window_size(1 << 20)
-        .initial_connection_window_size(4 << 20)
-        .max_send_buf_size(256 << 10)
-        .keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(30));
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(MAX_SEND_BUFFER)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
     builder
 }
 
@@ -372,7 +396,7 @@ where
 async fn run(shared: &ServerState, activity: &Activity, mut connection: Pin<&mut impl Connection>) {
     let limits = &shared.limits;
     let shortest = limits.greeting.min(limits.idle).min(limits.stall);
-    let mut ticks = interval((shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(2)));
+    let mut ticks = interval((shortest / CHECKS_IN_LIMIT).clamp(MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stopping = shared.stopping.clone();
     let mut deadline = None;

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::frames::{Framing, frames};
+use crate::metrics::Metrics;
 use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
 use crate::response_body::{BodySource, BodyStep, ResponseBody, blocking};
@@ -28,6 +29,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const EVENTS: IntervalRange = IntervalRange { min: 10, max: 60_000, default: 50 };
 /// The interval between two comments, which show a client that the connection is alive.
 const COMMENTS: IntervalRange = IntervalRange { min: 100, max: 60_000, default: 15_000 };
+
+/// The reason why a stream ends if another table has the followed one's name.
+const REPLACED: &str = "the table was removed, or its rows put in order, while it was followed";
 
 pub(crate) const PARAMETERS: &[&str] = &["from", "columns", "column", "durable", "numbering"];
 pub(crate) const EVENT_PARAMETERS: &[&str] = &["interval", "alive", snapshot::PARAMETER];
@@ -126,7 +130,7 @@ impl Follower {
         assert!(self.next < end, "rows {} to {end} are to be sent", self.next);
         let rows = self.table.rows()?;
         if !self.table.is_same()? {
-            let message = "the table was removed, or its rows put in order, while it was followed: rows may have other numbers now";
+            let message = format!("{REPLACED}: rows may have other numbers now");
             return Err(Error::new(ErrorKind::FileChanged, message));
         }
         let Some(start) = self.next.checked_sub(rows.first_row()) else {
@@ -161,7 +165,7 @@ impl Follower {
                 () = self.session.wait_for_stop() => return Err(StreamEnd::Whole),
                 () = sleep(CHECK_INTERVAL) => {
                     if !is_same(&self.table).await {
-                        return Err(StreamEnd::Broken("the table was removed, or its rows put in order, while it was followed"));
+                        return Err(StreamEnd::Broken(REPLACED));
                     }
                     if !self.session.is_valid() {
                         return Err(StreamEnd::Whole);
@@ -319,7 +323,7 @@ pub(crate) fn body(steps: impl BodySource, session: &Session) -> ResponseBody {
 }
 
 /// Counts a follower until it is dropped.
-struct FollowerGuard(Arc<crate::metrics::Metrics>);
+struct FollowerGuard(Arc<Metrics>);
 
 impl Drop for FollowerGuard {
     fn drop(&mut self) {

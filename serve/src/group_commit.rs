@@ -19,10 +19,10 @@
 //!
 //! # Locks
 //!
-//! In this order: [`WriterPool::here`], the committer, `state`. Only `here` and the committer are held while the disk
-//! is waited for; threads of the server only try to lock them, and `state` is held for moments. `waiting` and `open`
-//! are counts that are changed with relaxed ordering, as no other data is published by them: `waiting` is a hint that
-//! others wait, and `open` limits the number of slots by itself.
+//! In this order: [`WriterPool::inline_commit`], the committer, `state`. Only `inline_commit` and the committer are
+//! held while the disk is waited for; threads of the server only try to lock them, and `state` is held for moments.
+//! `waiting` and `open` are counts that are changed with relaxed ordering, as no other data is published by them:
+//! `waiting` is a hint that others wait, and `open` limits the number of slots by itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -62,8 +62,8 @@ pub(crate) struct WriterPool {
     pub max_open: usize,
     /// The number of slots taken: of tables that are open, or about to be.
     pub open: Arc<AtomicUsize>,
-    /// Locked by the thread of the server that commits rows itself.
-    pub here: Arc<Mutex<()>>,
+    /// Locked by the thread of the server that commits rows itself: at most one is blocked by the disk.
+    pub inline_commit: Arc<Mutex<()>>,
     /// The disk of the tables.
     pub medium: FileSystem,
     pub readiness: Arc<Readiness>,
@@ -102,7 +102,7 @@ impl Table {
         // While others wait, the table's thread is waiting for the lock, and would be overtaken again and again.
         let is_alone = self.queue.waiting.load(Ordering::Relaxed) == 0;
         if is_alone
-            && let Ok(_here) = writing.here.try_lock()
+            && let Ok(_inline_commit) = writing.inline_commit.try_lock()
             && let Ok(mut committer) = self.queue.committer.try_lock()
             && committer.is_quick()
         {

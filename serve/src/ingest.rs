@@ -21,7 +21,7 @@ use crate::problem::{Problem, Result, ResultExt};
 use crate::producers::{BatchId, FIRST_EPOCH, MAX_NUMBER, position_in};
 use crate::query::{Query, header, header_number, short};
 use crate::queue::{Ack, AppendRequest, AppendResults, Receipt};
-use crate::request_body::{ReceivedBody, SMALL, UNIT, is_small, receive};
+use crate::request_body::{ReceivedBody, SMALL, is_small, receive, share_bytes};
 use crate::response::{allow, empty, json_response, with_type};
 use crate::response_body::ResponseBody;
 use crate::session::{ServerState, Session, Trace};
@@ -118,7 +118,7 @@ impl Destination {
             return Err(too_large_number());
         }
         let sequence = self.next_id.as_ref().map(|id| id.sequence);
-        let bytes = share.num_permits() * UNIT;
+        let bytes = share_bytes(&share);
         let request = AppendRequest {
             rows,
             ends,
@@ -238,10 +238,10 @@ async fn wait_to_decode(session: &Session) -> Result<OwnedSemaphorePermit> {
 /// Grows a share of the memory to at least `bytes`.
 fn grow_share(session: &Session, share: &mut OwnedSemaphorePermit, bytes: u64) -> Result<()> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let shared = share.num_permits() * UNIT;
+    let shared = share_bytes(share);
     if bytes > shared {
         share.merge(session.shared.memory.share(bytes - shared)?);
-        assert!(share.num_permits() * UNIT >= bytes, "a share of {} units for {bytes} bytes", share.num_permits());
+        assert!(share_bytes(share) >= bytes, "a share of {} units for {bytes} bytes", share.num_permits());
     }
     Ok(())
 }
@@ -390,13 +390,20 @@ fn create_on_disk(session: &Session, name: &str, schema: SchemaRef, options: &Wr
 
 // ---- line protocol ----
 
+/// A version of InfluxDB's interface, which determines the names of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineApi {
+    V1,
+    V2,
+}
+
 /// `POST /write` and `POST /api/v2/write`
 pub(crate) async fn line_protocol(
     session: Session,
     parts: &Parts,
     body: Incoming,
     trace: &mut Trace,
-    is_first_version: bool,
+    api: LineApi,
 ) -> Result<Response<ResponseBody>> {
     trace.is_write = true;
     allow(parts, &[Method::POST])?;
@@ -404,12 +411,13 @@ pub(crate) async fn line_protocol(
     // Clients send parameters of any version of InfluxDB, so unknown ones are ignored.
     let parameters = form_urlencoded::parse(parts.uri.query().unwrap_or("").as_bytes());
     let precision = parameters.into_iter().find(|(name, _)| name == "precision").map(|(_, value)| value);
-    let precision = parse_precision(precision.as_deref(), is_first_version)?;
+    let precision = parse_precision(precision.as_deref(), api)?;
     let ack = parse_ack(header(&parts.headers, "ack")?)?;
     let shared = session.shared.clone();
     let ReceivedBody { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     session.check_valid()?;
     let text = String::from_utf8(bytes).map_err(|_| Problem::bad_request("line protocol is UTF-8"))?;
+
     let now = nanos_since_epoch();
     let parsed = if is_small(&share) {
         match rows_of(&text, precision, now, MAX_INLINE_BYTES) {
@@ -434,6 +442,7 @@ pub(crate) async fn line_protocol(
             session.run_blocking(parse).await?
         }
     };
+
     // Either all rows may be appended, or none is.
     for name in measurements.keys() {
         session.check_write(name)?;
@@ -450,6 +459,7 @@ pub(crate) async fn line_protocol(
         Ok((share, batches))
     };
     let (share, batches) = session.run_blocking(build_batches).await?;
+
     let outcomes = append_to_all(&shared, batches, ack, share).await?;
     let appended = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()).map(|receipt| receipt.rows).sum();
     trace.rows = Some(appended);
@@ -513,10 +523,12 @@ fn partial_write_problem(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Pro
         }
         first_problem.get_or_insert(problem);
     }
+
     let first_problem = first_problem?;
     if appended.is_empty() && unknown.is_empty() {
         return Some(first_problem);
     }
+
     let mut parts = Vec::new();
     for (what, names) in
         [("appended to", &appended), ("not appended to", &not_appended), ("not known whether appended to", &unknown)]
@@ -545,17 +557,23 @@ pub(crate) fn lost() -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "unknown", detail)
 }
 
-fn parse_precision(name: Option<&str>, is_first_version: bool) -> Result<Precision> {
-    let unit = match name {
-        None | Some("ns" | "") => 1,
-        Some("us") => 1_000,
-        Some("ms") => 1_000_000,
-        Some("s") => 1_000_000_000,
-        Some("n") if is_first_version => 1,
-        Some("u" | "µ") if is_first_version => 1_000,
-        Some("m") if is_first_version => 60_000_000_000,
-        Some("h") if is_first_version => 3_600_000_000_000,
-        Some(_) => return Err(Problem::bad_request("precision: ns, us, ms or s is expected")),
+/// Parses the unit of timestamps; without one they are nanoseconds.
+fn parse_precision(name: Option<&str>, api: LineApi) -> Result<Precision> {
+    const MICROSECOND: i64 = 1_000;
+    const MILLISECOND: i64 = 1_000 * MICROSECOND;
+    const SECOND: i64 = 1_000 * MILLISECOND;
+    const MINUTE: i64 = 60 * SECOND;
+    const HOUR: i64 = 60 * MINUTE;
+    let unit = match (name, api) {
+        (None | Some("ns" | ""), _) => 1,
+        (Some("us"), _) => MICROSECOND,
+        (Some("ms"), _) => MILLISECOND,
+        (Some("s"), _) => SECOND,
+        (Some("n"), LineApi::V1) => 1,
+        (Some("u" | "µ"), LineApi::V1) => MICROSECOND,
+        (Some("m"), LineApi::V1) => MINUTE,
+        (Some("h"), LineApi::V1) => HOUR,
+        (Some(_), _) => return Err(Problem::bad_request("precision: ns, us, ms or s is expected")),
     };
     Ok(Precision { unit })
 }

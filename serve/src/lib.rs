@@ -72,6 +72,7 @@ mod server;
 mod session;
 mod size_bound;
 mod snapshot;
+mod socket_options;
 mod sql;
 mod sql_results;
 mod statement;

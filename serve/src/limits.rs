@@ -7,8 +7,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// The usual limit on the number of open files.
+const USUAL_OPEN_FILES: usize = 1_024;
+/// The minimum of a limit that is a part of the memory.
+const MIN_MEMORY_PART: usize = 1 << 20;
+/// The time that a body may take in total, in times of one part.
+const PARTS_OF_BODY: u32 = 20;
+/// The number of fields in a line of `/proc/self/cgroup`.
+const GROUP_FIELDS: usize = 3;
+
 /// The number of files that the process may have open; the usual limit if the system doesn't tell.
-static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| open_files_limit().unwrap_or(1_024));
+static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| open_files_limit().unwrap_or(USUAL_OPEN_FILES));
 
 /// The memory that the process may have, in bytes, if its control group or one around it has a limit.
 static MEMORY: LazyLock<Option<u64>> = LazyLock::new(|| {
@@ -28,7 +37,7 @@ fn memory_limit(groups: &str, mount: &Path) -> Option<u64> {
     let mut min_limit = None;
     for line in groups.lines() {
         // Number, controllers, path; groups of version 2 have no list of controllers.
-        let mut parts = line.splitn(3, ':').skip(1);
+        let mut parts = line.splitn(GROUP_FIELDS, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
         let (folder, name) = if controllers.is_empty() {
             (mount.to_path_buf(), "memory.max")
@@ -51,10 +60,10 @@ fn memory_limit(groups: &str, mount: &Path) -> Option<u64> {
 /// Returns `bytes`, but at most one `part`-th of the memory that the process may have.
 fn at_most_part(bytes: usize, part: u64) -> usize {
     let max_bytes = MEMORY.map_or(usize::MAX, |all| usize::try_from(all / part).unwrap_or(usize::MAX));
-    bytes.min(max_bytes.max(1 << 20))
+    bytes.min(max_bytes.max(MIN_MEMORY_PART))
 }
 
-/// Limits of what a client controls.
+/// Limits of what a client controls. The server refuses a request that exceeds one, or closes its connection.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of a request's header.
@@ -63,7 +72,7 @@ pub struct Limits {
     pub body: usize,
     /// Bytes that the compressed buffers of an Arrow stream may have, all together.
     pub unpacked: usize,
-    /// The maximum of the bytes that the rows of a body take in the table, and of the number of rows.
+    /// The maximum number of bytes that the rows of a body take in the table, and the maximum number of these rows.
     pub rows: (u64, u64),
     /// Bytes of all bodies that are not committed yet.
     pub ingest_memory: usize,
@@ -113,9 +122,9 @@ impl Limits {
     }
 
     /// Returns the time by which the next part of a body must arrive. The body began at `begun`, and may take the time
-    /// of twenty parts in total: a slower client is treated as an attacker.
+    /// of [`PARTS_OF_BODY`] parts in total: a slower client is treated as an attacker.
     pub(crate) fn next_part_deadline(&self, begun: Instant) -> Instant {
-        (Instant::now() + self.part).min(begun + 20 * self.part)
+        (Instant::now() + self.part).min(begun + PARTS_OF_BODY * self.part)
     }
 }
 

@@ -6,11 +6,17 @@ use std::time::Duration;
 
 use crate::log;
 
-/// Counters since the start of the server.
+/// The classes of statuses, from 1xx to 5xx: the first digits of the status.
+const STATUS_CLASSES: std::ops::RangeInclusive<u16> = 1..=5;
+/// The number of statuses in a class.
+const CLASS_SIZE: u16 = 100;
+const MICROS_PER_SECOND: f64 = 1e6;
+
+/// Counters since the start of the server. Each is a number by itself, so that relaxed ordering is enough.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// Responses by the first digit of their status.
-    responses: [AtomicU64; 6],
+    /// Responses by the class of their status; there is none of class 0.
+    responses: [Counter; *STATUS_CLASSES.end() as usize + 1],
     pub connections: Gauge,
     pub refused_connections: Counter,
     pub requests: Gauge,
@@ -55,8 +61,8 @@ impl Gauge {
 
 impl Metrics {
     pub fn answered(&self, status: u16) {
-        if let Some(responses) = self.responses.get(usize::from(status / 100)) {
-            responses.fetch_add(1, Ordering::Relaxed);
+        if let Some(responses) = self.responses.get(usize::from(status / CLASS_SIZE)) {
+            responses.add(1);
         }
     }
 
@@ -76,8 +82,8 @@ impl Metrics {
     pub fn text(&self) -> String {
         let mut text = String::new();
         write_head(&mut text, "responses_total", "counter", "Responses by class of status.");
-        for class in 1..6 {
-            let count = self.responses[class].load(Ordering::Relaxed);
+        for class in STATUS_CLASSES {
+            let count = self.responses[usize::from(class)].get();
             text += &format!("arrowwood_responses_total{{status=\"{class}xx\"}} {count}\n");
         }
         let counters = [
@@ -102,7 +108,7 @@ impl Metrics {
         }
         let help = "Lines of the log that could not be written.";
         write_number(&mut text, "log_dropped_lines_total", "counter", help, log::dropped());
-        let seconds = self.sync_micros.get() as f64 / 1e6;
+        let seconds = self.sync_micros.get() as f64 / MICROS_PER_SECOND;
         write_number(&mut text, "sync_seconds_total", "counter", "Time that those took.", seconds);
         let gauges = [
             ("connections", "Open connections.", &self.connections),

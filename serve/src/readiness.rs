@@ -30,11 +30,14 @@ pub(crate) struct Readiness {
     folder: Option<PathBuf>,
     /// The last write that the disk refused.
     refused: Mutex<Option<(Instant, &'static str)>>,
+    /// Locked while a request waits for a probe: others wait for the lock, and get the same result.
     probe: tokio::sync::Mutex<WriteProbe>,
 }
 
+/// The last probe of the disk.
 #[derive(Default)]
 struct WriteProbe {
+    /// The probe that has not ended yet, perhaps because the disk does not answer.
     running: Option<JoinHandle<io::Result<()>>>,
     /// The time when the last probe ended, or took too long, and the problem that it found.
     last: Option<(Instant, Option<&'static str>)>,

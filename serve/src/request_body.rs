@@ -24,12 +24,26 @@ pub(crate) const UNIT: usize = 4 << 10;
 /// work.
 pub(crate) const SMALL: usize = 64 << 10;
 
+/// The number of bytes that are decompressed at once.
+const BLOCK_BYTES: usize = 64 << 10;
+/// The maximum window of a frame of zstd, as the exponent of a power of two: 8 MiB, the limit recommended by the
+/// format.
+const MAX_ZSTD_WINDOW_LOG: u32 = 23;
+
+/// Returns the size of a share of memory in bytes.
+pub(crate) fn share_bytes(share: &OwnedSemaphorePermit) -> usize {
+    share.num_permits() * UNIT
+}
+
 /// Returns true if rows with this share of memory are little work.
 pub(crate) fn is_small(share: &OwnedSemaphorePermit) -> bool {
-    share.num_permits() * UNIT <= SMALL
+    share_bytes(share) <= SMALL
 }
 
 /// Memory shared by requests, either for uncommitted rows or for queries.
+///
+/// It is only counted here: a request takes a share, which is a permit for whole [`UNIT`]s, before it allocates, and
+/// the share is returned when it is dropped. What a request allocates beyond its share is not noticed.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory(Arc<Semaphore>);
 
@@ -77,11 +91,11 @@ pub(crate) struct ReceivedBody {
 impl ReceivedBody {
     /// Grows the share to at least `bytes` in total.
     fn grow(&mut self, memory: &Memory, bytes: usize) -> Result<()> {
-        let share_bytes = self.share.num_permits() * UNIT;
-        if bytes > share_bytes {
-            self.share.merge(memory.share(bytes - share_bytes)?);
+        let shared = share_bytes(&self.share);
+        if bytes > shared {
+            self.share.merge(memory.share(bytes - shared)?);
         }
-        assert!(bytes <= self.share.num_permits() * UNIT, "a body of {bytes} bytes is larger than its share");
+        assert!(bytes <= share_bytes(&self.share), "a body of {bytes} bytes is larger than its share");
         Ok(())
     }
 }
@@ -164,12 +178,13 @@ impl ContentEncoding {
 fn unpack(packed: ReceivedBody, encoding: ContentEncoding, limit: usize, memory: &Memory) -> Result<ReceivedBody> {
     let ReceivedBody { bytes, share } = packed;
     let mut source: Box<dyn Read> = match encoding {
+        ContentEncoding::Plain => Box::new(&bytes[..]),
+        ContentEncoding::Gzip => Box::new(flate2::read::MultiGzDecoder::new(&bytes[..])),
         ContentEncoding::Zstd => Box::new(zstd_decoder(&bytes).map_err(|e| unpacking_problem(&e))?),
-        _ => Box::new(flate2::read::MultiGzDecoder::new(&bytes[..])),
     };
     // The compressed bytes keep their share until they are released.
     let mut unpacked = ReceivedBody { bytes: Vec::new(), share: memory.share(SMALL)? };
-    let mut block = vec![0; 64 << 10];
+    let mut block = vec![0; BLOCK_BYTES];
     loop {
         let len = match source.read(&mut block) {
             Ok(0) => break,
@@ -193,10 +208,10 @@ fn unpacking_problem(e: &io::Error) -> Problem {
     Problem::bad_request(format!("unpacking the body: {e}"))
 }
 
-/// Creates a decoder that refuses frames with windows over 8 MiB, the limit recommended by the format.
+/// Creates a decoder that refuses frames with larger windows than [`MAX_ZSTD_WINDOW_LOG`].
 fn zstd_decoder(bytes: &[u8]) -> io::Result<zstd::stream::read::Decoder<'static, io::BufReader<io::Cursor<Vec<u8>>>>> {
     let mut decoder = zstd::stream::read::Decoder::new(io::Cursor::new(bytes.to_vec()))?;
-    decoder.window_log_max(23)?;
+    decoder.window_log_max(MAX_ZSTD_WINDOW_LOG)?;
     Ok(decoder)
 }
 
@@ -227,7 +242,7 @@ mod tests {
             assert!(bomb.len() < 1 << 20);
             let whole = unpack(packed(bomb.clone(), &memory), encoding, 32 << 20, &memory).unwrap();
             assert_eq!(whole.bytes.len(), zeros.len());
-            assert!(whole.share.num_permits() * UNIT >= zeros.len());
+            assert!(share_bytes(&whole.share) >= zeros.len());
             drop(whole);
             let refusal =
                 unpack(packed(bomb.clone(), &memory), encoding, (32 << 20) - 1, &memory).map(drop).unwrap_err();

@@ -34,10 +34,15 @@ pub(crate) trait BodySource: Send + Sized + Unpin + 'static {
     fn step(self) -> impl Future<Output = BodyStep<Self>> + Send;
 }
 
+/// The bytes of a step.
+struct BodyPart {
+    bytes: Vec<Bytes>,
+    is_last: bool,
+}
+
 /// A source of a body, whatever its type.
 trait DynBodySource: Send {
-    /// Polls for bytes, and whether they are the last.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(Vec<Bytes>, bool)>>;
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<BodyPart>>;
 }
 
 /// The state between two steps, or the step in progress.
@@ -48,12 +53,15 @@ enum BodyState<S> {
 }
 
 impl<S: BodySource> DynBodySource for BodyState<S> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(Vec<Bytes>, bool)>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<BodyPart>> {
         *self = match std::mem::replace(self, BodyState::Ended) {
             BodyState::Waiting(state) => BodyState::Running(Box::pin(state.step())),
             other => other,
         };
-        let BodyState::Running(step) = self else { return Poll::Ready(Ok((Vec::new(), true))) };
+        let BodyState::Running(step) = self else {
+            return Poll::Ready(Ok(BodyPart { bytes: Vec::new(), is_last: true }));
+        };
+
         // A panic in a step, a failed assertion, ends this body and not the connection.
         let step = match catch_unwind(AssertUnwindSafe(|| step.as_mut().poll(context))) {
             Ok(step) => ready!(step),
@@ -63,9 +71,9 @@ impl<S: BodySource> DynBodySource for BodyState<S> {
         Poll::Ready(match step {
             BodyStep::Data(state, bytes) => {
                 *self = BodyState::Waiting(state);
-                Ok((bytes, false))
+                Ok(BodyPart { bytes, is_last: false })
             }
-            BodyStep::End(bytes) => Ok((bytes, true)),
+            BodyStep::End(bytes) => Ok(BodyPart { bytes, is_last: true }),
             BodyStep::Failed(e) => Err(e),
         })
     }
@@ -151,17 +159,12 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<TrackedBytes>, io::Error>>> {
         let this = self.get_mut();
         if let Some(worker_body) = &mut this.worker_body {
-            return Poll::Ready(match ready!(Pin::new(worker_body).poll_frame(context)) {
-                Some(Ok(frame)) => Some(Ok(frame.map_data(|bytes| TrackedBytes::new(bytes, this.stall.as_ref())))),
-                Some(Err(e)) => {
-                    this.guard = None;
-                    Some(Err(e))
-                }
-                None => {
-                    this.guard = None;
-                    None
-                }
-            });
+            let frame = ready!(Pin::new(worker_body).poll_frame(context));
+            if !matches!(frame, Some(Ok(_))) {
+                this.guard = None;
+            }
+            let track = |frame: Frame<Bytes>| frame.map_data(|bytes| TrackedBytes::new(bytes, this.stall.as_ref()));
+            return Poll::Ready(frame.map(|frame| frame.map(track)));
         }
         loop {
             if let Some(bytes) = this.ready.pop_front() {
@@ -173,7 +176,7 @@ impl Body for ResponseBody {
                 return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
             };
             match ready!(source.poll(context)) {
-                Ok((bytes, is_last)) => {
+                Ok(BodyPart { bytes, is_last }) => {
                     this.ready.extend(bytes.into_iter().filter(|bytes| !bytes.is_empty()));
                     if is_last {
                         this.source = None;

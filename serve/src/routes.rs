@@ -5,7 +5,6 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use arrowwood::Error;
@@ -29,7 +28,7 @@ use crate::follow::{self, EventStream, Follower};
 use crate::frames::Framing;
 use crate::groups::{self, Grouping};
 use crate::image;
-use crate::ingest;
+use crate::ingest::{self, LineApi};
 use crate::limits::Limits;
 use crate::page;
 use crate::problem::{Problem, Result};
@@ -40,7 +39,7 @@ use crate::response_body::ResponseBody;
 use crate::row_stream::{self, RowFormat, Selection};
 use crate::search::{self, Search};
 use crate::seek;
-use crate::session::{Peer, ServerState, Session, Trace};
+use crate::session::{Admission, Peer, ServerState, Session, Trace};
 use crate::snapshot::{self, Snapshot};
 use crate::sql;
 use crate::sql_results;
@@ -48,6 +47,8 @@ use crate::statistics;
 use crate::tls::Tls;
 use crate::worker_calls;
 
+/// The smallest status of a refused or failed request.
+const FIRST_ERROR_STATUS: u16 = 400;
 /// The maximum size in bytes of the schema of a new table.
 const MAX_SCHEMA_LEN: usize = 128 << 10;
 
@@ -74,8 +75,9 @@ pub(crate) async fn answer(shared: Arc<ServerState>, peer: Peer, request: Reques
             if is_flight { flight::refusal_response(&refusal) } else { refusal.into_response() }
         }
     };
+
     shared.metrics.answered(status);
-    if trace.is_write || status >= 400 {
+    if trace.is_write || status >= FIRST_ERROR_STATUS {
         shared.audit.write(&AuditLine {
             peer: peer.address,
             token: trace.caller.as_ref().and_then(|caller| caller.name()),
@@ -87,6 +89,7 @@ pub(crate) async fn answer(shared: Arc<ServerState>, peer: Peer, request: Reques
             log: log.as_deref(),
         });
     }
+
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -130,10 +133,11 @@ async fn route(
     let (parts, body) = request.into_parts();
     let segments = decode_segments(parts.uri.path())?;
     let names: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+    let is_limited = peer.admission == Admission::HealthChecks;
     if let Some(response) = health(shared, &parts, &names).await {
-        return response.map(|response| if peer.is_kept { with_connection_close(response) } else { response });
+        return response.map(|response| if is_limited { with_connection_close(response) } else { response });
     }
-    if peer.is_kept {
+    if is_limited {
         let detail = "as many connections are open as may be (--max-connections); try again, or close one";
         return Err(Problem::unavailable(detail).header(header::CONNECTION, HeaderValue::from_static("close")));
     }
@@ -148,15 +152,18 @@ async fn route(
     let caller = Arc::new(shared.access.caller(&parts.method, &parts.headers)?);
     trace.caller = Some(caller.clone());
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
-    if let Some(engine) = shared.worker.as_ref().filter(|engine| names.len() == 2 && engine.handles(names[0])) {
+    if let Some(engine) = &shared.worker
+        && let [service, _] = names[..]
+        && engine.handles(service)
+    {
         allow(&parts, &[Method::POST])?;
         return Ok(worker_calls::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
     }
     match names[..] {
         [flight::SERVICE, method] => flight::answer(session, &parts, body, method, trace).await,
         ["metrics"] => metrics(&session, &parts),
-        ["write"] => ingest::line_protocol(session, &parts, body, trace, true).await,
-        ["api", "v2", "write"] => ingest::line_protocol(session, &parts, body, trace, false).await,
+        ["write"] => ingest::line_protocol(session, &parts, body, trace, LineApi::V1).await,
+        ["api", "v2", "write"] => ingest::line_protocol(session, &parts, body, trace, LineApi::V2).await,
         ["v1", "sql"] => statement(session, &parts).await,
         ["v1", "tables"] => tables(session, &parts).await,
         ["v1", "tables", name] => table(session, &parts, body, name, trace).await,
@@ -268,7 +275,7 @@ async fn table(
         return create(session, parts, body, name).await;
     }
     Query::parse(parts.uri.query(), &[])?;
-    // Callers with the right to write only need the columns, too.
+    // Callers who may only write need the columns, too.
     session.check_facts(name)?;
     let table = session.table(name).await?;
     let snapshot = session.run_blocking(move |_| Snapshot::load(table)).await?;
@@ -331,7 +338,7 @@ async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<
         session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Stream)).await?;
     let first_row = follower.next_row();
     let numbering = HeaderValue::try_from(follower.numbering()).map_err(|e| Problem::internal(e.to_string()))?;
-    session.peer.is_follower.store(true, Ordering::Release);
+    session.peer.mark_as_follower();
     let mut response = with_type(StatusCode::OK, RowFormat::Arrow.media_type(), follow::body(follower, &session));
     response.headers_mut().insert(header_name("arrowwood-first-row"), HeaderValue::from(first_row));
     response.headers_mut().insert(header_name("arrowwood-numbering"), numbering);
@@ -344,7 +351,7 @@ async fn events(session: Session, parts: &Parts, name: &str) -> Result<Response<
     let query = Query::parse(parts.uri.query(), follow::EVENT_PARAMETERS)?;
     let table = session.table(name).await?;
     let events = session.run_blocking(move |session| EventStream::open(table, &query, session.clone())).await?;
-    session.peer.is_follower.store(true, Ordering::Release);
+    session.peer.mark_as_follower();
     Ok(with_type(StatusCode::OK, "text/event-stream", follow::body(events, &session)))
 }
 

@@ -12,17 +12,27 @@ use tokio::sync::watch;
 
 use crate::problem::{Problem, Result};
 
+/// The number of tokens that may each run their maximum of statements at once.
+const TOKENS_AT_MAXIMUM: usize = 2;
+
 /// The running statements.
+///
+/// A statement has two numbers: its key here, which is unique, and the id that its client has chosen or got, by which
+/// it is cancelled, and which several runs of one statement may share.
 #[derive(Clone, Default)]
 pub(crate) struct RunningStatements {
+    /// The entry of each statement, by its number.
     running: Arc<Mutex<HashMap<u64, Entry>>>,
+    /// Only makes numbers unique, for which any ordering is enough.
     next_number: Arc<AtomicU64>,
 }
 
 struct Entry {
     /// The name by which clients cancel the statement.
     id: u64,
+    /// The name of the caller's token, who alone may cancel the statement.
     token: Option<String>,
+    /// Becomes true when the statement is cancelled.
     cancel: watch::Sender<bool>,
 }
 
@@ -74,7 +84,7 @@ impl RunningStatements {
             Some(_) => running.values().filter(|entry| entry.token.as_deref() == token).count(),
             None => 0,
         };
-        if running.len() >= max_running || running_of_token >= max_running.div_ceil(2) {
+        if running.len() >= max_running || running_of_token >= max_running.div_ceil(TOKENS_AT_MAXIMUM) {
             return Err(Problem::unavailable(format!("{} queries run already; try again", running.len())));
         }
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::MissedTickBehavior;
 
 use crate::access::Access;
 use crate::audit::AuditLog;
@@ -30,7 +30,7 @@ use crate::readiness::Readiness;
 use crate::request_body::Memory;
 use crate::response_body::blocking;
 use crate::running_statements::RunningStatements;
-use crate::session::ServerState;
+use crate::session::{Admission, ServerState};
 use crate::tls::Tls;
 use crate::token::Tokens;
 use crate::views::Views;
@@ -40,6 +40,20 @@ use crate::worker::WorkerEngine;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The number of connections beyond the limit, which are kept for health checks.
 const MAX_EXTRA_CONNECTIONS: usize = 16;
+/// The number of connections that the system accepts before the server does.
+const BACKLOG: u32 = 1_024;
+/// The bounds of the number of threads that move bytes, and the maximum number of threads for blocking work.
+const MIN_WORKER_THREADS: usize = 2;
+const MAX_WORKER_THREADS: usize = 4;
+const MAX_BLOCKING_THREADS: usize = 64;
+/// The interval at which the commit lock is looked at. A commit takes less time, unless the disk is slow.
+const WAKE_INTERVAL: Duration = Duration::from_millis(100);
+/// The minimum interval of periodic work.
+const MIN_TICK: Duration = Duration::from_millis(10);
+/// The time for connections to close after the grace for their responses is over.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The bit of SIGHUP in a mask of signals, whose lowest bit is signal 1.
+const HANGUP_BIT: u64 = 1 << (libc::SIGHUP - 1);
 /// The maximum time to write the last lines of the log.
 const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -158,12 +172,14 @@ impl Server {
         if let Some(tls) = &tls {
             hosts.extend(tls.names());
         }
+
         let runtime = runtime()?;
         let listener = runtime.block_on(async { listen(&addresses, &options.listen) })?;
         let port = listener.local_addr().map_err(|e| Error::io("asking for the port", &e))?.port();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let host = options.listen.rsplit_once(':').map_or("localhost", |(host, _)| host);
         let url = format!("{scheme}://{host}:{port}");
+
         let (stop, stopping) = watch::channel(false);
         let metrics = Arc::new(Metrics::default());
         let limits = options.limits.clone().clamped();
@@ -179,7 +195,7 @@ impl Server {
                 idle_timeout: limits.writer,
                 max_open: limits.writers,
                 open: Arc::default(),
-                here: Arc::default(),
+                inline_commit: Arc::default(),
                 medium: options.medium.clone(),
                 readiness: readiness.clone(),
             },
@@ -215,7 +231,7 @@ impl Server {
     /// `Io` if tables could not be closed, or a thread not started.
     pub fn run(self) -> Result<()> {
         let Server { runtime, listener, shared, stop, .. } = self;
-        let wake_thread = keep_awake(runtime.handle().clone(), shared.writing.here.clone())?;
+        let wake_thread = keep_awake(runtime.handle().clone(), shared.writing.inline_commit.clone())?;
         runtime.spawn(close_outdated(shared.clone()));
         runtime.spawn(renew_certificate(shared.clone()));
         runtime.block_on(accept(&shared, listener));
@@ -284,8 +300,7 @@ async fn recv_or_never(signal: &mut Option<Signal>) -> Option<()> {
 fn ignores_hangup() -> bool {
     let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
     let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    // Signal 1 has the lowest bit.
-    ignored.is_some_and(|ignored| ignored & 1 == 1)
+    ignored.is_some_and(|ignored| ignored & HANGUP_BIT != 0)
 }
 
 /// Reads tokens and certificate again. Blocks.
@@ -298,28 +313,27 @@ fn reload(shared: &ServerState) {
 }
 
 fn cores() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from)
+    std::thread::available_parallelism().map_or(MIN_WORKER_THREADS, usize::from)
 }
 
 fn runtime() -> Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     // Threads for blocking work read and encode rows; these threads only move bytes.
-    builder.worker_threads(cores().clamp(2, 4)).max_blocking_threads(64).thread_name("arrowwood-serve");
+    let worker_threads = cores().clamp(MIN_WORKER_THREADS, MAX_WORKER_THREADS);
+    builder.worker_threads(worker_threads).max_blocking_threads(MAX_BLOCKING_THREADS).thread_name("arrowwood-serve");
     builder.enable_all().build().map_err(|e| Error::io("starting threads", &e))
 }
 
-/// Wakes a thread of `runtime` every 100 ms while `commit_lock` is locked. Returns a sender that ends this when
-/// dropped.
+/// Wakes a thread of `runtime` at each [`WAKE_INTERVAL`] while `commit_lock` is locked. Returns a sender that ends this
+/// when dropped.
 ///
 /// A locked `commit_lock` means that a thread of the runtime is blocked in a commit, for as long as the disk does not
 /// answer. That thread may be the one that polls for requests, and no other one takes over the polling unless it is
 /// woken.
 fn keep_awake(runtime: Handle, commit_lock: Arc<Mutex<()>>) -> Result<mpsc::Sender<()>> {
-    /// A commit takes less time, unless the disk is slow.
-    const INTERVAL: Duration = Duration::from_millis(100);
     let (sender, receiver) = mpsc::channel();
     let spawned = thread::Builder::new().name("arrowwood-wake".into()).spawn(move || {
-        while receiver.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
+        while receiver.recv_timeout(WAKE_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
             if matches!(commit_lock.try_lock(), Err(TryLockError::WouldBlock)) {
                 runtime.spawn(async {});
             }
@@ -365,7 +379,7 @@ fn listen(addresses: &[SocketAddr], text: &str) -> Result<TcpListener> {
         result = socket.and_then(|socket| {
             socket.set_reuseaddr(true)?;
             socket.bind(address)?;
-            socket.listen(1024)
+            socket.listen(BACKLOG)
         });
         if result.is_ok() {
             break;
@@ -412,7 +426,7 @@ async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
         let acceptor = shared.tls.as_ref().map(Tls::acceptor);
         if let Ok(permit) = permits.clone().try_acquire_owned() {
             let guard = ConnectionGuard::new(&shared.metrics);
-            let served = connection::serve(shared.clone(), stream, acceptor, false);
+            let served = connection::serve(shared.clone(), stream, acceptor, Admission::Full);
             connections.spawn(async move {
                 served.await;
                 drop((guard, permit));
@@ -421,7 +435,7 @@ async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
         }
         shared.metrics.refused_connections.add(1);
         make_room(&mut extra);
-        let served = connection::serve(shared.clone(), stream, acceptor, true);
+        let served = connection::serve(shared.clone(), stream, acceptor, Admission::HealthChecks);
         let time_limit = shared.limits.greeting;
         extra.push_back(connections.spawn(async move {
             let _ = tokio::time::timeout(time_limit, served).await;
@@ -432,7 +446,7 @@ async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
     drop(listener);
     let all_closed = async { while connections.join_next().await.is_some() {} };
     // Connections end by themselves within the time limit; what is left after it is abandoned.
-    let _ = tokio::time::timeout(shared.limits.grace + Duration::from_secs(3), all_closed).await;
+    let _ = tokio::time::timeout(shared.limits.grace + CLOSE_TIMEOUT, all_closed).await;
 }
 
 /// Makes room for another connection beyond the limit. The oldest one is aborted, as health checks take little time.
@@ -447,29 +461,27 @@ fn make_room(extra: &mut VecDeque<AbortHandle>) {
 
 /// Checks periodically if the certificate was renewed.
 async fn renew_certificate(shared: Arc<ServerState>) {
-    if shared.tls.is_none() {
-        return;
-    }
-    let mut ticks = interval(shared.limits.renewal.max(Duration::from_millis(10)));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let shared = shared.clone();
-        // After a panic the next tick tries again.
-        let _ = blocking(move || shared.tls.iter().for_each(Tls::renew)).await;
+    if shared.tls.is_some() {
+        let interval = shared.limits.renewal;
+        repeat(shared, interval, |shared| shared.tls.iter().for_each(Tls::renew)).await;
     }
 }
 
 /// Closes periodically files of tables that have been removed.
 async fn close_outdated(shared: Arc<ServerState>) {
     let age = shared.limits.removed;
-    let mut ticks = interval((age / 2).max(Duration::from_millis(10)));
+    repeat(shared, age / 2, move |shared| shared.catalog.close_outdated(age)).await;
+}
+
+/// Does blocking work at an interval, until the runtime ends.
+async fn repeat(shared: Arc<ServerState>, interval: Duration, work: impl Fn(&ServerState) + Clone + Send + 'static) {
+    let mut ticks = tokio::time::interval(interval.max(MIN_TICK));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let shared = shared.clone();
+        let (shared, work) = (shared.clone(), work.clone());
         // After a panic the next tick tries again.
-        let _ = blocking(move || shared.catalog.close_outdated(age)).await;
+        let _ = blocking(move || work(&shared)).await;
     }
 }
 

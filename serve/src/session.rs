@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hyper::StatusCode;
 use serde_json::{Value as Json, json};
@@ -33,6 +33,7 @@ pub(crate) struct ServerState {
     pub catalog: Catalog,
     pub access: Access,
     pub limits: Limits,
+    /// Memory for rows that are not committed yet.
     pub memory: Memory,
     /// Memory for reading rows in queries.
     pub queries: Memory,
@@ -45,6 +46,7 @@ pub(crate) struct ServerState {
     pub audit: AuditLog,
     /// Set for `arrowwood view`: the page is served, and errors are shown in full.
     pub is_view: bool,
+    /// The engine for SQL statements.
     pub sql: Option<Arc<dyn SqlEngine>>,
     /// The running SQL statements.
     pub statements: RunningStatements,
@@ -52,6 +54,7 @@ pub(crate) struct ServerState {
     pub worker: Option<Arc<dyn WorkerEngine>>,
     /// The results of searches.
     pub views: Views,
+    /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
 }
 
@@ -61,14 +64,29 @@ impl ServerState {
     }
 }
 
+/// What the client of a connection may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// Everything that its token allows.
+    Full,
+    /// Only the server's health: the connection is beyond the limit, and is closed after one answer.
+    HealthChecks,
+}
+
 /// The origin of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub address: SocketAddr,
     /// Set for the connection of a follower, for which the system should buffer little.
     pub is_follower: Arc<AtomicBool>,
-    /// Set for a connection beyond the limit, which may only send health checks.
-    pub is_kept: bool,
+    pub admission: Admission,
+}
+
+impl Peer {
+    /// Marks the connection as a follower's, before its response begins.
+    pub fn mark_as_follower(&self) {
+        self.is_follower.store(true, Ordering::Release);
+    }
 }
 
 /// The caller of a long-running request.

@@ -16,10 +16,15 @@ use crate::blocking_engine::SELF;
 use crate::budget::too_long;
 use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
 use crate::problem::{Problem, Result};
-use crate::request_body::{Memory, UNIT};
+use crate::request_body::{Memory, UNIT, share_bytes};
 use crate::running_statements::{StatementGuard, StatementSlot};
 use crate::session::Session;
 use crate::table::Table;
+
+/// The number of queries that may each take their maximum of memory at once.
+const QUERIES_IN_MEMORY: usize = 2;
+/// The id of a statement that clients can't cancel.
+pub(crate) const NO_ID: u64 = 0;
 
 /// A statement and the values of its parameters.
 pub(crate) struct Statement {
@@ -33,7 +38,7 @@ pub(crate) struct Statement {
 
 impl Statement {
     fn into_query(self, session: &Session, slot: &StatementSlot) -> SqlQuery {
-        let memory = QueryMemory::new(&session.shared.queries, session.shared.limits.query_memory / 2);
+        let memory = QueryMemory::new(&session.shared.queries, session.shared.limits.query_memory / QUERIES_IN_MEMORY);
         SqlQuery {
             text: self.text,
             parameters: self.parameters,
@@ -63,7 +68,7 @@ fn take_slot(session: &Session, id: u64) -> Result<StatementSlot> {
 
 /// Returns the columns and the parameters of a statement.
 pub(crate) async fn plan(session: &Session, engine: &dyn SqlEngine, statement: Statement) -> Result<SqlPlan> {
-    let slot = take_slot(session, 0)?;
+    let slot = take_slot(session, NO_ID)?;
     let time_limit = session.shared.limits.query_timeout;
     let planned = timeout(time_limit, engine.plan(statement.into_query(session, &slot))).await;
     planned.map_err(|_| too_long(time_limit))?.map_err(sql_problem)
@@ -227,7 +232,7 @@ impl SqlMemory for QueryMemory {
             Some(total) if total <= self.max_bytes => total,
             _ => return false,
         };
-        let covered = reservation.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) * UNIT;
+        let covered = reservation.permit.as_ref().map_or(0, share_bytes);
         if total > covered {
             let Some(more) = self.all_queries.try_share(total - covered) else { return false };
             match &mut reservation.permit {

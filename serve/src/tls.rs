@@ -23,7 +23,8 @@ pub(crate) struct Tls {
     cert: PathBuf,
     key: PathBuf,
     current: Mutex<CertState>,
-    /// Locked while the files are read again, as a signal and the clock may do so at the same time.
+    /// Locked while the files are read again, as a signal and the clock may do so at the same time. `current` is locked
+    /// after it, and only for moments, as each new connection needs it.
     renewing: Mutex<()>,
 }
 
@@ -35,12 +36,15 @@ struct CertState {
     problem: Option<String>,
 }
 
+/// A SHA-256 hash of the certificate and its key.
+type ContentHash = [u8; 32];
+
 /// The content of both files.
 struct LoadedCert {
     acceptor: TlsAcceptor,
     names: Vec<String>,
     /// The hash of both files, which detects changes whatever the times of the files are.
-    content_hash: [u8; 32],
+    content_hash: ContentHash,
     /// The end of the certificate's validity, in seconds since 1970.
     valid_until: Option<u64>,
 }
@@ -126,7 +130,8 @@ impl Tls {
         current.is_expiry_logged = true;
         let until = time_text(SystemTime::UNIX_EPOCH + Duration::from_secs(current.loaded.valid_until?));
         Some(format!(
-            "{}: the certificate was valid until {}, and clients refuse it; put a new one there, which needs no restart",
+            "{}: the certificate was valid until {}, and clients refuse it; put a new one there, which needs no \
+             restart",
             self.cert.display(),
             until.as_str()?
         ))
@@ -140,7 +145,7 @@ fn read(cert: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
     Ok((chain, secret))
 }
 
-fn hash_content(chain: &[u8], secret: &[u8]) -> [u8; 32] {
+fn hash_content(chain: &[u8], secret: &[u8]) -> ContentHash {
     let mut hash = Sha256::new();
     hash.update((chain.len() as u64).to_le_bytes());
     hash.update(chain);

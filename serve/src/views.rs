@@ -12,17 +12,19 @@ use crate::snapshot::Snapshot;
 /// The maximum number of views.
 const MAX_VIEWS: usize = 4;
 
-/// Some rows of a table.
+/// The result of a search: some rows of one snapshot of a table.
 #[derive(Debug)]
 pub(crate) struct View {
     id: String,
+    /// The name of the table.
     table: String,
+    /// The id of the snapshot.
     snapshot: String,
     /// The numbers of the rows in the table.
     pub rows: Vec<u64>,
 }
 
-/// The views of all clients. The oldest are dropped.
+/// The views of all clients, of which the last [`MAX_VIEWS`] are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Views(Mutex<ViewList>);
 

@@ -73,7 +73,7 @@ pub(super) async fn begin(session: Session, mut requests: RequestStream) -> Resu
             .run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Flight))
             .await?;
         follower = Some(opened);
-        session.peer.is_follower.store(true, std::sync::atomic::Ordering::Release);
+        session.peer.mark_as_follower();
         requests = requests.without_idle_timeout();
     }
     let (sender, answers) = mpsc::channel(1);

@@ -159,7 +159,7 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Resp
     let table = session.table(name).await?;
     let follower =
         session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Flight)).await?;
-    session.peer.is_follower.store(true, std::sync::atomic::Ordering::Release);
+    session.peer.mark_as_follower();
     Ok(body_response(follow::body(follower, &session)))
 }
 
