@@ -7,6 +7,8 @@ use prost::Message;
 pub(crate) const SERVICE: &str = "arrow.flight.protocol.FlightService";
 /// The size in bytes of a frame's flag and length, which precede its message.
 pub(crate) const PREFIX: usize = 5;
+/// The flag of a frame whose message is not compressed.
+pub(crate) const UNCOMPRESSED: u8 = 0;
 /// The value of a number of records or bytes that the server does not know.
 pub(crate) const UNKNOWN: i64 = -1;
 
@@ -96,7 +98,7 @@ pub(crate) fn frame_messages<'a, M: Message + 'a>(messages: impl IntoIterator<It
     for message in messages {
         let len = message.encoded_len();
         frames.reserve(PREFIX + len);
-        frames.put_u8(0);
+        frames.put_u8(UNCOMPRESSED);
         // Only messages of this server are framed here, which are small. A wrong length would shift all later frames.
         assert!(u32::try_from(len).is_ok(), "a message of {len} bytes does not fit into a frame");
         frames.put_u32(len as u32);

@@ -1,5 +1,9 @@
-//! Answers `DoPut`: receives record batches, appends each as a message_response, and acknowledges each once it is
-//! committed.
+//! Answers `DoPut`: receives record batches, appends each to a table, and acknowledges each once it is committed.
+//!
+//! The table's writer decodes Arrow streams. So batches are submitted as a stream of their own: the schema and the
+//! dictionaries received so far, which are the *preamble*, and the batches. Batches that have arrived together are
+//! submitted together, to be one commit. A call has up to [`MAX_PENDING_BYTES`] of submitted batches without an answer;
+//! then no further ones are received, so that the client waits.
 
 use std::collections::VecDeque;
 use std::{io, slice};
@@ -12,6 +16,7 @@ use super::messages::{FlightData, FlightDescriptor, PutResult, SERVICE, frame_me
 use super::request_stream::{MAX_REQUEST_LEN, ReceivedMessage, RequestStream, decode_message};
 use super::target::parse_descriptor;
 use crate::audit::AuditLine;
+use crate::frames::Framing;
 use crate::ingest::{Destination, PendingBatches, lost};
 use crate::problem::{Problem, Result};
 use crate::query::Query;
@@ -22,8 +27,18 @@ use crate::session::Session;
 
 /// The maximum size in bytes of the protobuf fields around a body.
 const MAX_FIELDS_LEN: usize = 1 << 20;
-/// The end of an IPC stream.
-const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+/// The alignment of messages in an IPC stream.
+const IPC_ALIGNMENT: usize = 8;
+/// The word before the length of a message in an IPC stream.
+const CONTINUATION: u32 = u32::MAX;
+/// The bytes in the vtable of a flatbuffer before the offsets of fields: its own length and its table's.
+const VTABLE_HEADER: usize = 2 * size_of::<u16>();
+/// The number of the field of a `Message` that has the type of its header.
+const HEADER_TYPE_FIELD: usize = 1;
+/// The types of headers, as in the union `MessageHeader` of Message.fbs.
+const SCHEMA_HEADER: u8 = 1;
+const DICTIONARY_HEADER: u8 = 2;
+const BATCH_HEADER: u8 = 3;
 /// The parameters of a command for sent rows.
 const PARAMETERS: &[&str] = &["ack", "producer", "epoch", "sequence"];
 
@@ -118,17 +133,18 @@ enum IpcMessageKind {
 /// Returns the kind of a `Message` of Message.fbs; `None` if it is damaged, or of another kind.
 fn message_kind(metadata: &[u8]) -> Option<IpcMessageKind> {
     let root = usize::try_from(i32_at(metadata, 0)?).ok()?;
+    // The root table begins with the distance to its vtable, which has the offset of each field in the table, or 0.
     let vtable = root.checked_sub_signed(isize::try_from(i32_at(metadata, root)?).ok()?)?;
-    let vtable_len = u16_at(metadata, vtable)?;
-    // The offset of the header's type, the second field, follows two lengths and the offset of the first field.
-    let header_type = u16_at(metadata, vtable + 6)?;
-    if header_type == 0 || vtable_len <= 6 {
+    let entry = VTABLE_HEADER + HEADER_TYPE_FIELD * size_of::<u16>();
+    let vtable_len = usize::from(u16_at(metadata, vtable)?);
+    let header_type = usize::from(u16_at(metadata, vtable + entry)?);
+    if header_type == 0 || vtable_len <= entry {
         return None;
     }
-    match metadata.get(root + usize::from(header_type))? {
-        1 => Some(IpcMessageKind::Schema),
-        2 => Some(IpcMessageKind::Dictionary),
-        3 => Some(IpcMessageKind::Batch),
+    match *metadata.get(root + header_type)? {
+        SCHEMA_HEADER => Some(IpcMessageKind::Schema),
+        DICTIONARY_HEADER => Some(IpcMessageKind::Dictionary),
+        BATCH_HEADER => Some(IpcMessageKind::Batch),
         _ => None,
     }
 }
@@ -142,11 +158,11 @@ fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
 }
 
 /// Appends a message to an IPC stream.
-pub(super) fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
-    let padded_len = metadata.len().next_multiple_of(8);
+pub(super) fn push_message(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
+    let padded_len = metadata.len().next_multiple_of(IPC_ALIGNMENT);
     // gRPC frames have lengths of 32 bits, so that metadata received in one fits.
     assert!(u32::try_from(padded_len).is_ok(), "metadata of {padded_len} bytes in a gRPC message");
-    stream.extend_from_slice(&u32::MAX.to_le_bytes());
+    stream.extend_from_slice(&CONTINUATION.to_le_bytes());
     stream.extend_from_slice(&(padded_len as u32).to_le_bytes());
     stream.extend_from_slice(metadata);
     stream.resize(stream.len() + (padded_len - metadata.len()), 0);
@@ -167,7 +183,7 @@ impl PutStream {
         }
         let destination = Destination::open(&session, name, query).await?;
         let mut preamble = Vec::new();
-        push(&mut preamble, &header, &[]);
+        push_message(&mut preamble, &header, &[]);
         Ok(PutStream {
             session,
             requests,
@@ -278,26 +294,7 @@ impl PutStream {
                     Err(refusal) => return Err(refusal),
                 };
                 share.merge(received.share);
-                let mut len = data_len(&data);
-                let mut batches = vec![data];
-                while len < SMALL
-                    && let Some(next) = self.poll_next()
-                {
-                    match decode_message::<FlightData>(next.message.clone()) {
-                        Ok(data)
-                            if message_kind(&data.header) == Some(IpcMessageKind::Batch)
-                                && len + data_len(&data) <= SMALL =>
-                        {
-                            len += data_len(&data);
-                            share.merge(next.share);
-                            batches.push(data);
-                        }
-                        _ => {
-                            self.deferred = Some(next);
-                            break;
-                        }
-                    }
-                }
+                let batches = self.take_arrived(data, &mut share);
                 self.submit(&batches, share).await?;
             }
             // Metadata without a batch is ignored.
@@ -305,6 +302,29 @@ impl PutStream {
             _ => return Err(Problem::bad_request("a record batch or a dictionary is expected")),
         }
         Ok(true)
+    }
+
+    /// Returns `first` and further batches that have arrived, as long as they are small together. Merges their shares
+    /// of memory into `share`. Defers the first message that is not one of them.
+    fn take_arrived(&mut self, first: FlightData, share: &mut OwnedSemaphorePermit) -> Vec<FlightData> {
+        let mut len = data_len(&first);
+        let mut batches = vec![first];
+        while len < SMALL
+            && let Some(next) = self.poll_next()
+        {
+            let data = decode_message::<FlightData>(next.message.clone()).ok();
+            let fits = |data: &FlightData| {
+                message_kind(&data.header) == Some(IpcMessageKind::Batch) && len + data_len(data) <= SMALL
+            };
+            let Some(data) = data.filter(fits) else {
+                self.deferred = Some(next);
+                break;
+            };
+            len += data_len(&data);
+            share.merge(next.share);
+            batches.push(data);
+        }
+        batches
     }
 
     /// Returns the next message, if it has arrived and is valid. An error occurs again in the next call.
@@ -316,7 +336,7 @@ impl PutStream {
     fn keep_dictionary(&mut self, data: &FlightData, share: OwnedSemaphorePermit) -> Result<()> {
         self.preamble_share.merge(share);
         let max_len = self.session.shared.limits.body;
-        push(&mut self.preamble, &data.header, &data.body);
+        push_message(&mut self.preamble, &data.header, &data.body);
         if self.preamble.len() > max_len {
             let detail = format!("the dictionaries of a call have at most {max_len} bytes; make several");
             return Err(Problem::too_large(detail));
@@ -341,9 +361,9 @@ impl PutStream {
         assert!(!batches.is_empty(), "no batches are submitted, and none would be answered");
         let mut bytes = self.preamble.clone();
         for data in batches {
-            push(&mut bytes, &data.header, &data.body);
+            push_message(&mut bytes, &data.header, &data.body);
         }
-        bytes.extend_from_slice(&END_OF_STREAM);
+        bytes.extend_from_slice(Framing::Stream.end());
         let pending = self.destination.submit(&self.session, ReceivedBody { bytes, share }, batches.len()).await?;
         self.pending.push_back(pending);
         Ok(())

@@ -12,7 +12,7 @@ use prost::Message;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
-use super::messages::PREFIX;
+use super::messages::{PREFIX, UNCOMPRESSED};
 use crate::problem::{Problem, Result};
 use crate::session::Session;
 
@@ -23,6 +23,9 @@ pub(crate) const MAX_REQUEST_LEN: usize = 64 << 10;
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// The messages of a call's request.
+///
+/// Received bytes are collected in `buffer`, which begins with the message that is received next. Its share of memory
+/// is taken as soon as its length is known.
 pub(crate) struct RequestStream {
     body: Incoming,
     session: Session,
@@ -155,7 +158,7 @@ fn broken() -> Problem {
 /// Returns the length of the message at the beginning of `buffer`, without its prefix.
 fn message_len(buffer: &BytesMut, max_len: usize) -> Result<usize> {
     let [flag, len @ ..] = buffer.first_chunk::<PREFIX>().ok_or_else(broken)?;
-    if *flag != 0 {
+    if *flag != UNCOMPRESSED {
         let detail = "compressed messages are not taken; compress the buffers of record batches";
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail));
     }

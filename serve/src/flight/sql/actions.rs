@@ -15,7 +15,7 @@ use crate::flight::status::{body_response, message_response};
 use crate::problem::{Problem, Result};
 use crate::response_body::ResponseBody;
 use crate::session::Session;
-use crate::statement::{self, require_engine};
+use crate::statement::{self, NO_ID, require_engine};
 
 /// The status of an action that was done.
 const DONE: i32 = 1;
@@ -93,7 +93,7 @@ fn cancel(session: &Session, info: Option<&FlightInfo>) -> Result<i32> {
             && name == "TicketStatementQuery"
         {
             let handle = StatementHandle::parse(decode_message::<HandleMessage>(value)?.handle)?;
-            is_cancelled |= handle.id > 0 && session.shared.statements.cancel(session.caller.name(), handle.id);
+            is_cancelled |= handle.id != NO_ID && session.shared.statements.cancel(session.caller.name(), handle.id);
         }
     }
     Ok(if is_cancelled { DONE } else { NOT_DONE })

@@ -11,7 +11,7 @@ use prost::Message;
 use super::messages::{StatementHandle, StatementText};
 use crate::flight::request_stream::decode_message;
 use crate::problem::{Problem, Result, ResultExt};
-use crate::statement::Statement;
+use crate::statement::{NO_ID, Statement};
 
 /// The maximum size of a handle in bytes, as all of it comes back in a ticket.
 pub(super) const MAX_HANDLE_LEN: usize = 48 << 10;
@@ -22,7 +22,7 @@ impl StatementHandle {
         if !text.transaction.is_empty() {
             return Err(Problem::bad_request("there are no transactions; each query is of one commit of each table"));
         }
-        StatementHandle { query: text.query, parameters: Bytes::new(), id: 0 }.checked()
+        StatementHandle { query: text.query, parameters: Bytes::new(), id: NO_ID }.checked()
     }
 
     pub fn parse(handle: Bytes) -> Result<StatementHandle> {
@@ -32,7 +32,7 @@ impl StatementHandle {
     /// Adds a unique name, for one run.
     pub fn with_unique_id(self) -> Result<StatementHandle> {
         let id = getrandom::u64().map_err(|e| Problem::internal(e.to_string()))?;
-        Ok(StatementHandle { id: id.max(1), ..self })
+        Ok(StatementHandle { id: id.max(NO_ID + 1), ..self })
     }
 
     pub fn bytes(&self) -> Bytes {

@@ -21,13 +21,14 @@ use prost::Message;
 
 pub(super) use self::actions::{action, list_actions};
 use self::handle::{dataset, not_spoken, schema_message};
+use self::keys::KeyKind;
 use self::messages::{
     Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, HandleMessage, StatementHandle, StatementText,
 };
 use super::messages::{
-    FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, frame_message,
+    FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, UNKNOWN, frame_message,
 };
-use super::put::push;
+use super::put::push_message;
 use super::request_stream::{RequestStream, decode_message};
 use super::status::{body_response, message_response};
 use crate::engine::SqlEngine;
@@ -49,8 +50,7 @@ pub(super) enum SqlCommand {
     TableTypes,
     SqlInfo(GetSqlInfo),
     TypeInfo(GetXdbcTypeInfo),
-    /// Keys: primary ones if true, else foreign ones.
-    Keys(bool),
+    Keys(KeyKind),
 }
 
 impl SqlCommand {
@@ -70,8 +70,10 @@ impl SqlCommand {
             "CommandGetTableTypes" => SqlCommand::TableTypes,
             "CommandGetSqlInfo" => SqlCommand::SqlInfo(decode_message(value)?),
             "CommandGetXdbcTypeInfo" => SqlCommand::TypeInfo(decode_message(value)?),
-            "CommandGetPrimaryKeys" => SqlCommand::Keys(true),
-            "CommandGetExportedKeys" | "CommandGetImportedKeys" | "CommandGetCrossReference" => SqlCommand::Keys(false),
+            "CommandGetPrimaryKeys" => SqlCommand::Keys(KeyKind::Primary),
+            "CommandGetExportedKeys" | "CommandGetImportedKeys" | "CommandGetCrossReference" => {
+                SqlCommand::Keys(KeyKind::Foreign)
+            }
             other => return Err(not_spoken(other)),
         }))
     }
@@ -86,7 +88,7 @@ impl SqlCommand {
             SqlCommand::TableTypes => tables::table_types()?.schema(),
             SqlCommand::SqlInfo(_) => info::schema(),
             SqlCommand::TypeInfo(_) => types::schema(),
-            SqlCommand::Keys(is_primary) => keys::schema(*is_primary),
+            SqlCommand::Keys(kind) => keys::schema(*kind),
         })
     }
 }
@@ -115,8 +117,8 @@ pub(super) async fn flight_info(
         schema: schema_message(&schema)?,
         descriptor: Some(descriptor),
         endpoints: vec![endpoint],
-        total_records: -1,
-        total_bytes: -1,
+        total_records: UNKNOWN,
+        total_bytes: UNKNOWN,
         ordered: true,
     })))
 }
@@ -151,7 +153,7 @@ fn metadata_rows(session: &Session, engine: &Arc<dyn SqlEngine>, command: &SqlCo
             info::info(engine.as_ref(), &session.shared.limits, &request.info).map_err(internal)
         }
         SqlCommand::TypeInfo(request) => types::types(request.data_type).map_err(internal),
-        SqlCommand::Keys(is_primary) => Ok(RecordBatch::new_empty(keys::schema(*is_primary))),
+        SqlCommand::Keys(kind) => Ok(RecordBatch::new_empty(keys::schema(*kind))),
     }
 }
 
@@ -170,12 +172,12 @@ pub(super) async fn put(
     let handle = StatementHandle::parse(decode_message::<HandleMessage>(value)?.handle)?;
     let mut stream = Vec::new();
     if !header.is_empty() {
-        push(&mut stream, &header, &[]);
+        push_message(&mut stream, &header, &[]);
     }
     while let Some(received) = requests.next(handle::MAX_HANDLE_LEN).await? {
         let data: FlightData = decode_message(received.message)?;
         if !data.header.is_empty() {
-            push(&mut stream, &data.header, &data.body);
+            push_message(&mut stream, &data.header, &data.body);
         }
         if stream.len() > handle::MAX_HANDLE_LEN {
             return Err(Problem::too_large(format!("parameters have at most {} bytes", handle::MAX_HANDLE_LEN)));

@@ -17,6 +17,24 @@ struct SqlType {
     is_signed: Option<bool>,
 }
 
+/// `SQL_BIT`, and further numbers of types in ODBC.
+const BIT: i32 = -7;
+const TINYINT: i32 = -6;
+const BIGINT: i32 = -5;
+const VARBINARY: i32 = -3;
+const INTEGER: i32 = 4;
+const SMALLINT: i32 = 5;
+const REAL: i32 = 7;
+const DOUBLE: i32 = 8;
+/// The numbers of dates and times are this one and their subcode.
+const TIME_BASE: i32 = 90;
+const DATE_SUBCODE: i32 = 1;
+const TIME_SUBCODE: i32 = 2;
+const TIMESTAMP_SUBCODE: i32 = 3;
+/// The maximum number of digits of a decimal, and of digits behind its point.
+const MAX_DECIMAL_DIGITS: i32 = 76;
+/// The base in which the sizes of numbers are given.
+const RADIX: i32 = 10;
 /// `SQL_NULLABLE`: columns of the type can have nulls.
 const NULLABLE: i32 = 1;
 /// `SQL_SEARCHABLE`: the type can be used in any condition.
@@ -29,9 +47,9 @@ const DATETIME: i32 = 9;
 const VARCHAR: i32 = 12;
 
 impl SqlType {
-    /// Returns true for dates, times and timestamps, whose numbers are 90 and their subcode.
+    /// Returns true for dates, times and timestamps, whose numbers are above [`TIME_BASE`].
     fn is_time(&self) -> bool {
-        self.number > 90
+        self.number > TIME_BASE
     }
 }
 
@@ -45,19 +63,19 @@ const fn text(name: &'static str, number: i32, size: Option<i32>, before: &'stat
 
 /// The types, ordered by number as ODBC requires.
 const TYPES: &[SqlType] = &[
-    SqlType { name: "BOOLEAN", number: -7, size: Some(1), literal: None, is_signed: None },
-    number("TINYINT", -6, 3),
-    number("BIGINT", -5, 19),
-    text("BYTEA", -3, None, "X'"),
-    number("DECIMAL", DECIMAL, 76),
-    number("INTEGER", 4, 10),
-    number("SMALLINT", 5, 5),
-    number("REAL", 7, 7),
-    number("DOUBLE", 8, 15),
+    SqlType { name: "BOOLEAN", number: BIT, size: Some(1), literal: None, is_signed: None },
+    number("TINYINT", TINYINT, 3),
+    number("BIGINT", BIGINT, 19),
+    text("BYTEA", VARBINARY, None, "X'"),
+    number("DECIMAL", DECIMAL, MAX_DECIMAL_DIGITS),
+    number("INTEGER", INTEGER, 10),
+    number("SMALLINT", SMALLINT, 5),
+    number("REAL", REAL, 7),
+    number("DOUBLE", DOUBLE, 15),
     text("VARCHAR", VARCHAR, None, "'"),
-    text("DATE", 91, Some(10), "DATE '"),
-    text("TIME", 92, Some(18), "TIME '"),
-    text("TIMESTAMP", 93, Some(29), "TIMESTAMP '"),
+    text("DATE", TIME_BASE + DATE_SUBCODE, Some(10), "DATE '"),
+    text("TIME", TIME_BASE + TIME_SUBCODE, Some(18), "TIME '"),
+    text("TIMESTAMP", TIME_BASE + TIMESTAMP_SUBCODE, Some(29), "TIMESTAMP '"),
 ];
 
 /// Returns the columns of the result.
@@ -109,10 +127,10 @@ pub(super) fn types(number: Option<i32>) -> Result<RecordBatch, ArrowError> {
         flag_column(&types, |sql_type| sql_type.is_signed.map(|_| false)),
         string_column(&types, |sql_type| Some(sql_type.name)),
         int_column(&types, |sql_type| (sql_type.number == DECIMAL).then_some(0)),
-        int_column(&types, |sql_type| (sql_type.number == DECIMAL).then_some(76)),
+        int_column(&types, |sql_type| (sql_type.number == DECIMAL).then_some(MAX_DECIMAL_DIGITS)),
         int_column(&types, |sql_type| Some(if sql_type.is_time() { DATETIME } else { sql_type.number })),
-        int_column(&types, |sql_type| sql_type.is_time().then_some(sql_type.number - 90)),
-        int_column(&types, |sql_type| sql_type.is_signed.map(|_| 10)),
+        int_column(&types, |sql_type| sql_type.is_time().then_some(sql_type.number - TIME_BASE)),
+        int_column(&types, |sql_type| sql_type.is_signed.map(|_| RADIX)),
         int_column(&types, |_| None),
     ];
     RecordBatch::try_new(schema(), columns)
