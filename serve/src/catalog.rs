@@ -13,14 +13,12 @@ use arrowwood::{Error, ErrorKind, Writer, WriterOptions, is_directory, metadata_
 
 use crate::change_time::ChangeTime;
 use crate::problem::{Problem, Result, ResultExt};
-use crate::table::{FileIdentity, Kind, Table};
+use crate::table::{FileIdentity, Kind, Table, segment_digits};
 
 /// The maximum size in bytes of decompressed data of a single file that is cached while the file is open.
 const MAX_CACHED_BYTES: u64 = 64 << 20;
 /// The maximum length in bytes of the name of a table or file.
 const MAX_NAME_BYTES: usize = 200;
-/// The number of digits in the name of a segment's file.
-const SEGMENT_DIGITS: usize = 20;
 /// The share of the open tables that are closed together, as finding the least recently used ones takes a pass over all
 /// tables: one in so many.
 const CLOSED_SHARE: usize = 8;
@@ -358,7 +356,7 @@ fn has_segments(path: &Path) -> io::Result<bool> {
         if none_if_missing(entry.file_type())?.is_some_and(|kind| kind.is_symlink()) {
             return Ok(false);
         }
-        has_segments |= entry.file_name().to_str().is_some_and(is_segment);
+        has_segments |= entry.file_name().to_str().is_some_and(|name| segment_digits(name).is_some());
     }
     Ok(has_segments)
 }
@@ -369,12 +367,6 @@ fn none_if_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         result => result.map(Some),
     }
-}
-
-/// Returns true if `name` is the name of a segment's file: its first row, as [`SEGMENT_DIGITS`] digits, and `.arrow`.
-fn is_segment(name: &str) -> bool {
-    let Some(number) = name.strip_suffix(".arrow") else { return false };
-    number.len() == SEGMENT_DIGITS && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -14,12 +14,15 @@ use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["from", "to", "at", "view", "width"];
 
-/// The maximum numbers of rows, columns and cells in a response.
+/// The maximum number of rows in a response.
 const MAX_ROWS: u64 = 2_000;
+/// The maximum number of columns in a response.
 const MAX_COLUMNS: usize = 1_000;
+/// The maximum number of cells in a response.
 const MAX_CELLS: u64 = 50_000;
-/// The characters of a cell, unless the client asks for more or fewer.
+/// The maximum number of characters of a cell, unless the client asks for more or fewer.
 const DEFAULT_WIDTH: usize = 100;
+/// The maximum number of characters of a cell that a client may ask for.
 const MAX_WIDTH: usize = 1_000;
 
 /// Renders the cells of a range of rows. If the rows are a view, `from` and `to` count its rows. Blocks.
@@ -38,6 +41,7 @@ pub(crate) fn cells(session: &Session, snapshot: &Snapshot, query: &Query) -> Re
     let to = to.min(from + MAX_ROWS).min(from + MAX_CELLS / columns.len().max(1) as u64);
     assert!(first <= from && from <= to && to <= end, "rows {from} to {to} of {first} to {end}");
     let width = query.number::<usize>("width")?.unwrap_or(DEFAULT_WIDTH).clamp(1, MAX_WIDTH);
+
     let numbers: Vec<u64> = match &view {
         Some(view) => view.rows[from as usize..to as usize].to_vec(),
         None => (from..to).collect(),

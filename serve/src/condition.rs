@@ -4,7 +4,9 @@
 //! any     := all ("or" all)*
 //! all     := one ("and" one)*
 //! one     := "not" one | "(" any ")" | column test | sum operator sum
-//! test    := operator value | ["not"] "in" "(" value ("," value)* ")" | "is" ["not"] ("null" | "nan" | "as in row" number)
+//! test    := operator value
+//!          | ["not"] "in" "(" value ("," value)* ")"
+//!          | "is" ["not"] ("null" | "nan" | "as in row" number)
 //! sum     := product (("+" | "-") product)*
 //! product := factor (("*" | "/" | "%") factor)*
 //! factor  := number | column | "(" sum ")"
@@ -23,8 +25,10 @@ const MAX_BYTES: usize = 8 << 10;
 const MAX_VALUES: usize = 1_000;
 /// The maximum nesting depth of parentheses and `not`.
 const MAX_DEPTH: usize = 64;
+/// The maximum number of columns that are listed in an error.
+const MAX_LISTED_COLUMNS: usize = 20;
 /// The maximum total size in bytes of the values that a condition takes from rows (`is as in row`).
-pub(crate) const OF_ROWS: usize = 32 << 20;
+pub(crate) const MAX_ROW_VALUE_BYTES: usize = 32 << 20;
 
 /// The problem with a condition, for its author.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,6 +214,7 @@ fn operator(chars: &mut Chars<'_>, number: usize) -> Result<Operator> {
 
 // ---- grammar ----
 
+/// Parses by recursive descent: a method for each rule of the grammar, which consumes the tokens of the rule.
 struct Parser<'a> {
     tokens: Vec<Token>,
     /// The index of the next token.
@@ -219,6 +224,7 @@ struct Parser<'a> {
     /// The bytes of the values so far that were taken from rows.
     row_value_bytes: usize,
     schema: &'a Schema,
+    /// The rows that `is as in row` refers to; `None` if there are none.
     rows: Option<&'a Dataset>,
 }
 
@@ -431,8 +437,13 @@ impl Parser<'_> {
     /// Parses a test of column `name`.
     fn test(&mut self, name: &str) -> Result<Predicate> {
         let Some((_, field)) = self.schema.column_with_name(name) else {
-            let names: Vec<_> =
-                self.schema.fields().iter().take(20).map(|field| format!("'{}'", field.name())).collect();
+            let names: Vec<_> = self
+                .schema
+                .fields()
+                .iter()
+                .take(MAX_LISTED_COLUMNS)
+                .map(|field| format!("'{}'", field.name()))
+                .collect();
             return error(format!("there is no column '{name}'; there are {}", names.join(", ")));
         };
         let data_type = field.data_type().clone();
@@ -492,9 +503,9 @@ impl Parser<'_> {
         let value = row.get(column).map_err(|e| row_error(number, &e))?;
         self.values += 1;
         self.row_value_bytes = self.row_value_bytes.saturating_add(size_of_value(&value));
-        if self.values > MAX_VALUES || self.row_value_bytes > OF_ROWS {
+        if self.values > MAX_VALUES || self.row_value_bytes > MAX_ROW_VALUE_BYTES {
             return error(format!(
-                "a condition has at most {MAX_VALUES} values, and those of rows at most {OF_ROWS} bytes"
+                "a condition has at most {MAX_VALUES} values, and those of rows at most {MAX_ROW_VALUE_BYTES} bytes"
             ));
         }
         match equal(name, &value) {

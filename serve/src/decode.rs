@@ -15,6 +15,13 @@ use crate::problem::Problem;
 use crate::query::media_type;
 use crate::size_bound::SizeBound;
 
+/// The buffers of an array of list views.
+const VIEW_OFFSETS: usize = 0;
+const VIEW_SIZES: usize = 1;
+/// The buffers of an array of a dense union.
+const UNION_IDS: usize = 0;
+const UNION_OFFSETS: usize = 1;
+
 /// The format of sent rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyFormat {
@@ -114,7 +121,8 @@ pub(crate) fn check_bound(SizeBound { rows, bytes }: SizeBound, limits: &Limits)
     let (max_bytes, max_rows) = limits.rows;
     if rows > max_rows || bytes > max_bytes {
         return Err(too_many(&format!(
-            "{rows} rows, which would take about {bytes} bytes; at most {max_rows} rows and {max_bytes} bytes are taken at once"
+            "{rows} rows, which would take about {bytes} bytes; at most {max_rows} rows and {max_bytes} bytes are taken \
+             at once"
         )));
     }
     Ok(())
@@ -167,8 +175,8 @@ fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
         for chunk in rows.column_at(number)?.chunks()? {
             if !has_items_in_order(&chunk) {
                 let message = format!(
-                    "column '{name}': list views that overlap, or members of a dense union, that are not in the order of their \
-                     rows; send lists, or a sparse union"
+                    "column '{name}': list views that overlap, or members of a dense union, that are not in the order \
+                     of their rows; send lists, or a sparse union"
                 );
                 return Err(Error::new(arrowwood::ErrorKind::InvalidArgument, message));
             }
@@ -199,8 +207,8 @@ fn may_share_items(data_type: &DataType) -> bool {
 /// two rows share one.
 fn has_items_in_order(array: &ArrayData) -> bool {
     let is_in_order = match array.data_type() {
-        DataType::ListView(_) => has_views_in_order(array, 4),
-        DataType::LargeListView(_) => has_views_in_order(array, 8),
+        DataType::ListView(_) => has_views_in_order(array, size_of::<i32>()),
+        DataType::LargeListView(_) => has_views_in_order(array, size_of::<i64>()),
         DataType::Union(_, UnionMode::Dense) => has_members_in_order(array),
         _ => true,
     };
@@ -211,7 +219,8 @@ fn has_items_in_order(array: &ArrayData) -> bool {
 fn has_views_in_order(array: &ArrayData, width: usize) -> bool {
     let mut end = 0;
     for row in 0..array.len() {
-        match (number_at(array, 0, row, width), number_at(array, 1, row, width)) {
+        match (number_at(array, VIEW_OFFSETS, row, width), number_at(array, VIEW_SIZES, row, width)) {
+            // An empty view may be anywhere.
             (Some(_), Some(0)) => (),
             (Some(start), Some(size)) if start >= end => end = start.saturating_add(size),
             _ => return false,
@@ -222,13 +231,13 @@ fn has_views_in_order(array: &ArrayData, width: usize) -> bool {
 
 /// Returns true if the offsets of a dense union increase in each member.
 fn has_members_in_order(array: &ArrayData) -> bool {
-    let mut next = [0; 256];
+    // The offset after the last one of each member, by its identifier, which is a byte.
+    let mut ends = [0; 1 << u8::BITS];
     for row in 0..array.len() {
-        let (Some(id), Some(offset)) = (number_at(array, 0, row, 1), number_at(array, 1, row, 4)) else {
-            return false;
-        };
-        // An identifier is a byte.
-        let next = &mut next[id as usize];
+        let id = number_at(array, UNION_IDS, row, size_of::<i8>());
+        let offset = number_at(array, UNION_OFFSETS, row, size_of::<i32>());
+        let (Some(id), Some(offset)) = (id, offset) else { return false };
+        let next = &mut ends[id as usize];
         if offset < *next {
             return false;
         }
@@ -239,10 +248,10 @@ fn has_members_in_order(array: &ArrayData) -> bool {
 
 /// Reads the number of `width` bytes of a row; `None` if the buffer is too short.
 fn number_at(array: &ArrayData, buffer: usize, row: usize, width: usize) -> Option<u64> {
-    debug_assert!(width <= 8, "a number of {width} bytes");
+    debug_assert!(width <= size_of::<u64>(), "a number of {width} bytes");
     let start = (array.offset() + row).checked_mul(width)?;
     let bytes = array.buffers().get(buffer)?.get(start..start.checked_add(width)?)?;
-    let mut word = [0; 8];
+    let mut word = [0; size_of::<u64>()];
     word[..width].copy_from_slice(bytes);
     Some(u64::from_le_bytes(word))
 }

@@ -23,9 +23,11 @@ pub(crate) const PARAMETERS: &[&str] = &["at", "from", "to", "count", "sample", 
 const DEFAULT_COUNT: u64 = 500;
 const MAX_COUNT: u64 = 4_000;
 /// The maximum number of rows of a bin that a sample reads.
-pub(crate) const SAMPLE: u64 = 512;
+pub(crate) const MAX_SAMPLED_ROWS: u64 = 512;
 /// The maximum number of rows in a step, after which the request checks that the client is still there.
-const BLOCK: u64 = 1 << 24;
+pub(crate) const MAX_STEP_ROWS: u64 = 1 << 24;
+/// The maximum number of threads that read rows for a request.
+pub(crate) const MAX_THREADS: usize = 4;
 
 /// A parsed request.
 pub(crate) struct BinRequest {
@@ -86,13 +88,16 @@ fn divide(rows: &Span, count: u64) -> Vec<Span> {
     spans
 }
 
-/// Calls `work` for each of the parts in up to four threads. Returns the results in the order of the parts.
+/// Calls `work` for each of the parts in up to [`MAX_THREADS`] threads. Returns the results in the order of the parts.
+///
+/// The threads take the numbers of parts from one counter, so that a thread with little work takes more parts. The
+/// counter gives each number once, whatever its ordering, and the results are read after the threads have ended.
 pub(crate) fn by_threads<P: Sync, T: Send>(
     parts: &[P],
     work: impl Fn(&P) -> arrowwood::Result<T> + Sync,
 ) -> arrowwood::Result<Vec<T>> {
     let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let mut results = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| take_parts(parts, &next, &work))).collect();
         let mut results = take_parts(parts, &next, &work);
@@ -139,7 +144,7 @@ pub(crate) async fn summarize(
         let mut step: Vec<Span> = Vec::new();
         let mut rows = 0;
         while let Some(span) =
-            spans.next_if(|span| step.is_empty() || is_sample || rows + (span.end - span.start) <= BLOCK)
+            spans.next_if(|span| step.is_empty() || is_sample || rows + (span.end - span.start) <= MAX_STEP_ROWS)
         {
             rows += span.end - span.start;
             step.push(if is_sample { middle(&span) } else { span });
@@ -151,10 +156,10 @@ pub(crate) async fn summarize(
     Ok(summaries)
 }
 
-/// Returns the [`SAMPLE`] rows in the middle of a span.
+/// Returns the [`MAX_SAMPLED_ROWS`] rows in the middle of a span.
 fn middle(span: &Span) -> Span {
     let rows = span.end - span.start;
-    let size = rows.min(SAMPLE);
+    let size = rows.min(MAX_SAMPLED_ROWS);
     let start = span.start + (rows - size) / 2;
     start..start + size
 }
@@ -186,7 +191,7 @@ pub(crate) async fn bins(session: &Session, snapshot: Snapshot, query: &Query) -
     let request = BinRequest::from_query(snapshot, query)?;
     let BinRequest { from, to, first_row, is_sample, .. } = request;
     let spans = divide(&(from - first_row..to - first_row), request.count.min(to - from));
-    let is_exact = !is_sample || spans.iter().all(|span| span.end - span.start <= SAMPLE);
+    let is_exact = !is_sample || spans.iter().all(|span| span.end - span.start <= MAX_SAMPLED_ROWS);
     let bins = summarize(&mut session.budget(), &request.column, spans, is_sample).await?;
     let range = request.range(&bins);
     Ok(json!({"from": from, "to": to, "bins": to_json(bins), "range": range, "exact": is_exact}))

@@ -12,7 +12,9 @@ use serde_json::{Value as Json, json};
 
 use crate::budget::{Budget, Share};
 use crate::condition::parse_condition;
-use crate::downsample::{BinRequest, SAMPLE, Span, by_threads, summarize, to_json};
+use crate::downsample::{
+    BinRequest, MAX_SAMPLED_ROWS, MAX_STEP_ROWS, MAX_THREADS, Span, by_threads, summarize, to_json,
+};
 use crate::numbers::{M4Summary, each_number, each_time, is_time, time_of};
 use crate::problem::{Problem, Result, ResultExt};
 use crate::query::Query;
@@ -22,11 +24,11 @@ use crate::table::Kind;
 use crate::value_condition::name_of;
 
 /// The maximum number of characters of a time.
-const WIDTH: usize = 60;
+const MAX_TIME_CHARS: usize = 60;
 /// The number of rows whose times and values are in memory at once.
-const PIECE: u64 = 1 << 16;
-/// The maximum number of rows in a step, after which the request checks that the client is still there.
-const BLOCK: u64 = 1 << 24;
+const CHUNK_ROWS: u64 = 1 << 16;
+/// The number of rows in a block, several of which are read at once in a step.
+const BLOCK_ROWS: u64 = MAX_STEP_ROWS / MAX_THREADS as u64;
 /// The number of blocks of a sample, and the rows of each.
 const SAMPLE_BLOCKS: u64 = 256;
 const SAMPLE_ROWS: u64 = 1_024;
@@ -127,11 +129,11 @@ impl PartialBins {
         PartialBins { rows: self.rows + next.rows, ..self }
     }
 
-    /// Builds the bins of the rows `span`, a piece at a time.
+    /// Builds the bins of the rows `span`, a chunk at a time.
     fn build(times: &TimeBins, over: &Column, values: &Column, span: Span) -> arrowwood::Result<PartialBins> {
         let mut bins = PartialBins::new(times);
-        for start in (span.start..span.end).step_by(PIECE as usize) {
-            let rows = PIECE.min(span.end - start);
+        for start in (span.start..span.end).step_by(CHUNK_ROWS as usize) {
+            let rows = CHUNK_ROWS.min(span.end - start);
             let points = to_vec(&over.slice(start, rows)?, |array, into| each_time(array, |time| into.push(time)))?;
             let numbers = to_vec(&values.slice(start, rows)?, |array, into| each_number(array, |x| into.push(x)))?;
             debug_assert!(points.len() == numbers.len(), "{} times, {} values", points.len(), numbers.len());
@@ -249,11 +251,11 @@ impl Timeline {
         let Some((number, over)) = over else {
             return Err(Problem::bad_request("over: the number of a column of times is expected"));
         };
-        // Several tables are each in an order of their own; days of a date64 are in order, its milliseconds need not
-        // be.
-        let is_one =
+        // Several files are each in an order of their own. The order of a date64 is that of its days, and not of its
+        // milliseconds.
+        let has_one_order =
             kind == Kind::Table && request.rows.split_by_path().len() == 1 && *over.data_type() != DataType::Date64;
-        let is_sorted = is_one && request.rows.sorted_by().is_some_and(|by| by.name() == over.name());
+        let is_sorted = has_one_order && request.rows.sorted_by().is_some_and(|by| by.name() == over.name());
         let rows = request.from - request.first_row..request.to - request.first_row;
         Ok(Timeline { request, over, number, rows, is_sorted })
     }
@@ -274,7 +276,7 @@ impl Timeline {
         let mut extremes = None;
         let mut row = start;
         while row < end {
-            let rows = if self.is_sorted { 1 } else { BLOCK.min(end - row) };
+            let rows = if self.is_sorted { 1 } else { MAX_STEP_ROWS.min(end - row) };
             let block = self.over.slice(row, rows).or_table_problem()?;
             let read = move |_: &mut Share| block_extremes(&block).or_table_problem();
             extremes = widest(extremes, budget.run_blocking(budget.step(), read).await?);
@@ -295,7 +297,7 @@ impl Timeline {
             _ => None,
         };
         let is_sample = self.request.is_sample;
-        let is_exact = !is_sample || spans.iter().all(|span| span.end - span.start <= SAMPLE);
+        let is_exact = !is_sample || spans.iter().all(|span| span.end - span.start <= MAX_SAMPLED_ROWS);
         let bins = summarize(budget, &self.request.column, spans, is_sample).await?;
         let first_row = rows.as_ref().map(|rows| self.request.first_row + rows.start);
         Ok(TimelineBins { bins, rows: rows.map(|rows| rows.end - rows.start), first_row, is_exact })
@@ -325,7 +327,7 @@ impl Timeline {
         let spans = if is_exact { blocks(len) } else { sample_blocks(len) };
         let times = Arc::new(times);
         let mut all = PartialBins::new(&times);
-        let spans_in_step = if is_exact { 4 } else { spans.len() };
+        let spans_in_step = if is_exact { MAX_THREADS } else { spans.len() };
         for step in spans.chunks(spans_in_step) {
             let (over, values, times, step) = (over.clone(), values.clone(), times.clone(), step.to_vec());
             let work = move |_: &mut Share| {
@@ -348,10 +350,9 @@ impl Timeline {
     }
 }
 
-/// Divides `len` rows into blocks, four of which are a step.
+/// Divides `len` rows into blocks.
 fn blocks(len: u64) -> Vec<Span> {
-    let size = BLOCK / 4;
-    (0..len.div_ceil(size)).map(|block| block * size..len.min((block + 1) * size)).collect()
+    (0..len.div_ceil(BLOCK_ROWS)).map(|block| block * BLOCK_ROWS..len.min((block + 1) * BLOCK_ROWS)).collect()
 }
 
 /// Returns the blocks of a sample, evenly distributed over `len` rows.
@@ -411,7 +412,7 @@ pub(crate) async fn bins(session: &Session, snapshot: Snapshot, query: &Query) -
         timeline.unsorted_bins(&mut budget, times).await?
     };
     let is_empty = start == stop;
-    let ends = [start, last_time(stop)].map(|time| ellipsize(time_of(timeline.over.data_type(), time), WIDTH));
+    let ends = [start, last_time(stop)].map(|time| ellipsize(time_of(timeline.over.data_type(), time), MAX_TIME_CHARS));
     Ok(json!({
         "from": timeline.request.from,
         "to": timeline.request.to,
@@ -435,11 +436,13 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn times_fall_into_the_bin_between_its_bounds(start: i64, length in 1i64.., count in 1u64..50, share in 0.0f64..1.0) {
+        fn times_fall_into_the_bin_between_its_bounds(
+            start: i64, length in 1i64.., count in 1u64..50, share in 0.0f64..1.0,
+        ) {
             let stop = start.saturating_add(length);
             let times = TimeBins::new(start, stop, count);
-            let inside = (start as i128 + ((stop as i128 - start as i128) as f64 * share) as i128).clamp(start.into(), stop.into());
-            let time = inside as i64;
+            let offset = ((i128::from(stop) - i128::from(start)) as f64 * share) as i128;
+            let time = (i128::from(start) + offset).clamp(start.into(), stop.into()) as i64;
             let expected = times.ends.iter().position(|end| time < *end || *end == i64::MAX);
             proptest::prop_assert_eq!(times.bin(time), expected);
             proptest::prop_assert_eq!(times.bin(stop).is_none(), stop < i64::MAX);

@@ -6,7 +6,7 @@ use arrowwood::{Error, Items, Value};
 use serde_json::Value as Json;
 
 /// The number of bytes of a value that are written at once.
-const PIECE: usize = 4 << 10;
+const CHUNK_BYTES: usize = 4 << 10;
 
 /// A value as text.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -80,10 +80,10 @@ impl LimitedWriter {
     }
 
     fn hex(&mut self, bytes: &[u8]) -> Result<(), StopReason> {
-        bytes.chunks(PIECE).try_for_each(|piece| self.push(&hex(piece)))
+        bytes.chunks(CHUNK_BYTES).try_for_each(|chunk| self.push(&hex(chunk)))
     }
 
-    /// Writes a value as [`Value::to_json`] does, piece by piece.
+    /// Writes a value as [`Value::to_json`] does, chunk by chunk.
     fn json(&mut self, value: &Value<'_>) -> Result<(), StopReason> {
         match value {
             Value::Str(text) => self.quoted(text),
@@ -112,10 +112,10 @@ impl LimitedWriter {
         self.push("\"")?;
         let mut left = text;
         while !left.is_empty() {
-            let end = (0..=left.len().min(PIECE)).rev().find(|&end| end > 0 && left.is_char_boundary(end));
-            let (piece, rest) = left.split_at(end.unwrap_or(left.len()));
-            let quoted = Json::from(piece).to_string();
-            assert!(quoted.len() >= 2 && !piece.is_empty(), "a text in JSON has two quotes");
+            let end = (0..=left.len().min(CHUNK_BYTES)).rev().find(|&end| end > 0 && left.is_char_boundary(end));
+            let (chunk, rest) = left.split_at(end.unwrap_or(left.len()));
+            let quoted = Json::from(chunk).to_string();
+            assert!(quoted.starts_with('"') && !chunk.is_empty(), "a text in JSON has two quotes");
             self.push(&quoted[1..quoted.len() - 1])?;
             left = rest;
         }

@@ -10,6 +10,10 @@ use crate::numbers::typed;
 
 /// The bytes that decoding needs for each row in addition to its value.
 const ROW_OVERHEAD: u64 = 16;
+/// The numbers of children of arrays: the values of a dictionary and of runs, and the items of a list.
+const DICTIONARY_VALUES: usize = 0;
+const RUN_VALUES: usize = 1;
+const LIST_ITEMS: usize = 0;
 
 /// Returns true if values of type `have` may take more memory as type `want`: if they are stored once and referred to
 /// many times.
@@ -35,8 +39,8 @@ pub(crate) fn may_grow(want: &DataType, have: &DataType) -> bool {
 pub(crate) fn copied_bytes(want: &DataType, array: &ArrayData, max_bytes: u64) -> u64 {
     use DataType::*;
     match (want, array.data_type()) {
-        (Dictionary(_, want), Dictionary(..)) => copied_child_bytes(want, array, 0, max_bytes),
-        (Dictionary(_, want), RunEndEncoded(..)) => copied_child_bytes(want, array, 1, max_bytes)
+        (Dictionary(_, want), Dictionary(..)) => copied_child_bytes(want, array, DICTIONARY_VALUES, max_bytes),
+        (Dictionary(_, want), RunEndEncoded(..)) => copied_child_bytes(want, array, RUN_VALUES, max_bytes)
             .saturating_add(ROW_OVERHEAD.saturating_mul(array.len() as u64)),
         (_, Dictionary(_, values)) => {
             let Some(sizes) = referenced_sizes(array, max_bytes) else { return u64::MAX };
@@ -48,7 +52,7 @@ pub(crate) fn copied_bytes(want: &DataType, array: &ArrayData, max_bytes: u64) -
         (
             List(want) | LargeList(want) | FixedSizeList(want, _) | ListView(want) | LargeListView(want) | Map(want, _),
             _,
-        ) => copied_child_bytes(want.data_type(), array, 0, max_bytes),
+        ) => copied_child_bytes(want.data_type(), array, LIST_ITEMS, max_bytes),
         (Union(members, _), _) => {
             let members = members.iter().map(|(_, member)| member.data_type()).enumerate();
             members

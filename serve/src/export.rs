@@ -22,7 +22,7 @@ pub(crate) const PARAMETERS: &[&str] = &["view", "format"];
 /// The maximum size in bytes of rows for a Parquet file, which is written before it is sent.
 const MAX_PARQUET_BYTES: u64 = 1 << 30;
 /// The number of bytes of a file that are sent at once.
-const CHUNK: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// The format of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl ExportFormat {
     }
 }
 
-/// Sends the rows of a view in its order; as Parquet, also all rows.
+/// Sends the rows of a view in its order; as Parquet, all rows can be sent, too.
 pub(crate) async fn save(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
     let form = ExportFormat::from_query(query)?
         .ok_or_else(|| Problem::bad_request("format: arrow, jsonl, csv or parquet is expected"))?;
@@ -108,8 +108,8 @@ struct FileStream(File);
 impl FileStream {
     /// Reads the next bytes; none at the end. Blocks.
     fn read_chunk(mut self) -> io::Result<(FileStream, Vec<u8>)> {
-        let mut chunk = Vec::with_capacity(CHUNK);
-        (&mut self.0).take(CHUNK as u64).read_to_end(&mut chunk)?;
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+        (&mut self.0).take(CHUNK_BYTES as u64).read_to_end(&mut chunk)?;
         Ok((self, chunk))
     }
 }

@@ -28,7 +28,7 @@ use crate::response::with_type;
 use crate::response_body::ResponseBody;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
-use crate::table::{Kind, Table};
+use crate::table::{Kind, Table, segment_digits};
 use crate::value_condition::same;
 
 pub(crate) const PARAMETERS: &[&str] = &["file", "message", "from", "limit", "residency", "commits"];
@@ -48,6 +48,14 @@ const MAX_CELL_CHARS: usize = 16 << 10;
 const MAX_TEXT_CHARS: usize = 32 << 20;
 /// The maximum number of bytes of a value that is no text, and has no parts.
 const SCALAR_BYTES: usize = 1 << 10;
+/// The maximum number of bytes of a character in UTF-8.
+const MAX_CHAR_BYTES: usize = 4;
+/// The number of hexadecimal digits of a byte.
+const HEX_DIGITS: usize = 2;
+/// The number of rows whose bits are in one byte.
+const BITS: u64 = 8;
+/// The size in bytes of a view, of a string or of bytes.
+const VIEW_BYTES: usize = 16;
 /// The maximum number of parts of a file whose resident pages are counted.
 const MAX_PARTS: usize = 2_000;
 
@@ -84,8 +92,7 @@ fn segment_files(folder: &Path) -> io::Result<Vec<TableFile>> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str());
-        let number = name.and_then(|name| name.strip_suffix(".arrow")).filter(|number| number.len() == 20);
-        if let Some(first_row) = number.and_then(|number| number.parse().ok()) {
+        if let Some(first_row) = name.and_then(segment_digits).and_then(|digits| digits.parse().ok()) {
             files.push(TableFile { path, first_row });
         }
     }
@@ -107,29 +114,39 @@ pub(crate) fn messages(snapshot: &Snapshot, query: &Query) -> Result<Json> {
     };
     let metadata = fs::metadata(&file.path).map_err(|e| Error::io("asking for its size", &e).at(&file.path));
     let size = metadata.or_table_problem()?.len();
-    if let Some(count) = query.number::<usize>("residency")? {
+    if let Some(parts) = query.number::<usize>("residency")? {
         let mapping = Mapping::open(&file.path, Mode::Read).map_err(Error::from).or_table_problem()?;
-        let shares = mapping.residency(count.clamp(1, MAX_PARTS)).map_err(Error::from).or_table_problem()?;
+        let shares = mapping.residency(parts.clamp(1, MAX_PARTS)).map_err(Error::from).or_table_problem()?;
         return Ok(json!({"size": size, "shares": shares}));
     }
     if query.flag("commits")? {
         return describe_commits(table, &file.path);
     }
     if let Some(number) = query.number::<usize>("message")? {
-        let mut description = None;
-        let mut total = 0;
-        each_message(file, |message| {
-            if total == number {
-                description = Some(describe_message(&message));
-                return ControlFlow::Break(());
-            }
-            total += 1;
-            ControlFlow::Continue(())
-        })?;
-        return description.ok_or_else(|| Problem::not_found(format!("there are {total} messages, counted from 0")));
+        return message_at(file, number);
     }
     let from = query.number::<usize>("from")?.unwrap_or(FIRST_MESSAGE);
     let limit = query.number::<usize>("limit")?.unwrap_or(DEFAULT_MESSAGES).min(MAX_MESSAGES);
+    list_messages(file, size, from, limit)
+}
+
+/// Describes message `number` of a file, with its buffers.
+fn message_at(file: &TableFile, number: usize) -> Result<Json> {
+    let mut description = None;
+    let mut total = 0;
+    each_message(file, |message| {
+        if total == number {
+            description = Some(describe_message(&message));
+            return ControlFlow::Break(());
+        }
+        total += 1;
+        ControlFlow::Continue(())
+    })?;
+    description.ok_or_else(|| Problem::not_found(format!("there are {total} messages, counted from 0")))
+}
+
+/// Lists at most `limit` messages of a file of `size` bytes, from number `from` on.
+fn list_messages(file: &TableFile, size: u64, from: usize, limit: usize) -> Result<Json> {
     let mut messages = Vec::new();
     let mut total = 0;
     each_message(file, |message| {
@@ -275,17 +292,18 @@ pub(crate) fn text(session: &Session, snapshot: &Snapshot, query: &Query) -> Res
     let value = values.get(column).or_table_problem()?;
     let bytes = match &value {
         Value::Str(text) => text.len(),
-        Value::Bytes(bytes) => 2 * bytes.len(),
-        Value::List(_) | Value::Map(_) | Value::Struct(_) | Value::Union(..) => 4 * MAX_TEXT_CHARS,
+        Value::Bytes(bytes) => HEX_DIGITS * bytes.len(),
+        Value::List(_) | Value::Map(_) | Value::Struct(_) | Value::Union(..) => MAX_CHAR_BYTES * MAX_TEXT_CHARS,
         _ => SCALAR_BYTES,
     };
     // The text is in memory until it is sent.
-    let share = session.shared.queries.try_share(bytes.min(4 * MAX_TEXT_CHARS));
+    let share = session.shared.queries.try_share(bytes.min(MAX_CHAR_BYTES * MAX_TEXT_CHARS));
     let share = share.ok_or_else(|| Problem::unavailable("the memory for queries is taken; try again"))?;
     let ExactText { text, is_whole } = exact(&value, MAX_TEXT_CHARS).or_table_problem()?;
     if !is_whole {
         let detail = format!(
-            "the cell has more than {MAX_TEXT_CHARS} characters, the most that are sent; `arrowwood cat` prints any number"
+            "the cell has more than {MAX_TEXT_CHARS} characters, the most that are sent; `arrowwood cat` prints any \
+             number"
         );
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", detail));
     }
@@ -375,7 +393,7 @@ fn describe_buffers(file: &File, message: &Message, types: &[&DataType], column:
                 description["hex"] =
                     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ").into();
                 if matches!(role, BufferRole::Validity | BufferRole::Bits) {
-                    description["bit"] = (row % 8).into();
+                    description["bit"] = (row % BITS).into();
                 }
             }
         }
@@ -387,11 +405,11 @@ fn describe_buffers(file: &File, message: &Message, types: &[&DataType], column:
 /// Returns the bytes of a row in its buffer; `data` is the row's range in the buffer of data.
 fn row_range(role: BufferRole, row: u64, data: Option<Range<u64>>) -> Option<Range<u64>> {
     let (size, count) = match role {
-        BufferRole::Validity | BufferRole::Bits => return Some(row / 8..row / 8 + 1),
+        BufferRole::Validity | BufferRole::Bits => return Some(row / BITS..row / BITS + 1),
         BufferRole::Data => return data.filter(|range| range.start <= range.end),
         BufferRole::Values { width, .. } | BufferRole::Starts { width } | BufferRole::Sizes { width } => (width, 1),
         BufferRole::Offsets { width } => (width, 2),
-        BufferRole::Views => (16, 1),
+        BufferRole::Views => (VIEW_BYTES, 1),
         BufferRole::TypeIds => (1, 1),
     };
     let start = row.checked_mul(size as u64)?;

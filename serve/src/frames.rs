@@ -6,12 +6,20 @@ use arrowwood::{EncodedMessage, Error, ErrorKind, Result, StreamEncoder, guard};
 use bytes::{BufMut, Bytes};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
-/// Smaller buffers are copied together: sending each separately would take longer.
-const SMALL: usize = 8 << 10;
+use crate::flight::messages::{PREFIX, UNCOMPRESSED};
+
+/// The minimum size in bytes of a buffer that is sent in place. Smaller ones are copied together: sending each
+/// separately would take longer.
+const MIN_SEPARATE_BYTES: usize = 8 << 10;
 /// The maximum number of bytes that are sent at once: HTTP/2 refuses more than 31 bits can count.
-const LARGE: usize = 1 << 30;
+const MAX_FRAME_BYTES: usize = 1 << 30;
 /// The alignment of bodies and buffers.
 const ALIGNMENT: usize = 64;
+/// The numbers of the fields of `FlightData` with a message's metadata and its body.
+const METADATA_FIELD: u32 = 2;
+const BODY_FIELD: u32 = 1000;
+/// Room for the numbers and lengths in a frame.
+const MAX_HEAD_OVERHEAD: usize = 32;
 
 /// A buffer as an owner of bytes.
 struct BufferOwner(Buffer);
@@ -56,25 +64,25 @@ impl Framing {
     }
 }
 
-/// Returns the bytes before the body of a `FlightData` in a gRPC frame: flag, length, the metadata as field 2, and the
-/// key of field 1000, which is the body. `None` if the message is longer than protobuf allows, as readers refuse it.
+/// Returns the bytes before the body of a `FlightData` in a gRPC frame: flag, length, the metadata, and the key and
+/// length of the body. `None` if the message is longer than protobuf allows, as readers refuse it.
 fn flight_head(metadata: &[u8], body: usize) -> Option<Vec<u8>> {
-    let body_field = if body > 0 { field_len(1000, body) } else { 0 };
-    let len = u32::try_from(field_len(2, metadata.len()).checked_add(body_field)?).ok()?;
+    let body_field = if body > 0 { field_len(BODY_FIELD, body) } else { 0 };
+    let len = u32::try_from(field_len(METADATA_FIELD, metadata.len()).checked_add(body_field)?).ok()?;
     if len > i32::MAX as u32 {
         return None;
     }
-    let mut head = Vec::with_capacity(metadata.len() + 32);
-    head.put_u8(0);
+    let mut head = Vec::with_capacity(metadata.len() + MAX_HEAD_OVERHEAD);
+    head.put_u8(UNCOMPRESSED);
     head.put_u32(len);
-    encode_key(2, WireType::LengthDelimited, &mut head);
+    encode_key(METADATA_FIELD, WireType::LengthDelimited, &mut head);
     encode_varint(metadata.len() as u64, &mut head);
     head.extend_from_slice(metadata);
     if body > 0 {
-        encode_key(1000, WireType::LengthDelimited, &mut head);
+        encode_key(BODY_FIELD, WireType::LengthDelimited, &mut head);
         encode_varint(body as u64, &mut head);
     }
-    assert!(head.len() + body == len as usize + 5, "a frame of {} bytes is declared as {len}", head.len() + body);
+    assert!(head.len() + body == PREFIX + len as usize, "a frame of {} bytes is declared as {len}", head.len() + body);
     Some(head)
 }
 
@@ -93,11 +101,11 @@ pub(crate) fn frames(messages: Vec<EncodedMessage>, framing: Framing) -> Result<
             small.extend(framing.head(&message)?);
             for buffer in message.body {
                 let len = buffer.len();
-                if len < SMALL {
+                if len < MIN_SEPARATE_BYTES {
                     small.extend_from_slice(&buffer);
                 } else {
                     frames.push(Bytes::from(std::mem::take(&mut small)));
-                    frames.extend(pieces(Bytes::from_owner(BufferOwner(buffer)), LARGE));
+                    frames.extend(chunks(Bytes::from_owner(BufferOwner(buffer)), MAX_FRAME_BYTES));
                 }
                 small.resize(small.len() + (len.next_multiple_of(ALIGNMENT) - len), 0);
             }
@@ -108,11 +116,11 @@ pub(crate) fn frames(messages: Vec<EncodedMessage>, framing: Framing) -> Result<
     })
 }
 
-/// Splits bytes into pieces of at most `max_len`, in place.
-fn pieces(mut bytes: Bytes, max_len: usize) -> impl Iterator<Item = Bytes> {
+/// Splits bytes into chunks of at most `max_len`, in place.
+fn chunks(mut bytes: Bytes, max_len: usize) -> impl Iterator<Item = Bytes> {
     std::iter::from_fn(move || {
-        let piece = bytes.split_to(bytes.len().min(max_len));
-        (!piece.is_empty()).then_some(piece)
+        let chunk = bytes.split_to(bytes.len().min(max_len));
+        (!chunk.is_empty()).then_some(chunk)
     })
 }
 
@@ -125,17 +133,17 @@ mod tests {
 
     /// Buffers of 2 GiB were never sent over HTTP/2.
     #[test]
-    fn large_buffers_are_sent_in_pieces() {
+    fn large_buffers_are_sent_in_chunks() {
         let whole = Bytes::from((0..=255).collect::<Vec<u8>>());
         for most in [1, 7, 128, 255, 256, 1000] {
-            let found: Vec<Bytes> = pieces(whole.clone(), most).collect();
+            let found: Vec<Bytes> = chunks(whole.clone(), most).collect();
             assert_eq!(found.len(), 256_usize.div_ceil(most));
-            assert!(found.iter().all(|piece| piece.len() <= most));
+            assert!(found.iter().all(|chunk| chunk.len() <= most));
             assert_eq!(found.concat(), whole);
             assert_eq!(found[0].as_ptr(), whole.as_ptr());
         }
-        assert_eq!(pieces(Bytes::new(), 7).count(), 0);
-        assert!(LARGE <= i32::MAX as usize);
+        assert_eq!(chunks(Bytes::new(), 7).count(), 0);
+        assert!(MAX_FRAME_BYTES <= i32::MAX as usize);
     }
 
     #[test]

@@ -26,8 +26,9 @@ use crate::value_condition;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending", "format"];
 
-/// The maximum numbers of keys and functions of a request.
+/// The maximum number of keys of a request.
 const MAX_KEYS: usize = 8;
+/// The maximum number of functions of a request.
 const MAX_FUNCTIONS: usize = 16;
 /// The maximum number of groups in memory while rows are read.
 const MAX_GROUPS: usize = 1_000_000;
@@ -35,18 +36,24 @@ const MAX_GROUPS: usize = 1_000_000;
 const MAX_SHOWN: u64 = 1_000;
 /// The maximum number of rows for medians, which have all values in memory.
 const MAX_MEDIAN_ROWS: u64 = 1 << 25;
-/// The size in bytes of a group, of each of its keys or functions, and of each value of a median.
+/// The size in bytes of a group.
 const GROUP_BYTES: usize = 64;
+/// The size in bytes of each key and function of a group.
 const CELL_BYTES: usize = 24;
+/// The size in bytes of each value of a median.
 const MEDIAN_VALUE_BYTES: usize = 16;
 /// The minimum and the maximum number of rows between two checks of the number of groups. Each row may be a group: the
 /// less memory there is for groups, the fewer rows.
-const MIN_STEP: usize = 1 << 14;
-const MAX_STEP: usize = 1 << 20;
+const MIN_STEP_ROWS: usize = 1 << 14;
+const MAX_STEP_ROWS: usize = 1 << 20;
+/// The part of the memory that the rows of a step may take: one in so many.
+const STEP_SHARE: usize = 4;
+/// The factor by which the memory grows when groups had no room.
+const GROWTH: usize = 4;
 /// The bytes for each row of a step, which may be a group and is copied.
 const ROW_BYTES: usize = 160;
 /// The interval of reports.
-const REPORT: Duration = Duration::from_millis(200);
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A parsed request.
 struct GroupRequest {
@@ -71,6 +78,13 @@ struct GroupResult {
     groups: Option<Dataset>,
 }
 
+/// The memory of an aggregation, which its threads check.
+struct MemoryCheck<'a> {
+    share: &'a mut Share,
+    /// The problem of the check that has stopped the aggregation.
+    problem: Option<Problem>,
+}
+
 /// The reason why grouping failed.
 enum GroupError {
     /// The groups need more memory.
@@ -78,11 +92,15 @@ enum GroupError {
     Refused(Problem),
 }
 
-/// The progress of an aggregation, which its thread updates.
+/// The progress of an aggregation. Its threads store the numbers, and reports load them; `is_given_up` goes the other
+/// way. A report of numbers that don't belong together does no harm, so relaxed ordering is enough.
 #[derive(Default)]
 struct GroupProgress {
+    /// The number of rows read so far.
     searched: AtomicU64,
+    /// The number of rows to be read.
     total: AtomicU64,
+    /// The number of groups found so far.
     groups: AtomicU64,
     /// Set when the client has disconnected.
     is_given_up: AtomicBool,
@@ -94,6 +112,7 @@ pub(crate) struct Grouping {
     progress: Arc<GroupProgress>,
     /// `None` after the first step.
     request: Option<GroupRequest>,
+    /// The task of the aggregation, from the first step on.
     work: Option<JoinHandle<Result<GroupResult>>>,
 }
 
@@ -160,12 +179,12 @@ impl GroupRequest {
         while self.by.iter().any(|key| key.starts_with(&prefix)) {
             prefix.push('~');
         }
-        let step = (self.max_bytes / 4 / ROW_BYTES).clamp(MIN_STEP, MAX_STEP);
+        let step = (self.max_bytes / STEP_SHARE / ROW_BYTES).clamp(MIN_STEP_ROWS, MAX_STEP_ROWS);
         let mut aggregation = rows.aggregate(&self.by).count_rows(&prefix).on_progress(step, on_progress);
         let counts_values = self.functions.iter().any(|(function, _)| *function == AggregateFunction::NUnique);
         if counts_values {
-            // The groups of pairs of key and value are rows that are grouped again.
-            aggregation = aggregation.memory_limit(memory as u64 / 4 * 3);
+            // The groups of pairs of key and value are rows that are grouped again, as a step.
+            aggregation = aggregation.memory_limit((memory - memory / STEP_SHARE) as u64);
         } else if !self.by.is_empty() {
             aggregation = aggregation.memory_limit(memory as u64);
         }
@@ -205,7 +224,7 @@ impl GroupRequest {
             match self.run_in(progress, share) {
                 // The aggregation fails before it reads rows whose groups have no room, so that a retry costs little.
                 Err(GroupError::Memory) if share.bytes() < self.max_bytes => {
-                    share.grow((4 * share.bytes()).min(self.max_bytes))?
+                    share.grow((GROWTH * share.bytes()).min(self.max_bytes))?
                 }
                 Err(GroupError::Memory) => return Err(too_much(self.max_bytes)),
                 Err(GroupError::Refused(problem)) => return Err(problem),
@@ -217,20 +236,19 @@ impl GroupRequest {
     /// Groups the rows in the memory of the share.
     fn run_in(&self, progress: &GroupProgress, share: &mut Share) -> Result<GroupResult, GroupError> {
         let memory = share.bytes();
-        // The share, and the problem of the check that has stopped the aggregation.
-        let state = Mutex::new((share, None));
+        let state = Mutex::new(MemoryCheck { share, problem: None });
         let result = self.aggregate(progress, memory, &|groups, text_bytes| {
-            let mut state = state.lock_ignoring_poison();
+            let MemoryCheck { share, problem } = &mut *state.lock_ignoring_poison();
             let bytes = self.memory(groups).unwrap_or(usize::MAX).saturating_add(text_bytes);
-            if let Err(problem) = state.0.check_time().and_then(|()| state.0.grow(bytes)) {
+            if let Err(refusal) = share.check_time().and_then(|()| share.grow(bytes)) {
                 // Only errors of the library stop the aggregation: the problem is taken from the state afterwards.
-                let stopped = Error::new(ErrorKind::Closed, problem.detail().to_owned());
-                state.1 = Some(problem);
+                let stopped = Error::new(ErrorKind::Closed, refusal.detail().to_owned());
+                *problem = Some(refusal);
                 return Err(stopped);
             }
             Ok(())
         });
-        let (_, problem) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let MemoryCheck { problem, .. } = state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(problem) = problem {
             return Err(GroupError::Refused(problem));
         }
@@ -390,7 +408,7 @@ impl Grouping {
             }));
         }
         let Some(work) = &mut self.work else { return Err(io::Error::other("the work was given up")) };
-        match tokio::time::timeout(REPORT, work).await {
+        match tokio::time::timeout(REPORT_INTERVAL, work).await {
             Ok(Ok(result)) => Ok(Some(result)),
             Ok(Err(_)) => Err(io::Error::other("the work was given up")),
             Err(_) => Ok(None),

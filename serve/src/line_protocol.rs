@@ -18,6 +18,8 @@ use arrowwood::type_name;
 
 /// The maximum number of tags and fields in a line, and of measurements in a request.
 const MAX_NAMES: usize = 1_000;
+/// The maximum number of characters of a value in an error.
+const MAX_QUOTED_CHARS: usize = 40;
 /// The column of timestamps.
 const TIME: &str = "time";
 
@@ -264,7 +266,7 @@ fn unescaped(text: &str, escapes: &[u8]) -> String {
 }
 
 fn short(text: &str) -> String {
-    text.chars().take(40).collect()
+    text.chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 // ---- rows ----
@@ -318,8 +320,8 @@ enum ColumnBuilder {
 /// Parses `text` into the rows of each measurement. Lines without a timestamp get `now`, nanoseconds since 1970.
 ///
 /// # Errors
-/// [`LineError::TooMuch`] if the rows would take more than `max_bytes`; the errors of [`each_line`]; an error for a tag or
-/// field that occurs twice in a line, or with two types.
+/// [`LineError::TooMuch`] if the rows would take more than `max_bytes`; the errors of [`each_line`]; an error for a tag
+/// or field that occurs twice in a line, or with two types.
 pub(crate) fn rows_of(
     text: &str,
     precision: Precision,

@@ -10,11 +10,11 @@ const MAX_VALUES: usize = 500;
 /// The maximum depth of a tree.
 const MAX_LEVELS: usize = 20;
 /// The maximum number of characters of a value.
-const MAX_WIDTH: usize = 1_000;
+const MAX_VALUE_CHARS: usize = 1_000;
 
 /// Returns the text of a value with all digits; a text that was cut ends with `…`.
 fn value_text(value: &Value<'_>) -> String {
-    match exact(value, MAX_WIDTH) {
+    match exact(value, MAX_VALUE_CHARS) {
         Ok(ExactText { text, is_whole: true }) => text,
         Ok(ExactText { text, .. }) => text + "…",
         Err(e) => e.message().to_owned(),

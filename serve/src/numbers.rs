@@ -11,7 +11,7 @@ use half::f16;
 use multiversion::multiversion;
 
 /// The maximum number of characters of a number.
-const WIDTH: usize = 60;
+const MAX_NUMBER_CHARS: usize = 60;
 /// The number of values that are compared at once.
 const LANES: usize = 16;
 
@@ -53,10 +53,10 @@ pub(crate) fn text_of(data_type: &DataType, x: f64) -> String {
         Float16 | Float32 => Value::Float32(x as f32),
         _ => Value::Float64(x),
     };
-    ellipsize(&value, WIDTH)
+    ellipsize(&value, MAX_NUMBER_CHARS)
 }
 
-/// Processes the values of an array of any type of number.
+/// Processes the values of an array of any type of number. A closure can't do so, as it can't be generic.
 trait NumberVisitor {
     /// Visits `array`. `convert` keeps the order of values.
     fn visit<T: ArrowPrimitiveType<Native: Number>>(

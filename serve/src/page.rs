@@ -24,21 +24,32 @@ use crate::snapshot::Snapshot;
 /// Permits the page to load its own files only.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The path, media type and bytes of each file.
-const FILES: &[(&str, &str, &[u8])] = &[
-    ("", "text/html; charset=utf-8", include_bytes!("../page/index.html")),
-    ("view.js", "text/javascript; charset=utf-8", include_bytes!("../page/view.js")),
-    ("view.css", "text/css; charset=utf-8", include_bytes!("../page/view.css")),
-    ("icon.svg", "image/svg+xml", include_bytes!("../page/icon.svg")),
+/// A file of the page.
+struct PageFile {
+    path: &'static str,
+    media_type: &'static str,
+    bytes: &'static [u8],
+}
+
+const fn file(path: &'static str, media_type: &'static str, bytes: &'static [u8]) -> PageFile {
+    PageFile { path, media_type, bytes }
+}
+
+/// The files; the page itself has no path.
+const FILES: &[PageFile] = &[
+    file("", "text/html; charset=utf-8", include_bytes!("../page/index.html")),
+    file("view.js", "text/javascript; charset=utf-8", include_bytes!("../page/view.js")),
+    file("view.css", "text/css; charset=utf-8", include_bytes!("../page/view.css")),
+    file("icon.svg", "image/svg+xml", include_bytes!("../page/icon.svg")),
 ];
 
 /// The place of the first rows in the page.
 const FIRST_ROWS_MARK: &str = "<!--first-->";
 /// The number of rows sent together with the page.
-const ROWS: u64 = 64;
+const FIRST_ROWS: u64 = 64;
 /// The maximum number of columns sent together with the page.
 const MAX_COLUMNS: usize = 16;
-/// The maximum characters of a cell.
+/// The maximum number of characters of a cell.
 const CELL_WIDTH: usize = 120;
 /// The maximum time to read the first rows, which may have to be decompressed. After it the page is sent without them,
 /// and requests them itself.
@@ -55,7 +66,9 @@ pub(crate) async fn answer(
     names: &[&str],
 ) -> Result<Option<Response<ResponseBody>>> {
     let [name] = names else { return Ok(None) };
-    let Some((path, media_type, bytes)) = FILES.iter().find(|(path, ..)| path == name) else { return Ok(None) };
+    let Some(PageFile { path, media_type, bytes }) = FILES.iter().find(|file| file.path == *name) else {
+        return Ok(None);
+    };
     allow(parts, &[Method::GET])?;
     if path.is_empty() {
         let query = Query::parse(parts.uri.query(), &["token"])?;
@@ -89,7 +102,7 @@ fn read_first_rows(session: &Session) -> Result<Json> {
     let snapshot = Snapshot::load(session.shared.catalog.get(&first.name)?)?;
     let facts = facts(session, &snapshot)?;
     let first_row = snapshot.rows.first_row();
-    let rows = snapshot.rows.len().or_table_problem()?.min(ROWS);
+    let rows = snapshot.rows.len().or_table_problem()?.min(FIRST_ROWS);
     let columns = snapshot.rows.num_columns().min(MAX_COLUMNS);
     let at = (0..columns).map(|column| column.to_string()).collect::<Vec<_>>().join(",");
     let parameters = format!("to={}&at={at}&width={CELL_WIDTH}", first_row + rows);

@@ -10,8 +10,8 @@ use serde_json::{Value as Json, json};
 use crate::condition::ConditionError;
 use crate::response_body::ResponseBody;
 
-/// The system's error numbers for a full disk (`ENOSPC`) and an exhausted quota (`EDQUOT`).
-const NO_SPACE: [i32; 2] = [28, 122];
+/// The system's error numbers for a full disk and an exhausted quota.
+const NO_SPACE: [i32; 2] = [libc::ENOSPC, libc::EDQUOT];
 
 /// The reason why a request is refused, with its status code.
 #[derive(Debug)]

@@ -85,6 +85,7 @@ fn pull_once(
         local_len = rows.len().map_err(RequestError::Permanent)?;
         local_numbering = recorded_numbering(rows).map_err(RequestError::Permanent)?;
     }
+
     check_range(local_len, &server_table).map_err(|e| RequestError::Permanent(e.at(path)))?;
     if let Some(rows) = local_rows
         && local_len > 0
@@ -93,6 +94,7 @@ fn pull_once(
             .map_err(|e| RequestError::Permanent(e.at(path)))?;
         compare(client, path, &rows, first..local_len, &server_table)?;
     }
+
     let request = if follow {
         format!("/follow?from={local_len}&durable=true&numbering={:016x}", server_table.numbering)
     } else {
@@ -102,6 +104,7 @@ fn pull_once(
     let answer = client.stream(&request)?;
     let waiting = answer.waiting();
     let mut stream = read_stream(answer).map_err(stream_error)?;
+
     let late = if server_table.is_late { Some(LatePolicy::Accept) } else { None };
     let options = WriterOptions { sorted_by: server_table.sorted_by.clone(), late, ..WriterOptions::default() };
     let writer = Writer::open(path, Some(stream.schema().clone()), &options).map_err(RequestError::Permanent)?;
@@ -113,6 +116,7 @@ fn pull_once(
     if local_numbering != Some(server_table.numbering) || !local.writer.is_replica() {
         local.record_numbering(server_table.numbering).map_err(RequestError::Permanent)?;
     }
+
     let failure = loop {
         match stream.next() {
             None => break None,
@@ -127,6 +131,7 @@ fn pull_once(
             }
         }
     };
+
     // Rows received before a connection broke are kept.
     let progress = local.sync().map_err(RequestError::Permanent)?;
     local.writer.close().map_err(RequestError::Permanent)?;
@@ -259,8 +264,8 @@ fn first_compared_row(local_len: u64, server_table: &TableInfo, local_numbering:
     }
     if server_table.first_row > first {
         let message = format!(
-            "the server's table was replaced, or its rows put in order, and the rows before {} that would tell whether this is \
-             still a prefix of it were dropped there; pull into another table",
+            "the server's table was replaced, or its rows put in order, and the rows before {} that would tell whether \
+             this is still a prefix of it were dropped there; pull into another table",
             server_table.first_row
         );
         return Err(Error::new(ErrorKind::InvalidData, message));

@@ -4,6 +4,9 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::problem::{Problem, Result};
 
+/// The maximum number of characters of a client's text that are repeated in errors.
+const MAX_QUOTED_CHARS: usize = 50;
+
 /// The parameters of a URL, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
@@ -20,7 +23,7 @@ impl Query {
         let parameters: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         if let Some((name, _)) = parameters.iter().find(|(name, _)| !names.contains(&name.as_str())) {
             let known = names.join(", ");
-            let name: String = name.chars().take(50).collect();
+            let name = short(name);
             return Err(Problem::bad_request(format!("there is no parameter '{name}' here; there are {known}")));
         }
         Ok(Query { parameters })
@@ -74,7 +77,7 @@ impl Query {
 
 /// Returns the part of a client's text that is repeated in errors.
 pub(crate) fn short(text: &str) -> String {
-    text.chars().take(50).collect()
+    text.chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 /// Returns the value of a header, which must occur at most once and be text.

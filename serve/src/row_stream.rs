@@ -22,9 +22,10 @@ use crate::table::{Kind, Table};
 const MAX_BATCH_BYTES: usize = 2 << 20;
 /// The size in bytes after which a chunk of text ends.
 const TEXT_CHUNK_BYTES: usize = 256 << 10;
-/// The maximum number of rows for which a condition is evaluated at once. Their bytes are at most half of a step's,
-/// since all of them may match.
+/// The maximum number of rows for which a condition is evaluated at once.
 const MAX_SEARCHED_ROWS: u64 = 1 << 20;
+/// The number of copies of searched rows that may be in memory: the rows, and the matching ones, which may be all.
+const SEARCH_COPIES: u64 = 2;
 /// The number of decompressed bytes, which are kept as long as a file is open, after which it is reopened.
 const MAX_DECOMPRESSED_BYTES: u64 = 64 << 20;
 
@@ -91,12 +92,16 @@ impl RowFormat {
     }
 }
 
-/// The requested rows.
+/// The requested rows, which are taken batch by batch.
+///
+/// `rest` are the rows that were not taken yet, and `batch` is what is left of the last batch taken from them, if a
+/// condition is evaluated block by block. `limit` decreases as rows are taken.
 pub(crate) struct Selection {
     table: Arc<Table>,
     /// The numbers of the columns in the table; `None` for all columns.
     columns: Option<Vec<usize>>,
     condition: Option<Predicate>,
+    /// The maximum number of rows that are still to be sent.
     limit: u64,
     /// The schema of the rows to send.
     schema: SchemaRef,
@@ -108,8 +113,11 @@ pub(crate) struct Selection {
     rest: Dataset,
     /// The number of the first row of `rest`.
     next_row: u64,
+    /// The number of the first requested row.
     pub first_row: u64,
+    /// The row after the last requested one.
     pub end_row: u64,
+    /// The row after the table's last one.
     pub table_end: u64,
     /// Identifies the [`Snapshot`].
     pub id: String,
@@ -135,6 +143,7 @@ impl Selection {
             table_start <= first_row && first_row <= end_row && end_row <= table_end,
             "a range outside of the table"
         );
+
         let columns = query.columns().map(|names| numbers(&rows, &names)).transpose()?;
         let condition = query.get("where")?.map(|text| parse_condition_on(text, &rows)).transpose()?;
         let limit = query.number::<u64>("limit")?.unwrap_or(u64::MAX);
@@ -198,12 +207,14 @@ impl Selection {
         let Some(condition) = &self.condition else {
             return Ok(Some(self.take_batch(&batch).or_table_problem()?));
         };
+
         let share = share.ok_or_else(|| Problem::internal("rows are searched without a share of the memory"))?;
         let block = batch.head(MAX_SEARCHED_ROWS).or_table_problem()?;
-        let (block, bytes) = block.head_within((share.bytes() / 2) as u64).or_table_problem()?;
-        share.grow(usize::try_from(2 * bytes).unwrap_or(usize::MAX))?;
+        let (block, bytes) = block.head_within(share.bytes() as u64 / SEARCH_COPIES).or_table_problem()?;
+        share.grow(usize::try_from(bytes.saturating_mul(SEARCH_COPIES)).unwrap_or(usize::MAX))?;
         let matches = block.filter(condition).or_table_problem()?.head(self.limit).or_table_problem()?;
         self.count_down(matches.len().or_table_problem()?);
+
         let searched = block.len().or_table_problem()?;
         let len = batch.len().or_table_problem()?;
         assert!(0 < searched || len == 0, "a block without rows: the search would never end");

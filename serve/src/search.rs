@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["where", "sort", "descending"];
 
-/// The maximum number of rows in a view, eight bytes each.
+/// The maximum number of rows in a view, which keeps their numbers of 8 bytes each.
 const MAX_ROWS: usize = 2_000_000;
 /// The number of rows searched between two reports.
 const BLOCK_ROWS: u64 = 1 << 22;
@@ -95,6 +95,7 @@ impl Search {
             let report = json!({"searched": self.searched, "of": candidate_count, "found": self.matches.len()});
             return Ok((Some(self), report));
         }
+
         let is_whole = self.searched == candidate_count || self.condition.is_none();
         share.grow(self.sort_bytes().or_table_problem()?)?;
         self.sort().or_table_problem()?;

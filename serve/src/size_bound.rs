@@ -2,6 +2,8 @@
 
 use arrow_schema::{DataType, Schema, UnionMode};
 
+/// The maximum number of bytes that refer to a value elsewhere: a view, or the offset and size of a list.
+const MAX_POINTER_BYTES: usize = 16;
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// Returns the bytes of a null or empty row of this type in an array.
@@ -15,7 +17,7 @@ fn row_bytes(data_type: &DataType) -> u64 {
         Struct(fields) => sum(fields.iter().map(|field| row_bytes(field.data_type()))),
         Union(members, UnionMode::Sparse) => sum(members.iter().map(|(_, member)| row_bytes(member.data_type()))),
         Dictionary(keys, _) => row_bytes(keys),
-        other => other.primitive_width().unwrap_or(16) as u64,
+        other => other.primitive_width().unwrap_or(MAX_POINTER_BYTES) as u64,
     }
 }
 
@@ -97,10 +99,16 @@ struct JsonCounts {
     members: u64,
 }
 
+/// An open bracket in a text of JSON.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bracket {
+    Array,
+    Object,
+}
+
 impl JsonCounts {
     fn from_text(text: &[u8]) -> JsonCounts {
         let mut counts = JsonCounts::default();
-        // The open brackets: true for an array, false for an object.
         let mut open = Vec::new();
         let mut open_objects = 0u64;
         let mut bytes = text.iter();
@@ -111,14 +119,14 @@ impl JsonCounts {
                     counts.objects += u64::from(open_objects == 0);
                     counts.members += 1;
                     open_objects += 1;
-                    open.push(false);
+                    open.push(Bracket::Object);
                 }
                 b'[' => {
                     counts.items += 1;
-                    open.push(true);
+                    open.push(Bracket::Array);
                 }
-                b'}' | b']' => open_objects -= u64::from(open.pop() == Some(false)),
-                b',' if open.last() == Some(&true) => counts.items += 1,
+                b'}' | b']' => open_objects -= u64::from(open.pop() == Some(Bracket::Object)),
+                b',' if open.last() == Some(&Bracket::Array) => counts.items += 1,
                 b',' => counts.members += 1,
                 _ => (),
             }

@@ -14,7 +14,7 @@ use crate::response::json_response;
 use crate::response_body::ResponseBody;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
-use crate::statement::{RunningQuery, Statement, require_engine};
+use crate::statement::{NO_ID, RunningQuery, Statement, require_engine};
 use crate::table::Table;
 
 pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
@@ -33,7 +33,7 @@ fn statement_text(query: &Query) -> Result<String> {
 pub(crate) async fn statement(session: &Session, query: &Query) -> Result<RunningQuery> {
     let engine = require_engine(session)?;
     let statement = Statement { text: statement_text(query)?, parameters: None, max_rows: None, self_table: None };
-    RunningQuery::begin(session, engine.as_ref(), statement, 0).await
+    RunningQuery::begin(session, engine.as_ref(), statement, NO_ID).await
 }
 
 /// Returns the first rows of a query's result, or all of them as a file. Stops when the client disconnects.
@@ -41,8 +41,8 @@ pub(crate) async fn sql(session: &Session, snapshot: Snapshot, query: &Query) ->
     let text = statement_text(query)?;
     let form = ExportFormat::from_query(query)?;
     let Some(engine) = session.shared.sql.clone() else {
-        let detail = "SQL needs the Python package and DuckDB: pip install 'arrowwood[sql]', and its command `arrowwood view`; or \
-             the program `arrowwood-datafusion`";
+        let detail = "SQL needs the Python package and DuckDB: pip install 'arrowwood[sql]', and its command \
+                      `arrowwood view`; or the program `arrowwood-datafusion`";
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail));
     };
     let max_rows = if form.is_some() { MAX_SAVED_ROWS } else { MAX_SHOWN_ROWS };
@@ -54,7 +54,8 @@ pub(crate) async fn sql(session: &Session, snapshot: Snapshot, query: &Query) ->
     if let Some(form) = form {
         if len > MAX_SAVED_ROWS {
             let detail = format!(
-                "the answer has more than {MAX_SAVED_ROWS} rows, the most that the page saves; `arrowwood sql` prints any number"
+                "the answer has more than {MAX_SAVED_ROWS} rows, the most that the page saves; `arrowwood sql` prints \
+                 any number"
             );
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_rows", detail));
         }
@@ -78,7 +79,7 @@ async fn first_rows(
     max_rows: u64,
 ) -> Result<Dataset> {
     let statement = Statement { text, parameters: None, max_rows: Some(max_rows), self_table: Some(table) };
-    let mut running = RunningQuery::begin(session, engine.as_ref(), statement, 0).await?;
+    let mut running = RunningQuery::begin(session, engine.as_ref(), statement, NO_ID).await?;
     let mut parts = Vec::new();
     let mut len = 0;
     while len < max_rows

@@ -38,8 +38,10 @@ const MAX_TOP_VALUES: u64 = 10;
 const MAX_COUNTED_ROWS: u64 = 1 << 23;
 /// The memory in bytes for counting a value.
 const COUNTED_VALUE_BYTES: usize = 48;
-/// The maximum characters of a value.
-const VALUE_WIDTH: usize = 60;
+/// The maximum number of characters of a value.
+const MAX_VALUE_CHARS: usize = 60;
+/// The index of the condition in a frequent value's list of text, count and condition.
+const CONDITION: usize = 2;
 
 /// The statistics of some rows of a column.
 #[derive(Debug, Default)]
@@ -164,10 +166,10 @@ impl ColumnSummary {
 
 /// Formats a value with all digits.
 fn value_text(value: &Value<'_>) -> String {
-    ellipsize(format_args!("{value}"), VALUE_WIDTH)
+    ellipsize(format_args!("{value}"), MAX_VALUE_CHARS)
 }
 
-/// Returns the index among `len` rows of the row with index `index` in their sample.
+/// Maps an index in the sample of `len` rows to the index of the same row among all of them.
 fn sampled_index(len: u64, index: u64) -> u64 {
     if len <= SAMPLE_ROWS {
         return index;
@@ -315,6 +317,7 @@ pub(crate) async fn statistics(session: &Session, snapshot: Snapshot, query: &Qu
     for &number in &numbers {
         selected.push(rows.select_at(&[number]).or_table_problem()?);
     }
+
     let mut budget = session.budget();
     let mut statistics = sample_columns(&mut budget, &selected).await?;
     assert_eq!(statistics.len(), selected.len(), "a column has no statistics");
@@ -323,13 +326,14 @@ pub(crate) async fn statistics(session: &Session, snapshot: Snapshot, query: &Qu
             add_exact(&mut budget, rows, len, statistics).await?;
         }
     }
+
     for ((rows, number), statistics) in selected.iter().zip(numbers).zip(&mut statistics) {
         // Conditions need an unambiguous name in the whole schema.
         if value_condition::name_of(&schema, number).is_none()
             && let Some(values) = statistics.pointer_mut("/top/values").and_then(Json::as_array_mut)
         {
             for value in values {
-                value[2] = Json::Null;
+                value[CONDITION] = Json::Null;
             }
         }
         let field = rows.schema().field(0);
@@ -376,6 +380,7 @@ async fn add_exact(budget: &mut Budget, rows: &Dataset, len: u64, statistics: &m
             (a, b) => a.or(b),
         };
     }
+
     let data_type = rows.schema().field(0).data_type().clone();
     if let Some(range) = range {
         let mut counts = vec![0; BARS];
@@ -391,6 +396,7 @@ async fn add_exact(budget: &mut Budget, rows: &Dataset, len: u64, statistics: &m
         }
         statistics["histogram"] = range.to_json(&data_type, &counts);
     }
+
     let is_number = is_number(&data_type);
     let name = if is_number { "unique" } else { "top" };
     if len <= MAX_COUNTED_ROWS && has_repeated_values(&statistics[name]) {
@@ -409,6 +415,7 @@ async fn add_exact(budget: &mut Budget, rows: &Dataset, len: u64, statistics: &m
             statistics[name] = counts;
         }
     }
+
     if let (Some(statistics), Json::Object(exact)) = (statistics.as_object_mut(), summary.to_json()) {
         statistics.extend(exact);
     }

@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::change_time::ChangeTime;
+use crate::exact_text::hex;
 use crate::log;
 
 /// The interval between checks for changes of the file.
@@ -170,10 +171,6 @@ fn string_list(json: &Json) -> Option<Vec<String>> {
 
 fn hash_secret(salt: &[u8], secret: &str) -> [u8; HASH_BYTES] {
     Sha256::new().chain_update(salt).chain_update(secret).finalize().into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow_schema::Schema;
 use arrowwood::{Dataset, Literal, Value, col};
 
-use crate::condition::{OF_ROWS, parse_condition_on, size_of_value};
+use crate::condition::{MAX_ROW_VALUE_BYTES, parse_condition_on, size_of_value};
 use crate::exact_text::hex;
 
 /// The maximum length in bytes of a text that a condition repeats; a longer one is named by a row.
@@ -52,7 +52,9 @@ pub(crate) fn same(schema: &Schema, number: usize, cell: &Dataset, row: Option<u
     }
     let row = row?;
     // The row of `cell` stands for `row`, as both have the same value.
-    if size_of_value(&value) <= OF_ROWS && holds(&cell, &format!("{name} is as in row {}", cell.first_row())) {
+    if size_of_value(&value) <= MAX_ROW_VALUE_BYTES
+        && holds(&cell, &format!("{name} is as in row {}", cell.first_row()))
+    {
         return Some(format!("{name} is as in row {row}"));
     }
     None
@@ -121,7 +123,7 @@ pub(crate) fn conditions(
             let row = cell.row(0)?;
             let value = row.get(0)?;
             untyped_bytes += size_of_value(&value);
-            if untyped_bytes <= OF_ROWS {
+            if untyped_bytes <= MAX_ROW_VALUE_BYTES {
                 untyped.insert(value_key(&value), index);
             }
         }

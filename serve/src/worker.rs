@@ -73,7 +73,8 @@ impl WorkerCaller {
     /// Returns the rows of table `name` in its newest commit, or `None` if there is no such table. Blocks.
     ///
     /// # Errors
-    /// If the caller has no right to read the table, or it can't be opened. The status and the message are for the client.
+    /// If the caller has no right to read the table, or it can't be opened. The status and the message are for the
+    /// client.
     pub fn rows(&self, name: &str) -> Result<Option<Dataset>, (StatusCode, String)> {
         self.0.rows(name)
     }

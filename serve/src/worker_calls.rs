@@ -7,10 +7,14 @@ use arrowwood::Dataset;
 use hyper::{Response, StatusCode};
 
 use crate::describe::place_of;
+use crate::exact_text::hex;
 use crate::problem::{Problem, ResultExt};
 use crate::response_body::ResponseBody;
 use crate::session::Session;
 use crate::worker::{CallerContext, WorkerCaller, WorkerEngine, WorkerRequest};
+
+/// The maximum time for a query, a year: timers can't take the duration that means no limit.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Answers a call of a session.
 pub(crate) async fn answer(
@@ -24,7 +28,7 @@ pub(crate) async fn answer(
 impl CallerContext for Session {
     fn key(&self) -> String {
         match self.caller.name() {
-            Some(name) => name.bytes().map(|byte| format!("{byte:02x}")).collect(),
+            Some(name) => hex(name.as_bytes()),
             None => String::new(),
         }
     }
@@ -34,8 +38,7 @@ impl CallerContext for Session {
     }
 
     fn query_timeout(&self) -> Duration {
-        // Timers can't take the duration that means no limit.
-        self.shared.limits.query_timeout.min(Duration::from_secs(365 * 24 * 3600))
+        self.shared.limits.query_timeout.min(MAX_TIMEOUT)
     }
 
     fn rows(&self, name: &str) -> Result<Option<Dataset>, (StatusCode, String)> {

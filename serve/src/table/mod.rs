@@ -51,9 +51,21 @@ pub(crate) struct Progress {
     pub is_lost: bool,
 }
 
+/// The number of digits in the name of a segment's file.
+const SEGMENT_DIGITS: usize = 20;
+/// The extension of a segment's file.
+const SEGMENT_EXTENSION: &str = ".arrow";
+
+/// Returns the number of the first row in the name of a segment's file, as [`SEGMENT_DIGITS`] digits; `None` for the
+/// name of another file.
+pub(crate) fn segment_digits(name: &str) -> Option<&str> {
+    let digits = name.strip_suffix(SEGMENT_EXTENSION)?;
+    (digits.len() == SEGMENT_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
+}
+
 /// Returns true if the first segment still exists. Segments are dropped from the first one on.
 fn has_first_segment(path: &Path, rows: &Dataset) -> Result<bool> {
-    exists(&path.join(format!("{:020}.arrow", rows.first_row())))
+    exists(&path.join(format!("{:0SEGMENT_DIGITS$}{SEGMENT_EXTENSION}", rows.first_row())))
 }
 
 /// A served table, shared by all threads.
