@@ -218,7 +218,7 @@ impl AppendRequest {
     }
 
     fn answer(self, results: AppendResults) {
-        let AppendRequest { rows, _share: share, reply, .. } = self;
+        let AppendRequest { rows, share, reply, .. } = self;
         // Frees the memory first: the client may need it for the next batches as soon as it has the response.
         drop((rows, share));
         // A disconnected client gets no response; it will send the batches again.

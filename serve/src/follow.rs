@@ -26,9 +26,9 @@ const MAX_BATCH_BYTES: usize = 256 << 10;
 /// The interval of checks that the token is still valid and the table still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// The interval between two events.
-const EVENTS: IntervalRange = IntervalRange { min: 10, max: 60_000, default: 50 };
+const EVENT_INTERVAL: IntervalRange = IntervalRange { min: 10, max: 60_000, default: 50 };
 /// The interval between two comments, which show a client that the connection is alive.
-const COMMENTS: IntervalRange = IntervalRange { min: 100, max: 60_000, default: 15_000 };
+const COMMENT_INTERVAL: IntervalRange = IntervalRange { min: 100, max: 60_000, default: 15_000 };
 
 /// The reason why a stream ends if another table has the followed one's name.
 const REPLACED: &str = "the table was removed, or its rows put in order, while it was followed";
@@ -36,7 +36,10 @@ const REPLACED: &str = "the table was removed, or its rows put in order, while i
 pub(crate) const PARAMETERS: &[&str] = &["from", "columns", "column", "durable", "numbering"];
 pub(crate) const EVENT_PARAMETERS: &[&str] = &["interval", "alive", snapshot::PARAMETER];
 
-/// The state of a stream of a table's rows.
+/// The state of a stream of a table's rows, from a given row on.
+///
+/// A step waits until the table's progress, published by its watching thread, is beyond `next`, and sends the rows in
+/// between. While it waits, it checks at each [`CHECK_INTERVAL`] that the table is still the same, and the token valid.
 pub(crate) struct Follower {
     table: Arc<Table>,
     session: Session,
@@ -46,7 +49,9 @@ pub(crate) struct Follower {
     /// The schema of the stream, which cannot change.
     schema: SchemaRef,
     columns: Option<Vec<usize>>,
+    /// Set if only durable rows are sent.
     is_durable: bool,
+    /// Set once the schema was sent.
     is_begun: bool,
     /// The number of the next row.
     next: u64,
@@ -214,8 +219,8 @@ impl EventStream {
     /// Parses the request `query`. Blocks.
     pub fn open(table: Arc<Table>, query: &Query, session: Session) -> Result<EventStream> {
         let snapshot = Snapshot::load_for_query(table, query)?;
-        let interval = EVENTS.parse(query, "interval")?;
-        let comment_interval = COMMENTS.parse(query, "alive")?;
+        let interval = EVENT_INTERVAL.parse(query, "interval")?;
+        let comment_interval = COMMENT_INTERVAL.parse(query, "alive")?;
         let table = &snapshot.table;
         let progress = match table.kind {
             Kind::Table => table.watch(),

@@ -134,6 +134,7 @@ impl GroupRequest {
             let detail = format!("at most {MAX_KEYS} columns to group by and {MAX_FUNCTIONS} functions are expected");
             return Err(Problem::bad_request(detail));
         }
+
         let condition = query.get("where")?.map(|text| parse_condition_on(text, &rows)).transpose()?;
         let num_columns = keys.len() + functions.len() + 1;
         let sort = query.number::<usize>("sort")?;
@@ -141,6 +142,7 @@ impl GroupRequest {
             return Err(Problem::bad_request(format!("sort: the number of a column below {num_columns} is expected")));
         }
         let descending = query.flag("descending")?;
+
         let len = rows.len().or_table_problem()?;
         if len > MAX_MEDIAN_ROWS && functions.iter().any(|(function, _)| *function == AggregateFunction::Median) {
             let detail = format!(
@@ -148,6 +150,7 @@ impl GroupRequest {
             );
             return Err(Problem::bad_request(detail));
         }
+
         let request = GroupRequest {
             by: keys.iter().map(|&column| column_name(&rows, column)).collect(),
             keys,
@@ -158,6 +161,7 @@ impl GroupRequest {
             max_bytes,
             rows,
         };
+
         // Groups no rows: a column that can't be grouped, or has no sum, is an error of the request.
         let no_rows = request.rows.head(0).or_table_problem()?;
         let no_groups = request.groups(&no_rows, max_bytes, &|_| Ok(())).or_table_problem()?;
@@ -284,11 +288,13 @@ impl GroupRequest {
         })?;
         // Keys and values that are texts may be of any length.
         check(groups.len()? as usize, usize::try_from(groups.nbytes()?).unwrap_or(usize::MAX))?;
+
         let order = self.order(&groups)?;
         if self.is_saved {
             let groups = groups.rows_at(&order)?.with_names(&unique_names(self.titles()))?;
             return Ok(GroupResult { response: Json::Null, groups: Some(groups) });
         }
+
         let order: Vec<u64> = order.into_iter().take(MAX_SHOWN as usize).collect();
         let shown = groups.rows_at(&order)?;
         let mut response = table(&shown, self.by.len())?;

@@ -124,7 +124,7 @@ impl Destination {
             ends,
             ack: self.ack,
             numbered: self.next_id.clone(),
-            _share: Arc::new(share),
+            share: Arc::new(share),
             is_over: self.is_over.clone(),
             reply,
         };
@@ -275,7 +275,7 @@ fn single_batch(
     let (reply, answers) = oneshot::channel();
     let ends = vec![rows.len().or_input_problem()?];
     let is_over = Arc::default();
-    Ok((AppendRequest { rows, ends, ack, numbered: batch_id, _share: share, is_over, reply }, answers))
+    Ok((AppendRequest { rows, ends, ack, numbered: batch_id, share, is_over, reply }, answers))
 }
 
 /// Returns the result of a request's only batch.

@@ -26,7 +26,7 @@ const TIME: &str = "time";
 /// The problem with a line, or with the rows of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineError {
-    /// Something is wrong.
+    /// The line can't be parsed, or its names and values don't go together.
     Invalid(String),
     /// The rows would take more memory than they may.
     TooMuch(String),
@@ -289,11 +289,14 @@ fn parse_scalar(word: &str) -> Option<FieldValue<'static>> {
 /// The unit of timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precision {
-    /// Nanoseconds.
+    /// The number of nanoseconds in a unit.
     pub unit: i64,
 }
 
 /// Rows of one measurement, column by column.
+///
+/// A column has values up to the last row that has one; the nulls after it are added before its next value, or at the
+/// end. So a line costs only as much as it has names.
 pub(crate) struct LineRows {
     columns: Vec<LineColumn>,
     /// The number of the column of each name.
@@ -304,7 +307,6 @@ pub(crate) struct LineRows {
 
 struct LineColumn {
     name: String,
-    is_tag: bool,
     values: ColumnBuilder,
 }
 
@@ -386,12 +388,12 @@ impl LineRows {
         // Lines mostly have the names of the previous line, in the same order.
         let mut guess = 0;
         for (name, value) in &line.tags {
-            let number = self.column(name, guess, ColumnBuilder::tags, true)?;
+            let number = self.column(name, guess, ColumnBuilder::tags)?;
             self.columns[number].tag(value, self.rows)?;
             guess = number + 1;
         }
         for (name, value) in &line.fields {
-            let number = self.column(name, guess, || ColumnBuilder::for_value(value), false)?;
+            let number = self.column(name, guess, || ColumnBuilder::for_value(value))?;
             self.columns[number].field(value, self.rows)?;
             guess = number + 1;
         }
@@ -401,13 +403,7 @@ impl LineRows {
     }
 
     /// Returns the number of the column named `name`, which is added if it is new. It may be number `guess`.
-    fn column(
-        &mut self,
-        name: &str,
-        guess: usize,
-        values: impl FnOnce() -> ColumnBuilder,
-        is_tag: bool,
-    ) -> Result<usize> {
+    fn column(&mut self, name: &str, guess: usize, values: impl FnOnce() -> ColumnBuilder) -> Result<usize> {
         if self.columns.get(guess).is_some_and(|column| column.name == name) {
             return Ok(guess);
         }
@@ -421,7 +417,7 @@ impl LineRows {
             return error(format!("a measurement has at most {MAX_NAMES} tags and fields"));
         }
         let number = self.columns.len();
-        self.columns.push(LineColumn { name: name.to_owned(), is_tag, values: values() });
+        self.columns.push(LineColumn { name: name.to_owned(), values: values() });
         self.numbers.insert(name.to_owned(), number);
         Ok(number)
     }
@@ -429,7 +425,7 @@ impl LineRows {
     /// Returns the schema of a table for such rows: time, tags by name, fields by name.
     pub fn schema(&self) -> SchemaRef {
         let mut columns: Vec<&LineColumn> = self.columns.iter().collect();
-        columns.sort_by(|a, b| b.is_tag.cmp(&a.is_tag).then_with(|| a.name.cmp(&b.name)));
+        columns.sort_by(|a, b| b.is_tag().cmp(&a.is_tag()).then_with(|| a.name.cmp(&b.name)));
         let time = Field::new(TIME, DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())), false);
         let fields = columns.iter().map(|column| Field::new(&column.name, column.values.data_type(), true));
         Arc::new(Schema::new([time].into_iter().chain(fields).collect::<Vec<_>>()))
@@ -442,7 +438,7 @@ impl LineRows {
     pub fn batch(mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         for column in &self.columns {
             let name = &column.name;
-            let kind = if column.is_tag { "tag" } else { "field" };
+            let kind = if column.is_tag() { "tag" } else { "field" };
             if schema.column_with_name(name).is_none() {
                 return error(format!(
                     "the table has no column '{name}', which is a {kind} here; add it by `arrowwood alter`"
@@ -517,6 +513,10 @@ macro_rules! each {
 }
 
 impl LineColumn {
+    fn is_tag(&self) -> bool {
+        matches!(self.values, ColumnBuilder::Tag(_))
+    }
+
     /// Appends nulls before row `row`, the next one with a value.
     fn fill(&mut self, row: usize) -> Result<()> {
         use arrow_array::builder::ArrayBuilder;

@@ -86,6 +86,7 @@ impl Metrics {
             let count = self.responses[usize::from(class)].get();
             text += &format!("arrowwood_responses_total{{status=\"{class}xx\"}} {count}\n");
         }
+
         let counters = [
             (
                 "refused_connections_total",
@@ -106,10 +107,12 @@ impl Metrics {
         for (name, help, counter) in counters {
             write_number(&mut text, name, "counter", help, counter.get());
         }
+
         let help = "Lines of the log that could not be written.";
         write_number(&mut text, "log_dropped_lines_total", "counter", help, log::dropped());
         let seconds = self.sync_micros.get() as f64 / MICROS_PER_SECOND;
         write_number(&mut text, "sync_seconds_total", "counter", "Time that those took.", seconds);
+
         let gauges = [
             ("connections", "Open connections.", &self.connections),
             ("requests", "Requests under way.", &self.requests),

@@ -31,7 +31,7 @@ pub(crate) struct AppendRequest {
     /// The number of the first batch; the others have the following ones.
     pub numbered: Option<BatchId>,
     /// The share of memory for uncommitted rows, released with the last batches that have it.
-    pub _share: Arc<OwnedSemaphorePermit>,
+    pub share: Arc<OwnedSemaphorePermit>,
     /// Set by the writer once it has refused a batch of this request: later batches of it are refused, too.
     pub is_over: Arc<AtomicBool>,
     pub reply: oneshot::Sender<AppendResults>,

@@ -166,6 +166,7 @@ impl Body for ResponseBody {
             let track = |frame: Frame<Bytes>| frame.map_data(|bytes| TrackedBytes::new(bytes, this.stall.as_ref()));
             return Poll::Ready(frame.map(|frame| frame.map(track)));
         }
+
         loop {
             if let Some(bytes) = this.ready.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(TrackedBytes::new(bytes, this.stall.as_ref())))));

@@ -425,10 +425,7 @@ impl BodySource for RowStream {
         match chunk {
             Ok((Some(rows), bytes)) => BodyStep::Data(rows, bytes),
             Ok((None, bytes)) => BodyStep::End(bytes),
-            Err(refusal) => {
-                session.on_failure(&refusal);
-                BodyStep::Failed(io::Error::other(refusal))
-            }
+            Err(refusal) => session.break_off(refusal),
         }
     }
 }
@@ -479,10 +476,7 @@ impl BodySource for DatasetStream {
         match session.run_blocking(move |_| self.next_chunk().or_table_problem()).await {
             Ok((Some(rows), bytes)) => BodyStep::Data(rows, bytes),
             Ok((None, bytes)) => BodyStep::End(bytes),
-            Err(refusal) => {
-                session.on_failure(&refusal);
-                BodyStep::Failed(io::Error::other(refusal))
-            }
+            Err(refusal) => session.break_off(refusal),
         }
     }
 }

@@ -12,6 +12,9 @@ use bytes::{Buf, Bytes};
 use tokio::time::Instant;
 
 /// Detects a response that has queued bytes but makes no progress.
+///
+/// The connection's task queues and sends bytes, and another part of it asks regularly. The two fields of the queue
+/// belong together, so they are behind one lock, which is held for moments.
 #[derive(Debug)]
 pub(crate) struct SendStall {
     timeout: Duration,

@@ -122,6 +122,15 @@ pub struct Server {
     url: String,
 }
 
+/// What a server is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// To serve tables to programs.
+    Serve,
+    /// To show data to its owner by the page of `arrowwood view`.
+    View,
+}
+
 /// Stops a server from any thread.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<watch::Sender<bool>>);
@@ -141,7 +150,7 @@ impl Server {
     /// invalid files; `Io` if the address is not available.
     pub fn bind(directory: impl AsRef<Path>, options: &Options) -> Result<Server> {
         let tokens = options.token_file.as_deref().map(Tokens::open).transpose()?;
-        Server::start(Catalog::open(directory.as_ref())?, tokens, false, options)
+        Server::start(Catalog::open(directory.as_ref())?, tokens, Purpose::Serve, options)
     }
 
     /// Opens one file, table, pattern or directory of files, read-only, for the page that shows it. [`Server::url`] has
@@ -159,12 +168,13 @@ impl Server {
         // Users view their own data, and can wait as long as they like.
         let limits = Limits { query_timeout: Duration::MAX, ..options.limits.clone() };
         let options = Options { read_only: true, limits, ..options.clone() };
-        let mut server = Server::start(catalog, Some(tokens), true, &options)?;
+        let mut server = Server::start(catalog, Some(tokens), Purpose::View, &options)?;
         server.url += &format!("/?token={token}");
         Ok(server)
     }
 
-    fn start(catalog: Catalog, tokens: Option<Tokens>, is_view: bool, options: &Options) -> Result<Server> {
+    fn start(catalog: Catalog, tokens: Option<Tokens>, purpose: Purpose, options: &Options) -> Result<Server> {
+        let is_view = purpose == Purpose::View;
         let addresses = addresses(options)?;
         log::begin();
         let tls = options.tls.as_ref().map(|(cert, key)| Tls::open(cert, key)).transpose()?;
@@ -424,6 +434,7 @@ async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
             continue;
         };
         let acceptor = shared.tls.as_ref().map(Tls::acceptor);
+
         if let Ok(permit) = permits.clone().try_acquire_owned() {
             let guard = ConnectionGuard::new(&shared.metrics);
             let served = connection::serve(shared.clone(), stream, acceptor, Admission::Full);
@@ -433,6 +444,7 @@ async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
             });
             continue;
         }
+
         shared.metrics.refused_connections.add(1);
         make_room(&mut extra);
         let served = connection::serve(shared.clone(), stream, acceptor, Admission::HealthChecks);
@@ -442,6 +454,7 @@ async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
         }));
         assert!(extra.len() <= MAX_EXTRA_CONNECTIONS, "{} connections are beyond the limit", extra.len());
     }
+
     // The system refuses further connections, instead of letting them wait for nothing.
     drop(listener);
     let all_closed = async { while connections.join_next().await.is_some() {} };

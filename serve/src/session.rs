@@ -1,6 +1,7 @@
 //! Gives a request its caller and the state shared by all connections, in a [`Session`].
 
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::problem::{Problem, Result};
 use crate::readiness::Readiness;
 use crate::request_body::Memory;
-use crate::response_body::blocking;
+use crate::response_body::{BodyStep, blocking};
 use crate::running_statements::RunningStatements;
 use crate::table::Table;
 use crate::tls::Tls;
@@ -133,6 +134,12 @@ impl Session {
     pub fn on_failure(&self, refusal: &Problem) {
         let reason = refusal.log().unwrap_or_else(|| refusal.code().to_owned());
         log::message(format_args!("an answer to {} broke off: {reason}", self.peer.address));
+    }
+
+    /// Breaks off a response that has begun, and logs why.
+    pub fn break_off<S>(&self, refusal: Problem) -> BodyStep<S> {
+        self.on_failure(&refusal);
+        BodyStep::Failed(io::Error::other(refusal))
     }
 
     /// Returns an error as the last line of a response in lines that has begun.

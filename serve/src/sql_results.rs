@@ -1,7 +1,5 @@
 //! Sends results of the SQL engine as rows of tables are sent: buffers of files are not copied.
 
-use std::io;
-
 use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
 
@@ -79,10 +77,7 @@ impl BodySource for ResultStream {
         let session = self.session.clone();
         match self.next().await {
             Ok(step) => step,
-            Err(refusal) => {
-                session.on_failure(&refusal);
-                BodyStep::Failed(io::Error::other(refusal))
-            }
+            Err(refusal) => session.break_off(refusal),
         }
     }
 }

@@ -76,11 +76,7 @@ pub(crate) async fn answer(
             if let Some(command) = SqlCommand::parse(&descriptor.command)? {
                 return sql::schema(session, command).await;
             }
-            let (name, query) = parse_descriptor(&descriptor, PARAMETERS)?;
-            session.check_facts(&name)?;
-            let selection = selection(&session, &name, query).await?;
-            let schema = selection.schema_message().or_table_problem()?.into();
-            Ok(message_response(frame_message(&SchemaResult { schema })))
+            schema(session, &descriptor).await
         }
         "DoGet" => {
             let ticket = requests.only_message::<Ticket>().await?;
@@ -133,6 +129,15 @@ pub fn parse_call_target(method: &str, message: &[u8]) -> Option<String> {
         _ => parse_descriptor(&decode_message(message).ok()?, PARAMETERS),
     };
     target.ok().map(|(name, _)| name)
+}
+
+/// Returns the schema of the requested rows.
+async fn schema(session: Session, descriptor: &FlightDescriptor) -> Result<Response<ResponseBody>> {
+    let (name, query) = parse_descriptor(descriptor, PARAMETERS)?;
+    session.check_facts(&name)?;
+    let selection = selection(&session, &name, query).await?;
+    let schema = selection.schema_message().or_table_problem()?.into();
+    Ok(message_response(frame_message(&SchemaResult { schema })))
 }
 
 /// Selects the requested rows.
