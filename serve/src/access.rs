@@ -9,7 +9,8 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 
 use crate::problem::{Problem, Result};
-use crate::token::{Rights, TokenEntry, Tokens};
+use crate::rights::Rights;
+use crate::token::{TokenEntry, Tokens};
 
 /// The name of the cookie in which the server's own page keeps the token.
 const COOKIE: &str = "arrowwood";

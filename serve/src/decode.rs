@@ -121,8 +121,8 @@ pub(crate) fn check_bound(SizeBound { rows, bytes }: SizeBound, limits: &Limits)
     let (max_bytes, max_rows) = limits.rows;
     if rows > max_rows || bytes > max_bytes {
         return Err(too_many(&format!(
-            "{rows} rows, which would take about {bytes} bytes; at most {max_rows} rows and {max_bytes} bytes are taken \
-             at once"
+            "{rows} rows, which would take about {bytes} bytes; at most {max_rows} rows and {max_bytes} bytes are \
+             taken at once"
         )));
     }
     Ok(())

@@ -79,8 +79,8 @@ impl WriterPool {
             return Ok(Arc::new(slot));
         }
         let detail = format!(
-            "{} tables are being written, as many as the server may have open, and nothing was appended; send it again, \
-             write to fewer tables at once, or let the server open more files (LimitNOFILE)",
+            "{} tables are being written, as many as the server may have open, and nothing was appended; send it \
+             again, write to fewer tables at once, or let the server open more files (LimitNOFILE)",
             self.max_open
         );
         Err(Problem::unavailable(detail))

@@ -3,9 +3,9 @@
 //! ```text
 //! server ─▶ connection ─▶ routes ─┬▶ row_stream, follow ─▶ frames ─▶ response_body   rows as they lie in their files
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
-//!                                 └▶ ingest ─▶ request_body, decode, line_protocol
-//!                                           └▶ queue, group_commit                   many requests in one commit
-//! session, access, token, tls                           authentication and rights
+//!                                 └▶ ingest, line_ingest ─▶ request_body, decode, line_protocol
+//!                                           └▶ queue, group_commit, append_batches   many requests in one commit
+//! session, access, token, rights, tls                   authentication and rights
 //! limits, budget, statement, running_statements         limits of requests and queries
 //! send_stall, readiness, metrics, audit, log            operation
 //! catalog, table, snapshot, describe, producers         the served tables and their state
@@ -47,6 +47,7 @@ mod groups;
 mod image;
 mod ingest;
 mod limits;
+mod line_ingest;
 mod line_protocol;
 mod log;
 mod metrics;
@@ -62,6 +63,7 @@ mod readiness;
 mod request_body;
 mod response;
 mod response_body;
+mod rights;
 mod routes;
 mod row_stream;
 mod running_statements;
@@ -96,6 +98,7 @@ pub use limits::Limits;
 #[doc(hidden)]
 pub use line_protocol::{FieldValue, Line, LineError, each_line};
 pub use pull::{PullProgress, pull};
+pub use rights::Rights;
 pub use server::{Options, Server, Stopper};
-pub use token::{Rights, TokenEntry, add_token, list_tokens, revoke_token};
+pub use token::{TokenEntry, add_token, list_tokens, revoke_token};
 pub use worker::{WorkerBody, WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};

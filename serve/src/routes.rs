@@ -28,8 +28,9 @@ use crate::follow::{self, EventStream, Follower};
 use crate::frames::Framing;
 use crate::groups::{self, Grouping};
 use crate::image;
-use crate::ingest::{self, LineApi};
+use crate::ingest;
 use crate::limits::Limits;
+use crate::line_ingest::{self, LineApi};
 use crate::page;
 use crate::problem::{Problem, Result};
 use crate::query::{Query, header_name};
@@ -162,8 +163,8 @@ async fn route(
     match names[..] {
         [flight::SERVICE, method] => flight::answer(session, &parts, body, method, trace).await,
         ["metrics"] => metrics(&session, &parts),
-        ["write"] => ingest::line_protocol(session, &parts, body, trace, LineApi::V1).await,
-        ["api", "v2", "write"] => ingest::line_protocol(session, &parts, body, trace, LineApi::V2).await,
+        ["write"] => line_ingest::line_protocol(session, &parts, body, trace, LineApi::V1).await,
+        ["api", "v2", "write"] => line_ingest::line_protocol(session, &parts, body, trace, LineApi::V2).await,
         ["v1", "sql"] => statement(session, &parts).await,
         ["v1", "tables"] => tables(session, &parts).await,
         ["v1", "tables", name] => table(session, &parts, body, name, trace).await,
