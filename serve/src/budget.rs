@@ -26,6 +26,7 @@ pub(crate) struct Budget {
     time_left: Duration,
 }
 
+/// The limits of queries.
 #[derive(Clone, Copy, Debug)]
 struct QueryLimits {
     /// The memory of all requests together, in bytes.
@@ -116,6 +117,7 @@ impl Share {
     }
 }
 
+/// Returns the problem for a query that has used up its time.
 pub(crate) fn too_long(max_time: Duration) -> Problem {
     let detail = format!(
         "the server has worked for {} seconds on it, the most that it may (--query-timeout); ask for fewer rows: \
@@ -125,6 +127,7 @@ pub(crate) fn too_long(max_time: Duration) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query_timeout", detail)
 }
 
+/// Returns the problem for a query that needs more memory than it may take.
 pub(crate) fn too_much(max_bytes: usize) -> Problem {
     let detail =
         format!("it takes more than {max_bytes} bytes of memory, the most that it may (--query-memory); ask for less");

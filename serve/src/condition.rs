@@ -88,6 +88,7 @@ fn check_types(predicate: &Predicate, schema: &Arc<Schema>) -> Result<()> {
 
 // ---- tokens ----
 
+/// A token, and where it is, for errors.
 #[derive(Clone, Debug, PartialEq)]
 struct Token {
     kind: TokenKind,
@@ -95,6 +96,7 @@ struct Token {
     start: usize,
 }
 
+/// The kind of a token, with its text.
 #[derive(Clone, Debug, PartialEq)]
 enum TokenKind {
     Word(String),
@@ -629,6 +631,7 @@ fn text_value(text: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     }
 }
 
+/// Returns true for dates, times and durations, which are written as text or as numbers.
 pub(crate) fn is_temporal(data_type: &DataType) -> bool {
     use DataType::*;
     matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))

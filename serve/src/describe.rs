@@ -72,6 +72,7 @@ pub(crate) fn place_of(path: &Path) -> Option<String> {
     Some(format!("{boot_id}:{}:{}", metadata.dev(), metadata.ino()))
 }
 
+/// Returns the name of a kind in responses.
 pub(crate) fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Table => "table",

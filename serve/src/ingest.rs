@@ -159,6 +159,7 @@ async fn table_schema(session: &Session, table: &Arc<Table>) -> Result<SchemaRef
     session.run_blocking(move |_| table.rows().map(|rows| rows.schema().clone()).or_table_problem()).await
 }
 
+/// Parses when a batch is acknowledged: once it is durable, unless the client asks otherwise.
 pub(crate) fn parse_ack(name: Option<&str>) -> Result<Ack> {
     match name {
         None | Some("durable") => Ok(Ack::Durable),

@@ -102,6 +102,7 @@ pub fn each_line<'a>(text: &'a str, mut take: impl FnMut(&Line<'a>) -> Result<()
     Ok(())
 }
 
+/// The position in a text that is parsed.
 struct Cursor<'a> {
     text: &'a str,
     /// The next byte.
@@ -305,11 +306,13 @@ pub(crate) struct LineRows {
     rows: usize,
 }
 
+/// A column of tags or fields.
 struct LineColumn {
     name: String,
     values: ColumnBuilder,
 }
 
+/// The values of a column, by its type.
 enum ColumnBuilder {
     Tag(StringDictionaryBuilder<Int32Type>),
     Float(Float64Builder),

@@ -74,6 +74,7 @@ struct Log {
     shared: Arc<SharedLog>,
 }
 
+/// What the writing thread shares with the threads that add lines.
 struct SharedLog {
     state: Mutex<LogQueue>,
     /// Notified when lines are added or written.
@@ -84,6 +85,7 @@ struct SharedLog {
     open: Box<OpenSink>,
 }
 
+/// The lines that wait, and the state of the writing thread.
 #[derive(Default)]
 struct LogQueue {
     lines: VecDeque<String>,

@@ -60,6 +60,7 @@ impl Gauge {
 }
 
 impl Metrics {
+    /// Counts a response.
     pub fn answered(&self, status: u16) {
         if let Some(responses) = self.responses.get(usize::from(status / CLASS_SIZE)) {
             responses.add(1);
@@ -73,6 +74,7 @@ impl Metrics {
         self.rows.add(rows);
     }
 
+    /// Counts a sync, and the time that it took.
     pub fn synced(&self, took: Duration) {
         self.syncs.add(1);
         self.sync_micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));

@@ -121,6 +121,7 @@ fn decimal(digits: i128, scale: i8) -> f64 {
     decimal_to_f64(i256::from_i128(digits), scale)
 }
 
+/// Passes each value as a float to a function.
 struct NumberCallback<F>(F);
 
 impl<F: FnMut(Option<f64>)> NumberVisitor for NumberCallback<F> {
@@ -143,6 +144,7 @@ pub(crate) fn each_number(array: &ArrayData, take: impl FnMut(Option<f64>)) {
     visit(array, &mut NumberCallback(take));
 }
 
+/// Passes each value as an integer to a function.
 struct TimeCallback<F>(F);
 
 impl<F: FnMut(Option<i64>)> NumberVisitor for TimeCallback<F> {

@@ -17,6 +17,7 @@ const NO_SPACE: [i32; 2] = [libc::ENOSPC, libc::EDQUOT];
 #[derive(Debug)]
 pub(crate) struct Problem(Box<Inner>);
 
+/// The fields of a [`Problem`], which is boxed to keep results small.
 #[derive(Debug)]
 struct Inner {
     status: StatusCode,

@@ -153,6 +153,7 @@ async fn collect(
     }
 }
 
+/// The compression of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ContentEncoding {
     Plain,

@@ -323,6 +323,7 @@ impl RowEncoder {
         }
     }
 
+    /// Creates an encoder of an Arrow stream, or of Flight.
     pub fn arrow(schema: &SchemaRef, framing: Framing) -> arrowwood::Result<RowEncoder> {
         Ok(RowEncoder::Arrow(Box::new(StreamEncoder::new(schema.clone())?), framing))
     }

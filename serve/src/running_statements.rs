@@ -27,6 +27,7 @@ pub(crate) struct RunningStatements {
     next_number: Arc<AtomicU64>,
 }
 
+/// What is known about a running statement.
 struct Entry {
     /// The name by which clients cancel the statement.
     id: u64,

@@ -21,6 +21,7 @@ pub(crate) struct SendStall {
     queue: Mutex<SendQueue>,
 }
 
+/// The queued bytes of a response.
 #[derive(Debug)]
 struct SendQueue {
     bytes: usize,

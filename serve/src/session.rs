@@ -148,14 +148,17 @@ impl Session {
         json!({"error": refusal.detail(), "code": refusal.code()})
     }
 
+    /// Refuses reading of table `name` without the right to it.
     pub fn check_read(&self, name: &str) -> Result<()> {
         self.shared.access.check_read(&self.caller, name)
     }
 
+    /// Refuses the facts about table `name` without the right to read or to write it.
     pub fn check_facts(&self, name: &str) -> Result<()> {
         self.shared.access.check_facts(&self.caller, name)
     }
 
+    /// Refuses writing of table `name` without the right to it.
     pub fn check_write(&self, name: &str) -> Result<()> {
         self.shared.access.check_write(&self.caller, name)
     }

@@ -204,6 +204,7 @@ struct QueryMemory {
     _guard: Option<Arc<StatementGuard>>,
 }
 
+/// The memory that a query has taken.
 #[derive(Default)]
 struct Reservation {
     bytes: usize,

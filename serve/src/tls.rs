@@ -28,6 +28,7 @@ pub(crate) struct Tls {
     renewing: Mutex<()>,
 }
 
+/// The certificate in use, and what the log says about it.
 struct CertState {
     loaded: LoadedCert,
     /// Set once the log says that the certificate is expired.

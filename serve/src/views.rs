@@ -28,6 +28,7 @@ pub(crate) struct View {
 #[derive(Debug, Default)]
 pub(crate) struct Views(Mutex<ViewList>);
 
+/// The kept views, from the oldest to the newest.
 #[derive(Debug, Default)]
 struct ViewList {
     last_id: u64,

@@ -23,6 +23,7 @@ pub(crate) struct FlightDescriptor {
     pub path: Vec<String>,
 }
 
+/// Whether a descriptor is a path or a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum DescriptorType {
@@ -31,18 +32,21 @@ pub(crate) enum DescriptorType {
     Command = 2,
 }
 
+/// The request for rows in a `DoGet`, made by this server or written by a client.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Ticket {
     #[prost(bytes = "bytes", tag = "1")]
     pub ticket: Bytes,
 }
 
+/// A part of a flight, on the server that describes it.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct FlightEndpoint {
     #[prost(message, optional, tag = "1")]
     pub ticket: Option<Ticket>,
 }
 
+/// The description of rows, and the tickets by which all of them are got.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct FlightInfo {
     /// The schema as an IPC message.
@@ -61,6 +65,7 @@ pub(crate) struct FlightInfo {
     pub ordered: bool,
 }
 
+/// The schema of rows, as an IPC message.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SchemaResult {
     #[prost(bytes = "bytes", tag = "1")]
@@ -81,6 +86,7 @@ pub(crate) struct FlightData {
     pub body: Bytes,
 }
 
+/// The answer to a batch that was sent.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PutResult {
     #[prost(bytes = "bytes", tag = "1")]

@@ -36,6 +36,7 @@ pub(super) struct CachedRows {
 }
 
 impl CachedRows {
+    /// Opens a table or several files.
     pub fn open(path: &Path, kind: Kind) -> Result<CachedRows> {
         let entries_changed = modified_time(path);
         let rows = open(path)?;

@@ -31,6 +31,7 @@ const ACTIONS: &[(&str, &str)] = &[
     ("CloseSession", "Close a session; the server keeps none."),
 ];
 
+/// Answers `ListActions`.
 pub(in crate::flight) fn list_actions() -> Response<ResponseBody> {
     let mut frames = Vec::with_capacity(ACTIONS.len());
     for (kind, description) in ACTIONS {
@@ -39,6 +40,7 @@ pub(in crate::flight) fn list_actions() -> Response<ResponseBody> {
     body_response(ResponseBody::several(frames))
 }
 
+/// Answers `DoAction`.
 pub(in crate::flight) async fn action(session: Session, action: Action) -> Result<Response<ResponseBody>> {
     require_engine(&session)?;
     match action.kind.as_str() {

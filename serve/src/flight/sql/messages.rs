@@ -18,6 +18,7 @@ pub(crate) struct Any {
 }
 
 impl Any {
+    /// Packs a message with its name.
     pub fn pack(name: &str, message: &impl Message) -> Any {
         Any { type_url: format!("{TYPE}{name}"), value: message.encode_to_vec().into() }
     }
@@ -60,6 +61,7 @@ pub(crate) struct StatementHandle {
     pub id: u64,
 }
 
+/// `ActionCreatePreparedStatementResult`. Schemas are IPC messages.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PreparedStatement {
     #[prost(bytes = "bytes", tag = "1")]
@@ -70,6 +72,7 @@ pub(crate) struct PreparedStatement {
     pub parameter_schema: Bytes,
 }
 
+/// `CommandGetDbSchemas`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct GetDbSchemas {
     #[prost(string, optional, tag = "1")]
@@ -78,6 +81,7 @@ pub(crate) struct GetDbSchemas {
     pub schema_pattern: Option<String>,
 }
 
+/// `CommandGetTables`. No types mean all.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct GetTables {
     #[prost(string, optional, tag = "1")]
@@ -92,12 +96,14 @@ pub(crate) struct GetTables {
     pub include_schema: bool,
 }
 
+/// `CommandGetSqlInfo`. No numbers mean all facts.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct GetSqlInfo {
     #[prost(uint32, repeated, tag = "1")]
     pub info: Vec<u32>,
 }
 
+/// `CommandGetXdbcTypeInfo`. No number means all types.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct GetXdbcTypeInfo {
     #[prost(int32, optional, tag = "1")]
@@ -113,6 +119,7 @@ pub(crate) struct Action {
     pub body: Bytes,
 }
 
+/// `ActionType` of Flight.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ActionType {
     #[prost(string, tag = "1")]
@@ -128,6 +135,7 @@ pub(crate) struct ActionResult {
     pub body: Bytes,
 }
 
+/// `CancelFlightInfoRequest` of Flight.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct CancelFlightInfo {
     #[prost(message, optional, tag = "1")]

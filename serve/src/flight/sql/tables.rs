@@ -31,10 +31,12 @@ fn batch(fields: Vec<Field>, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|e| Problem::internal(e.to_string()))
 }
 
+/// Lists the only catalog.
 pub(super) fn catalogs() -> Result<RecordBatch> {
     batch(vec![text("catalog_name", false)], vec![texts([CATALOG])])
 }
 
+/// Lists the only type of tables.
 pub(super) fn table_types() -> Result<RecordBatch> {
     batch(vec![text("table_type", false)], vec![texts([TABLE])])
 }
@@ -44,6 +46,7 @@ fn is_catalog(name: Option<&str>) -> bool {
     name.is_none_or(|name| name == CATALOG)
 }
 
+/// Lists the only schema, if it is requested.
 pub(super) fn db_schemas(request: &GetDbSchemas) -> Result<RecordBatch> {
     let is_match = is_catalog(request.catalog.as_deref()) && is_like(request.schema_pattern.as_deref(), SCHEMA);
     let fields = vec![text("catalog_name", true), text("db_schema_name", false)];
