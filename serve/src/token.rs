@@ -61,9 +61,8 @@ pub struct TokenEntry {
 }
 
 impl TokenEntry {
-    /// Generates a token; returns its entry, and the token itself, which the entry does not contain.
-    fn generate(name: &str, rights: Rights) -> Result<(TokenEntry, String)> {
-        let id = hex(&random::<ID_BYTES>()?);
+    /// Generates a token with the given id. Returns its entry, and the token itself, which the entry does not contain.
+    fn generate(id: String, name: &str, rights: Rights) -> Result<(TokenEntry, String)> {
         let secret = hex(&random::<SECRET_BYTES>()?);
         let salt = random::<SALT_BYTES>()?.to_vec();
         let hash = hash_secret(&salt, &secret).to_vec();
@@ -144,16 +143,31 @@ pub fn add_token(file: impl AsRef<Path>, name: &str, rights: Rights) -> Result<S
             "a token without rights is of no use; give --read or --write",
         ));
     }
-    let (entry, token) = TokenEntry::generate(name, rights)?;
     change_file(file, |tokens| {
         if tokens.iter().any(|token| token.name == name) {
             let message = format!("there is a token '{name}' already; revoke it first, or choose another name");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
+        let id = unused_id(tokens, random_id)?;
+        let (entry, token) = TokenEntry::generate(id, name, rights)?;
         tokens.push(entry);
-        Ok(())
-    })?;
-    Ok(token)
+        Ok(token)
+    })
+}
+
+fn random_id() -> Result<String> {
+    Ok(hex(&random::<ID_BYTES>()?))
+}
+
+/// Returns the first of the ids made by `next_id` that no entry has. Of two tokens with one id, only one would be
+/// valid.
+fn unused_id(tokens: &[TokenEntry], mut next_id: impl FnMut() -> Result<String>) -> Result<String> {
+    loop {
+        let id = next_id()?;
+        if tokens.iter().all(|token| token.id != id) {
+            return Ok(id);
+        }
+    }
 }
 
 /// Removes the token named `name`.
@@ -213,9 +227,9 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Changes the file in one step. Concurrent changes wait for each other, by the lock of a file beside it: the token
-/// file itself is replaced.
-fn change_file(path: &Path, change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<()>) -> Result<()> {
+/// Changes the file in one step, and returns what `change` returns. Concurrent changes wait for each other, by the lock
+/// of a file beside it: the token file itself is replaced.
+fn change_file<T>(path: &Path, change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<T>) -> Result<T> {
     let lock = OpenOptions::new()
         .write(true)
         .create(true)
@@ -229,8 +243,9 @@ fn change_file(path: &Path, change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(e) => return Err(Error::io("opening the token file", &e).at(path)),
     };
-    change(&mut tokens).map_err(|e| e.at(path))?;
-    write(path, &tokens).map_err(|e| Error::io("writing the token file", &e).at(path))
+    let changed = change(&mut tokens).map_err(|e| e.at(path))?;
+    write(path, &tokens).map_err(|e| Error::io("writing the token file", &e).at(path))?;
+    Ok(changed)
 }
 
 /// Writes a new file, which replaces the one at `path` once it is complete. A change that was made survives a power
@@ -322,12 +337,12 @@ impl Tokens {
     /// Generates a token for this process only, which may read everything. Returns it as text, too.
     pub fn temporary() -> Result<(Tokens, String)> {
         let rights = Rights { read: vec!["*".into()], write: Vec::new() };
-        let (entry, token) = TokenEntry::generate("view", rights)?;
+        let (entry, token) = TokenEntry::generate(random_id()?, "view", rights)?;
         Ok((Tokens::new(None, vec![entry], FileState::new(None, true))?, token))
     }
 
     fn new(path: Option<PathBuf>, entries: Vec<TokenEntry>, file: FileState) -> Result<Tokens> {
-        let (dummy, _) = TokenEntry::generate("", Rights::default())?;
+        let (dummy, _) = TokenEntry::generate(random_id()?, "", Rights::default())?;
         Ok(Tokens { path, by_id: RwLock::new(index_by_id(entries)), file: Mutex::new(file), dummy })
     }
 
@@ -424,6 +439,14 @@ mod tests {
         let text = fs::read_to_string(&file).unwrap();
         assert!(!text.contains(&token[12..]) && text.contains("sha256"));
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    }
+
+    /// With ten thousand tokens, one in a hundred files would have an id twice.
+    #[test]
+    fn no_two_tokens_have_one_id() {
+        let (entry, _) = TokenEntry::generate("0a".into(), "s1", Rights::all()).unwrap();
+        let mut ids = ["0a", "0a", "0b"].map(str::to_owned).into_iter();
+        assert_eq!(unused_id(&[entry], || Ok(ids.next().unwrap())).unwrap(), "0b");
     }
 
     #[track_caller]
