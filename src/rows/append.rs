@@ -16,32 +16,41 @@ use super::decode::{decoded, decoded_type, text_kind};
 use super::dictionary_entries::DictionaryEntries;
 use super::dictionary_keys::{add_categories, keys_of, text_at};
 use super::normalize::straight;
-use super::plan::{Plan, PlanNode, Storage};
+use super::plan::{MAX_INLINE, Plan, PlanNode, ROWS, Storage, UNION_OFFSET, VIEW};
 use super::sink::RowSink;
 use crate::array::room_for;
 use crate::array::value_bytes::encode_view;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{field_type_name, is_ordered, type_name};
 
-/// Size in bytes of the scratch memory through which rebased numbers are copied.
+/// The size in bytes of the scratch memory through which rebased numbers are copied.
 const CHUNK: usize = 64 << 10;
+/// The number of bytes that are passed to the kernel at a time, which stay in the cache meanwhile.
+const LARGE_CHUNK: usize = 4 * CHUNK;
 
 /// Rows on their way into a table: one array for each column, in the table's order.
 #[derive(Debug)]
 pub(crate) struct IncomingRows {
     pub arrays: Vec<ArrayData>,
     pub rows: usize,
-    /// The first item in use and the keys from there on, for each dictionary.
-    keys: Vec<(usize, Vec<u32>)>,
+    /// The keys of each dictionary's column.
+    keys: Vec<GatheredKeys>,
     /// The number of entries of each dictionary that are written even if no row has them: ordered categories.
     categories: Vec<usize>,
+}
+
+/// The keys of the values of an array from row `start` on; rows before it are used by no list.
+#[derive(Clone, Debug, Default)]
+struct GatheredKeys {
+    start: usize,
+    keys: Vec<u32>,
 }
 
 impl IncomingRows {
     /// Matches columns to the table's by name, checks types and nulls, and adds new texts to the dictionaries.
     ///
     /// # Errors
-    /// `SchemaMismatch` naming the column, also where ordered categories are in another order; `InvalidArgument` naming
+    /// `SchemaMismatch` naming the column, for another type and for ordered categories in another order; `InvalidArgument` naming
     /// the column and, for a null and for text that is not UTF-8, the row.
     pub fn new(
         plan: &Plan,
@@ -77,7 +86,7 @@ impl IncomingRows {
             return Err(mismatch("a column comes twice"));
         }
         let dictionaries = plan.dictionaries.len();
-        let keys = vec![(0, Vec::new()); dictionaries];
+        let keys = vec![GatheredKeys::default(); dictionaries];
         let mut incoming = IncomingRows { arrays: matched, rows, keys, categories: vec![0; dictionaries] };
         for (number, node) in plan.columns.iter().enumerate() {
             let array = incoming.arrays[number].clone();
@@ -125,7 +134,7 @@ impl IncomingRows {
             }
             #[cfg(test)]
             super::fault_injection::forget_key(&mut keys);
-            self.keys[number] = (rows.start, keys);
+            self.keys[number] = GatheredKeys { start: rows.start, keys };
             return Ok(());
         }
         each_child(node, array, &rows, |child, array, range| self.gather(child, array, range, entries))
@@ -141,8 +150,10 @@ impl IncomingRows {
         entries: &[DictionaryEntries],
     ) -> Result<usize> {
         assert!(from <= self.rows, "row {from} of {}", self.rows);
-        assert!(counters[0] <= limits[0], "a segment of {} rows has {}", limits[0], counters[0]);
-        let all = (self.rows - from).min((limits[0] - counters[0]) as usize);
+        let count = counters[ROWS];
+        let max_count = limits[ROWS];
+        assert!(count <= max_count, "a segment of {max_count} rows has {count}");
+        let all = (self.rows - from).min((max_count - count) as usize);
         if self.fits(plan, from..from + all, counters, limits, entries)? {
             return Ok(all);
         }
@@ -182,7 +193,7 @@ impl IncomingRows {
         entries: &[DictionaryEntries],
     ) -> Result<Vec<u64>> {
         let mut needed = RequiredCounters { plan, entries, counters: counters.to_vec() };
-        needed.counters[0] += rows.len() as u64;
+        needed.counters[ROWS] += rows.len() as u64;
         for (node, array) in plan.columns.iter().zip(&self.arrays) {
             self.add_needs(node, array, rows.clone(), &mut needed)?;
         }
@@ -198,7 +209,7 @@ impl IncomingRows {
     ) -> Result<()> {
         match node.kind {
             Storage::Bytes { counter, .. } => needed.counters[counter] += text_len(array, rows.clone(), 0)?,
-            Storage::Views { counter } => needed.counters[counter] += text_len(array, rows.clone(), 13)?,
+            Storage::Views { counter } => needed.counters[counter] += text_len(array, rows.clone(), MAX_INLINE + 1)?,
             Storage::Keys { number, .. } => {
                 needed.add_entries(number, self.keys(number, &rows)?, self.categories[number])
             }
@@ -217,7 +228,7 @@ impl IncomingRows {
 
     /// Returns the keys of rows of the column with dictionary `number`.
     fn keys(&self, number: usize, rows: &Range<usize>) -> Result<&[u32]> {
-        let (start, keys) = &self.keys[number];
+        let GatheredKeys { start, keys } = &self.keys[number];
         let range = rows.start.checked_sub(*start).zip(rows.end.checked_sub(*start));
         range.and_then(|(from, to)| keys.get(from..to)).ok_or_else(|| {
             let known = *start..start + keys.len();
@@ -228,13 +239,13 @@ impl IncomingRows {
     /// Appends rows, which must fit.
     pub fn write(&self, rows: Range<usize>, into: &mut impl RowSink, entries: &[DictionaryEntries]) -> Result<()> {
         let plan = into.plan().clone();
-        let at = into.fill_state().counters[0];
+        let at = into.fill_state().rows();
         assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         assert_eq!(plan.columns.len(), self.arrays.len(), "an array for each column");
         for (node, array) in plan.columns.iter().zip(&self.arrays) {
             self.write_node(&NewRows { node, at, array, rows: rows.clone() }, into, entries)?;
         }
-        into.fill_state().counters[0] += rows.len() as u64;
+        into.fill_state().counters[ROWS] += rows.len() as u64;
         Ok(())
     }
 
@@ -244,10 +255,10 @@ impl IncomingRows {
             into.fill_state().counters[counter] += put_validity(into, node.region, at, array.nulls(), rows)?;
         }
         match node.kind {
-            Storage::Fixed { width } => put_values(into, new, width, node.region + 1)?,
+            Storage::Fixed { width } => put_values(into, new, width, node.values_region())?,
             Storage::Bits => {
                 let bits = array.buffers().first().map_or(&[][..], |bits| bits.as_slice());
-                put_bits(into, node.region + 1, at, Some((bits, array.offset() + rows.start)), rows.len())?;
+                put_bits(into, node.values_region(), at, Some((bits, array.offset() + rows.start)), rows.len())?;
             }
             Storage::Bytes { width, counter } => put_text(into, new, width, counter)?,
             Storage::Views { counter } => put_views(into, new, counter)?,
@@ -259,7 +270,7 @@ impl IncomingRows {
                     return Err(Error::internal("a key of no value, in a column without nulls"));
                 }
                 into.put_entries(number, &entries[number], used.max(self.categories[number]).min(entry_count))?;
-                put_numbers(into, node.region + 1, at, keys, width)?;
+                put_numbers(into, node.values_region(), at, keys, width)?;
             }
             Storage::List { width, counter } => {
                 let base = into.fill_state().counters[counter];
@@ -429,7 +440,7 @@ fn check_text(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result<
     each_child(node, array, &rows, check_text)
 }
 
-/// Returns true if all text of these rows, also below nulls, is UTF-8, each from its own first byte on.
+/// Returns true if all text of these rows, including text below nulls, is UTF-8, each from its own first byte on.
 fn is_text(array: &ArrayData, rows: &Range<usize>) -> Result<bool> {
     let width = offset_width(array.data_type());
     let start = offset_at(array, rows.start, width)?;
@@ -467,15 +478,15 @@ fn offset_width(data_type: &DataType) -> usize {
     text_width(data_type).unwrap_or(if is_short { 4 } else { 8 })
 }
 
-/// Returns the total length in bytes of the texts of at least `least` bytes.
-fn text_len(array: &ArrayData, rows: Range<usize>, least: usize) -> Result<u64> {
-    if let (Some(width), 0) = (text_width(array.data_type()), least) {
+/// Returns the total length in bytes of the texts of at least `min_len` bytes.
+fn text_len(array: &ArrayData, rows: Range<usize>, min_len: usize) -> Result<u64> {
+    if let (Some(width), 0) = (text_width(array.data_type()), min_len) {
         let from = offset_at(array, rows.start, width)?;
         let to = offset_at(array, rows.end, width)?;
         let len = to.checked_sub(from).map(|len| len as u64);
         return len.ok_or_else(|| Error::invalid("text offsets are not in order"));
     }
-    rows.map(|row| Ok(text_at(array, row)?.filter(|text| text.len() >= least).map_or(0, |text| text.len() as u64)))
+    rows.map(|row| Ok(text_at(array, row)?.filter(|text| text.len() >= min_len).map_or(0, |text| text.len() as u64)))
         .sum()
 }
 
@@ -523,7 +534,7 @@ fn put_bits(
             count
         }
     };
-    // The tail may hold bits of rows that were rolled back.
+    // The tail may contain bits of rows that were rolled back.
     scratch[0] |= into.fill_state().tails[region] & !(0xff << shift);
     let rest = (shift + count) % 8;
     let last = scratch.len() - 1;
@@ -536,6 +547,7 @@ fn put_bits(
     done.map(|()| set)
 }
 
+/// Appends values of `width` bytes each, such as the type ids of a union.
 fn put_values(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, region: usize) -> Result<()> {
     let NewRows { at, array, rows, .. } = new;
     let from = (array.offset() + rows.start) * width;
@@ -547,7 +559,7 @@ fn put_values(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, region: 
 
 /// Writes `bytes` in chunks small enough to stay in the cache while the kernel copies them.
 fn put_large(into: &mut impl RowSink, region: usize, mut at: u64, bytes: &[u8]) -> Result<()> {
-    for chunk in bytes.chunks(4 * CHUNK) {
+    for chunk in bytes.chunks(LARGE_CHUNK) {
         into.put(region, at, chunk)?;
         at += chunk.len() as u64;
     }
@@ -576,10 +588,12 @@ fn put_words<T, const N: usize>(
     done
 }
 
+/// Decodes an offset of 32 bits.
 fn narrow(raw: &[u8; 4]) -> u64 {
     u32::from_le_bytes(*raw).into()
 }
 
+/// Decodes an offset of 64 bits.
 fn wide(raw: &[u8; 8]) -> u64 {
     u64::from_le_bytes(*raw)
 }
@@ -587,7 +601,7 @@ fn wide(raw: &[u8; 8]) -> u64 {
 /// Appends the ends of texts or lists, rebased to begin at `base`.
 fn put_offsets(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, base: u64) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
-    let region = node.region + 1;
+    let region = node.values_region();
     if rows.is_empty() {
         return Ok(());
     }
@@ -599,21 +613,21 @@ fn put_offsets(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, base: u
     let offsets = offsets.get(range).ok_or_else(|| Error::internal("fewer offsets than rows"))?;
     let start = (at + 1) * width as u64;
     let mut last = first;
-    let mut sorted = true;
+    let mut is_sorted = true;
     let mut next = |offset: u64| {
-        sorted &= offset >= last;
+        is_sorted &= offset >= last;
         last = offset;
         offset.wrapping_add(shift)
     };
-    let fours = offsets.as_chunks().0;
-    let eights = offsets.as_chunks().0;
+    let (fours, _) = offsets.as_chunks();
+    let (eights, _) = offsets.as_chunks();
     match (source, width) {
         (4, 4) => put_words(into, region, start, fours, |raw| (next(narrow(raw)) as u32).to_le_bytes())?,
         (4, _) => put_words(into, region, start, fours, |raw| next(narrow(raw)).to_le_bytes())?,
         (_, 4) => put_words(into, region, start, eights, |raw| (next(wide(raw)) as u32).to_le_bytes())?,
         _ => put_words(into, region, start, eights, |raw| next(wide(raw)).to_le_bytes())?,
     }
-    if sorted { Ok(()) } else { Err(Error::invalid("offsets are not in order")) }
+    if is_sorted { Ok(()) } else { Err(Error::invalid("offsets are not in order")) }
 }
 
 /// Writes `numbers`, `width` bytes each, as rows `at ..` of the region.
@@ -649,8 +663,8 @@ fn put_list_views(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, coun
         sizes.push(size as u64);
         start = end;
     }
-    put_numbers(into, node.region + 1, *at, &starts, width)?;
-    put_numbers(into, node.region + 2, *at, &sizes, width)
+    put_numbers(into, node.values_region(), *at, &starts, width)?;
+    put_numbers(into, node.sizes_region(), *at, &sizes, width)
 }
 
 /// Appends the offsets of a dense union, whose members have as many rows as the counters from `first` on.
@@ -667,9 +681,10 @@ fn put_members(into: &mut impl RowSink, new: &NewRows<'_>, first: usize) -> Resu
         offsets.push(*member);
         *member += 1;
     }
-    put_numbers(into, node.region + 1, *at, &offsets, 4)
+    put_numbers(into, node.values_region(), *at, &offsets, UNION_OFFSET)
 }
 
+/// Appends texts with offsets of `width` bytes; `counter` counts their bytes. They are copied at once where that is possible.
 fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
     let base = into.fill_state().counters[counter];
@@ -685,7 +700,7 @@ fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: u
         let range = offset_at(array, rows.start, source)?..offset_at(array, rows.end, source)?;
         let text = array.buffers().get(1).and_then(|text| text.get(range));
         let text = text.ok_or_else(|| Error::invalid("text ends past its buffer"))?;
-        put_large(into, node.region + 2, base, text)?;
+        put_large(into, node.text_region(), base, text)?;
         into.fill_state().counters[counter] = base + text.len() as u64;
         return Ok(());
     }
@@ -696,12 +711,13 @@ fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: u
         text.extend_from_slice(text_at(array, row)?.unwrap_or(&[]));
         ends.push(base + text.len() as u64);
     }
-    put_numbers(into, node.region + 1, at + 1, &ends, width)?;
-    put_large(into, node.region + 2, base, &text)?;
+    put_numbers(into, node.values_region(), at + 1, &ends, width)?;
+    put_large(into, node.text_region(), base, &text)?;
     into.fill_state().counters[counter] = base + text.len() as u64;
     Ok(())
 }
 
+/// Appends texts with views; `counter` counts the bytes of the texts that no view contains.
 fn put_views(into: &mut impl RowSink, new: &NewRows<'_>, counter: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
     let base = into.fill_state().counters[counter];
@@ -710,12 +726,12 @@ fn put_views(into: &mut impl RowSink, new: &NewRows<'_>, counter: usize) -> Resu
     for row in rows.clone() {
         let value = text_at(array, row)?.unwrap_or(&[]);
         views.push(encode_view(value, base + text.len() as u64));
-        if value.len() > 12 {
+        if value.len() > MAX_INLINE {
             text.extend_from_slice(value);
         }
     }
-    put_words(into, node.region + 1, 16 * at, &views, |view: &[u8; 16]| *view)?;
-    put_large(into, node.region + 2, base, &text)?;
+    put_words(into, node.values_region(), VIEW as u64 * at, &views, |view: &[u8; VIEW]| *view)?;
+    put_large(into, node.text_region(), base, &text)?;
     into.fill_state().counters[counter] = base + text.len() as u64;
     Ok(())
 }

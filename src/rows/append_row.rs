@@ -3,7 +3,7 @@
 use arrow_schema::DataType;
 
 use super::dictionary_entries::DictionaryEntries;
-use super::plan::{Plan, PlanNode, Storage};
+use super::plan::{MAX_INLINE, Plan, PlanNode, ROWS, Storage, VIEW};
 use super::sink::RowSink;
 use crate::array::value_bytes::{WIDEST, encode_fixed, encode_view, is_signed_word};
 use crate::array::{Value, time_zone_hint};
@@ -57,7 +57,7 @@ pub(crate) fn put_row(
     keys: &[u32],
 ) -> Result<()> {
     debug_assert_eq!(row.len(), plan.columns.len(), "`check_values` has passed the row");
-    let at = into.fill_state().counters[0];
+    let at = into.fill_state().rows();
     let mut keys = keys.iter();
     for (node, value) in plan.columns.iter().zip(row) {
         if let Storage::Keys { number, width } = node.kind
@@ -65,7 +65,7 @@ pub(crate) fn put_row(
         {
             let key = *keys.next().ok_or_else(|| unwritable(node, value))?;
             into.put_entries(number, &entries[number], key as usize + 1)?;
-            into.put(node.region + 1, width as u64 * at, &u64::from(key).to_le_bytes()[..width])?;
+            into.put(node.values_region(), width as u64 * at, &u64::from(key).to_le_bytes()[..width])?;
             put_bit(into, node, node.region, at, true)?;
         } else {
             put_value(into, node, at, value)?;
@@ -83,7 +83,7 @@ pub(crate) fn put_row(
     for counter in nulls.filter_map(|(node, _)| node.nulls) {
         counters[counter] += 1;
     }
-    counters[0] += 1;
+    counters[ROWS] += 1;
     Ok(())
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn has_room(
     counters: &[u64],
     limits: &[u64],
 ) -> bool {
-    if counters[0] >= limits[0] {
+    if counters[ROWS] >= limits[ROWS] {
         return false;
     }
     let mut keys = keys.iter();
@@ -119,7 +119,7 @@ pub(crate) fn has_room(
 /// Returns the counters of a segment with this row alone. A value without a key is left out; [`put_row`] refuses it.
 pub(crate) fn row_counters(plan: &Plan, entries: &[DictionaryEntries], row: &[Value<'_>], keys: &[u32]) -> Vec<u64> {
     let mut needed = vec![0; plan.counters];
-    needed[0] = 1;
+    needed[ROWS] = 1;
     let mut keys = keys.iter();
     for (node, value) in plan.columns.iter().zip(row) {
         match (node.kind, value) {
@@ -164,7 +164,7 @@ impl EntryBytes<'_> {
     }
 }
 
-/// The value as an entry of the column's dictionary; `None` for a null, and for a value that is no value of it.
+/// Returns the value as an entry of the column's dictionary; `None` for a null, and for a value of another type.
 fn entry_of<'a>(node: &PlanNode, value: &'a Value<'_>) -> Option<EntryBytes<'a>> {
     use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary, LargeUtf8, Utf8, Utf8View};
     let DataType::Dictionary(_, values) = node.field.data_type() else { return None };
@@ -228,7 +228,7 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
     Error::invalid_argument(format!("column '{name}': {what} is no {data_type}, or out of its range{advice}"))
 }
 
-/// The error for a value that [`check_values`] or [`find_keys`] should have refused.
+/// Returns the error for a value that [`check_values`] or [`intern_keys`] should have refused.
 #[cold]
 fn unwritable(node: &PlanNode, value: &Value<'_>) -> Error {
     let name = node.field.name();
@@ -245,40 +245,42 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
     }
     match (node.kind, value) {
         (Storage::Fixed { width: 8 }, Value::Int(n)) if is_signed_word(node.field.data_type()) => {
-            live.put(node.region + 1, 8 * at, &n.to_le_bytes())
+            live.put(node.values_region(), 8 * at, &n.to_le_bytes())
         }
         (Storage::Fixed { width: 8 }, Value::Float64(x)) if matches!(node.field.data_type(), DataType::Float64) => {
-            live.put(node.region + 1, 8 * at, &x.to_le_bytes())
+            live.put(node.values_region(), 8 * at, &x.to_le_bytes())
         }
-        (Storage::Fixed { width }, Value::Null) => live.put(node.region + 1, at * width as u64, &vec![0; width]),
+        (Storage::Fixed { width }, Value::Null) => live.put(node.values_region(), at * width as u64, &vec![0; width]),
         (Storage::Fixed { width }, Value::Bytes(bytes)) if bytes.len() == width => {
-            live.put(node.region + 1, at * width as u64, bytes)
+            live.put(node.values_region(), at * width as u64, bytes)
         }
-        (Storage::Fixed { width: 1 }, Value::Bool(flag)) => live.put(node.region + 1, at, &[u8::from(*flag)]),
+        (Storage::Fixed { width: 1 }, Value::Bool(flag)) => live.put(node.values_region(), at, &[u8::from(*flag)]),
         (Storage::Fixed { width }, _) => {
             let bytes = encode_fixed(node.field.data_type(), value).filter(|&(_, len)| len == width);
             let (bytes, _) = bytes.ok_or_else(|| unwritable(node, value))?;
-            live.put(node.region + 1, at * width as u64, &bytes[..width])
+            live.put(node.values_region(), at * width as u64, &bytes[..width])
         }
-        (Storage::Bits, Value::Bool(bit)) => put_bit(live, node, node.region + 1, at, *bit),
-        (Storage::Bits, Value::Null) => put_bit(live, node, node.region + 1, at, false),
+        (Storage::Bits, Value::Bool(bit)) => put_bit(live, node, node.values_region(), at, *bit),
+        (Storage::Bits, Value::Null) => put_bit(live, node, node.values_region(), at, false),
         (Storage::Bytes { width, counter }, _) => {
             let text = text_or_empty(node, value)?;
             let base = live.fill_state().counters[counter];
-            live.put(node.region + 2, base, text)?;
+            live.put(node.text_region(), base, text)?;
             let end = base + text.len() as u64;
             debug_assert!(width == 8 || end <= i32::MAX as u64, "`has_room` keeps to the limits");
-            live.put(node.region + 1, (at + 1) * width as u64, &end.to_le_bytes()[..width])
+            live.put(node.values_region(), (at + 1) * width as u64, &end.to_le_bytes()[..width])
         }
         (Storage::Views { counter }, _) => {
             let text = text_or_empty(node, value)?;
             let base = live.fill_state().counters[counter];
-            if text.len() > 12 {
-                live.put(node.region + 2, base, text)?;
+            if text.len() > MAX_INLINE {
+                live.put(node.text_region(), base, text)?;
             }
-            live.put(node.region + 1, 16 * at, &encode_view(text, base))
+            live.put(node.values_region(), VIEW as u64 * at, &encode_view(text, base))
         }
-        (Storage::Keys { width, .. }, Value::Null) => live.put(node.region + 1, width as u64 * at, &[0; 8][..width]),
+        (Storage::Keys { width, .. }, Value::Null) => {
+            live.put(node.values_region(), width as u64 * at, &[0; 8][..width])
+        }
         (Storage::Nothing, Value::Null) => Ok(()),
         // Other nested values are appended in batches.
         (Storage::Struct, Value::Null) if node.children.is_empty() => Ok(()),
@@ -312,7 +314,7 @@ fn put_bit(live: &mut impl RowSink, node: &PlanNode, region: usize, at: u64, bit
 fn count_text(counters: &mut [u64], node: &PlanNode, value: &Value<'_>) {
     match (node.kind, text_of(value)) {
         (Storage::Bytes { counter, .. }, Some(text)) => counters[counter] += text.len() as u64,
-        (Storage::Views { counter }, Some(text)) if text.len() > 12 => counters[counter] += text.len() as u64,
+        (Storage::Views { counter }, Some(text)) if text.len() > MAX_INLINE => counters[counter] += text.len() as u64,
         _ => (),
     }
 }

@@ -1,4 +1,4 @@
-//! The buffers of a plan as arrays.
+//! Makes arrays over the buffers of a plan.
 
 use arrow_buffer::Buffer;
 
@@ -6,33 +6,44 @@ use super::plan::{Plan, PlanDictionary, PlanNode, Storage};
 use crate::array::{ArrayParts, UncheckedArray};
 use crate::error::{Error, Result};
 
+/// The validity bitmaps that an array has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bitmaps {
+    /// All, whatever the counters of nulls say.
+    All,
+    /// Those of columns with nulls, according to the counters.
+    WithNulls,
+}
+
 /// Makes an array of the first `rows` rows of a node, whose buffers are filled up to `counters`. `part` returns the
-/// first bytes of a region. Leaves out validity bitmaps without nulls, according to the counters, unless
-/// `keeps_bitmaps`.
+/// first bytes of a region.
+///
+/// # Errors
+/// `InvalidData` if a buffer would end past its region.
 pub(crate) fn column(
     plan: &Plan,
     node: &PlanNode,
     rows: u64,
     counters: &[u64],
     part: &impl Fn(usize, u64) -> Option<Buffer>,
-    keeps_bitmaps: bool,
+    bitmaps: Bitmaps,
 ) -> Result<UncheckedArray> {
     debug_assert_eq!(counters.len(), plan.counters, "a counter for each of the plan's");
     let lengths = node.lengths(rows, counters).ok_or_else(past_region)?;
-    let mut buffers = Vec::with_capacity(3);
+    let mut buffers = Vec::with_capacity(lengths.len());
     for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
         buffers.push(part(node.region + number, length).ok_or_else(past_region)?);
     }
     let validity = if node.kind.has_validity() { buffers.remove(0) } else { Buffer::default() };
     let nulls = node.nulls.map(|counter| counters[counter] as usize);
-    let validity = nulls.filter(|&nulls| nulls > 0 || keeps_bitmaps).map(|nulls| (validity, nulls));
+    let validity = nulls.filter(|&nulls| nulls > 0 || bitmaps == Bitmaps::All).map(|nulls| (validity, nulls));
     let children = match node.kind {
         Storage::Keys { number, .. } => vec![dictionary(plan, &plan.dictionaries[number], counters, part)?],
         _ => {
             let mut children = Vec::with_capacity(node.children.len());
             for (number, child) in node.children.iter().enumerate() {
                 let rows = node.child_rows(number, rows, counters).ok_or_else(past_region)?;
-                children.push(column(plan, child, rows, counters, part, keeps_bitmaps)?);
+                children.push(column(plan, child, rows, counters, part, bitmaps)?);
             }
             children
         }
@@ -52,6 +63,6 @@ pub(crate) fn dictionary(
     counters: &[u64],
     part: &impl Fn(usize, u64) -> Option<Buffer>,
 ) -> Result<UncheckedArray> {
-    let values = column(plan, &dictionary.values, counters[dictionary.entries], counters, part, false);
+    let values = column(plan, &dictionary.values, counters[dictionary.entries], counters, part, Bitmaps::WithNulls);
     values.map_err(|e| e.context("a dictionary"))
 }

@@ -11,7 +11,7 @@ use arrow_schema::{FieldRef, SchemaRef};
 
 use super::append::{IncomingRows, batch_arrays};
 use super::append_row::{check_values, has_room, intern_keys, put_row};
-use super::arrays;
+use super::arrays::{self, Bitmaps};
 use super::dictionary_entries::DictionaryEntries;
 use super::plan::{MOST_IN_MEMORY, Plan, PlanDictionary, PlanNode, Storage};
 use super::sink::{FillState, RowSink};
@@ -40,12 +40,16 @@ use crate::map::{ChangeCheck, GrowableBuffer, guard};
 #[derive(Debug)]
 pub struct DatasetBuilder {
     schema: SchemaRef,
+    /// The batch that grows.
     live: BatchBuffers,
+    /// The maximum of each counter of a batch.
     limits: Vec<u64>,
+    /// The dictionaries, which all batches share: each batch has a prefix of their entries.
     entries: Vec<DictionaryEntries>,
     /// Full batches.
     done: Vec<RecordBatch>,
     done_rows: u64,
+    /// Memory for the dictionary keys of one row, which saves allocations.
     row_keys: Vec<u32>,
     /// The error after which nothing more can be appended.
     broken: Option<Error>,
@@ -80,7 +84,7 @@ impl DatasetBuilder {
 
     /// Returns the number of rows appended so far.
     pub fn rows(&self) -> u64 {
-        self.done_rows + self.live.now.counters[0]
+        self.done_rows + self.live.now.rows()
     }
 
     /// Appends the rows of a batch. Columns are matched by name.
@@ -190,12 +194,12 @@ impl DatasetBuilder {
 
     /// Finishes the batch and begins a new one.
     fn roll(&mut self) -> Result<()> {
-        if self.live.now.counters[0] == 0 {
+        if self.live.now.rows() == 0 {
             return Err(too_large());
         }
         let next = BatchBuffers::new(self.live.plan.clone())?;
         let full = std::mem::replace(&mut self.live, next);
-        let rows = full.now.counters[0];
+        let rows = full.now.rows();
         let finished = full.finish(&self.schema);
         // On failure the rows of the batch are lost.
         self.done.push(finished.inspect_err(|e| self.broken = Some(e.clone()))?);
@@ -224,7 +228,7 @@ impl DatasetBuilder {
     pub fn finish(mut self) -> Result<Dataset> {
         self.check()?;
         catch_panic(|| {
-            if self.live.now.counters[0] > 0 || self.done.is_empty() {
+            if self.live.now.rows() > 0 || self.done.is_empty() {
                 self.done.push(self.live.finish(&self.schema)?);
             }
             Dataset::from_batches(self.schema, self.done)
@@ -258,7 +262,7 @@ impl BatchBuffers {
         // Offsets begin with a 0, which belongs to no row.
         let mut starts = Vec::new();
         let mut visit = |node: &PlanNode| match node.kind {
-            Storage::Bytes { width, .. } | Storage::List { width, .. } => starts.push((node.region + 1, width)),
+            Storage::Bytes { width, .. } | Storage::List { width, .. } => starts.push((node.values_region(), width)),
             _ => (),
         };
         plan.columns.iter().for_each(|column| column.each(&mut visit));
@@ -272,7 +276,7 @@ impl BatchBuffers {
         let BatchBuffers { plan, now, buffers, .. } = self;
         let parts: Vec<Bytes> = buffers.into_iter().map(Bytes::from).collect();
         let part = |region: usize, len: u64| parts[region].slice(0, usize::try_from(len).ok()?);
-        let column = |node| arrays::column(&plan, node, now.counters[0], &now.counters, &part, false);
+        let column = |node| arrays::column(&plan, node, now.rows(), &now.counters, &part, Bitmaps::WithNulls);
         let columns = plan.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
         if cfg!(debug_assertions) {
             columns.iter().try_for_each(|column| column.check(&[]).map_err(Error::internal))?;
@@ -284,7 +288,7 @@ impl BatchBuffers {
     }
 
     pub fn finish(self, schema: &SchemaRef) -> Result<RecordBatch> {
-        let rows = self.now.counters[0] as usize;
+        let rows = self.now.rows() as usize;
         batch(schema, rows, self.arrays()?)
     }
 }

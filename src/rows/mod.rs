@@ -1,6 +1,10 @@
 //! Stores rows as columns, in files and in memory.
 //!
-//! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `read_rows` (some rows of a column,
+//! A [`Plan`] numbers the buffers of a schema. Rows go into these buffers through a [`RowSink`], which is a segment's file
+//! or memory, and [`arrays`] makes arrays over them. A [`FillState`] counts how far the buffers are filled: rows exist once
+//! they are counted, so bytes after that are never seen.
+//!
+//! The modules, in reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `read_rows` (some rows of a column,
 //! read back), `dictionary_entries` and `dictionary_keys` (dictionaries), `sink` (the destination of rows), `decode`
 //! (values of runs and dictionaries), `normalize` and `children` (which rows of children belong to which rows),
 //! `append` (batches), `append_row` (one row at a time), `builder` (rows in memory), `collect` (a dataset as one
@@ -29,8 +33,8 @@ pub use builder::DatasetBuilder;
 pub(crate) use children::member_numbers;
 pub(crate) use dictionary_entries::DictionaryEntries;
 pub(crate) use plan::{
-    ALIGNMENT, BufferGrowth, Extent, MOST_COUNTED, Plan, PlanDictionary, PlanNode, PlanZones, Region, Storage, ZONE,
-    ZoneMap, supports_zones,
+    ALIGNMENT, BufferGrowth, Extent, MAX_INLINE, MOST_COUNTED, Plan, PlanDictionary, PlanNode, PlanZones, ROWS, Region,
+    Storage, VIEW, ZONE, ZoneMap, supports_zones,
 };
 pub(crate) use read_rows::read_rows;
 pub(crate) use sink::{FillState, RowSink};

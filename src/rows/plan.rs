@@ -1,5 +1,8 @@
 //! The layout of a schema in a segment: its buffers, and the counters of how far they are filled.
 //!
+//! A [`Plan`] has one [`PlanNode`] for each field, as a tree, and one [`PlanDictionary`] for each dictionary. Each buffer has
+//! a region of the file, and both nodes and records refer to regions and counters by number:
+//!
 //! ```text
 //! counter 0: rows
 //! then, depth first over the fields:   nulls, where the field is nullable
@@ -8,11 +11,16 @@
 //! then for each dictionary in the order of its fields:   entries, and the counters of its values
 //! last: bytes of the names of positions
 //! ```
-//! Columns may have zones, whose buffers come last; their length follows from the number of rows.
+//! A node's regions follow each other: the validity bitmap (or the type ids of a union), then values, offsets, views or
+//! keys, then text or sizes. Columns may have zones, which are the least and the greatest value of each block of rows; their
+//! regions come last, and their length follows from the number of rows.
+//!
 //! Reader, writer and the published footers all walk the same tree.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_data::MAX_INLINE_VIEW_LEN;
 use arrow_schema::{DataType, FieldRef, Schema, UnionMode};
 
 use super::dictionary_entries::DictionaryEntries;
@@ -23,6 +31,21 @@ use crate::types::{BufferRole, field_type_name, fixed_size};
 
 /// Buffers begin at multiples of this: whole pages on every system.
 pub(crate) const ALIGNMENT: u64 = 65536;
+
+/// The number of the counter of a segment's rows.
+pub(crate) const ROWS: usize = 0;
+
+/// The size of a view in bytes: the length of its text, and the text itself or its first bytes and where it is.
+pub(crate) const VIEW: usize = 16;
+
+/// The maximum length in bytes of a text that its view contains.
+pub(crate) const MAX_INLINE: usize = MAX_INLINE_VIEW_LEN as usize;
+
+/// The bytes of a view in which the offset of a longer text is.
+pub(super) const VIEW_OFFSET: Range<usize> = 12..16;
+
+/// The size in bytes of a dense union's offsets.
+pub(crate) const UNION_OFFSET: usize = 4;
 
 /// The region of a buffer: its offset in the file and its capacity in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +150,7 @@ pub(crate) struct PlanDictionary {
     pub most: u64,
 }
 
-/// A number of up to 8 bytes.
+/// Decodes a little-endian number of up to 8 bytes; `None` if there are more.
 fn word(bytes: &[u8]) -> Option<u64> {
     let mut word = [0; 8];
     word.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -135,13 +158,13 @@ fn word(bytes: &[u8]) -> Option<u64> {
 }
 
 impl PlanDictionary {
-    /// Creates its entries in memory, of which there are none yet.
+    /// Creates the dictionary in memory, without entries yet.
     pub fn new_entries(&self) -> DictionaryEntries {
         DictionaryEntries::new(self.most)
     }
 
-    /// The bytes of each of its first `count` values, from the buffer after the validity bitmap, `first`, and the text,
-    /// `data`. `None` if a value is outside of them.
+    /// Returns the bytes of each of its first `count` values. `first` is the buffer after the validity bitmap, and `data` the
+    /// text, if it has any. `None` if a value is outside of them.
     pub fn stored<'a>(&self, count: usize, first: &'a [u8], data: &'a [u8]) -> Option<Vec<&'a [u8]>> {
         let text = |from: u64, to: u64| data.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?);
         match self.values.kind {
@@ -151,9 +174,9 @@ impl PlanDictionary {
                 (0..count).map(|entry| text(offset(entry)?, offset(entry + 1)?)).collect()
             }
             Storage::Views { .. } => {
-                let value = |view: &'a [u8; 16]| match word(&view[..4])? {
-                    len @ 0..=12 => view.get(4..4 + len as usize),
-                    len => word(&view[12..]).and_then(|start| text(start, start + len)),
+                let value = |view: &'a [u8; VIEW]| match word(&view[..4])? {
+                    len if len <= MAX_INLINE as u64 => view.get(4..4 + len as usize),
+                    len => word(&view[VIEW_OFFSET]).and_then(|start| text(start, start + len)),
                 };
                 first.as_chunks().0.get(..count)?.iter().map(value).collect()
             }
@@ -178,8 +201,8 @@ pub(crate) struct Plan {
     pub dictionaries: Vec<PlanDictionary>,
     pub counters: usize,
     pub regions: usize,
-    /// The names of positions: their region follows the columns and dictionaries, and the last counter counts
-    /// their bytes.
+    /// The names of positions (a position is a number that a commit stores under a name, such as the progress of its
+    /// producer): their region follows the columns and dictionaries, and the last counter counts their bytes.
     pub names: PlanNames,
     /// The zones of columns: their regions come last.
     pub zones: Vec<PlanZones>,
@@ -198,8 +221,12 @@ pub(crate) struct PlanNames {
 const MOST_TEXT: u64 = i32::MAX as u64;
 /// The exclusive upper bound of counters.
 pub(crate) const MOST_COUNTED: u64 = 1 << 48;
-/// The most rows of an array.
+/// The maximum number of rows of an array.
 pub(crate) const MOST_IN_MEMORY: u64 = i64::MAX as u64;
+/// The maximum number of bytes of text, items and the like in memory that offsets of 64 bits address.
+const MOST_BYTES_IN_MEMORY: u64 = 1 << 40;
+/// The exclusive upper bound of offsets in a file.
+const MOST_OFFSET: u64 = 1 << 62;
 /// The maximum size in bytes of the names of positions, each with its length.
 const MOST_NAMES: u64 = 256 * 256;
 
@@ -231,7 +258,7 @@ impl Plan {
             columns.push(numbers.node(node).map_err(|e| e.context(format_args!("column '{name}'")))?);
         }
         let mut dictionaries = Vec::new();
-        for (id, most, values) in std::mem::take(&mut numbers.encoded) {
+        for EncodedValues { id, most, values } in std::mem::take(&mut numbers.encoded) {
             let entries = numbers.take_counter();
             dictionaries.push(PlanDictionary { id, values: numbers.values(&values)?, entries, most });
         }
@@ -291,60 +318,84 @@ impl Plan {
             }
         }
         limits[self.names.bytes] = MOST_NAMES;
-        self.columns.iter().for_each(|column| column.raise_nulls(limits[0], &mut limits));
+        self.columns.iter().for_each(|column| column.raise_nulls(limits[ROWS], &mut limits));
         limits
     }
 
-    /// The limits of rows in memory: what offsets can address. Rows without bytes may be as many as an array can have.
+    /// Returns the limits of rows in memory: what offsets can address. Rows without bytes may be as many as an array can have.
     pub fn limits_in_memory(&self) -> Vec<u64> {
-        self.limits(|counter| if counter == 0 { MOST_IN_MEMORY } else { 1 << 40 })
+        self.limits(|counter| if counter == ROWS { MOST_IN_MEMORY } else { MOST_BYTES_IN_MEMORY })
     }
 
     /// Lays out all buffers from byte `start` on, text last, for the given limits. Returns the regions and their end;
     /// `None` past 2⁶².
     pub fn place(&self, start: u64, limits: &[u64]) -> Option<(Vec<Region>, u64)> {
-        let mut sizes = vec![(0u64, false); self.regions];
+        let mut sizes = vec![RegionSize::default(); self.regions];
         for column in &self.columns {
-            column.sizes(limits[0], limits, &mut sizes)?;
+            column.sizes(limits[ROWS], limits, &mut sizes)?;
         }
         for dictionary in &self.dictionaries {
             dictionary.values.sizes(limits[dictionary.entries], limits, &mut sizes)?;
         }
-        sizes[self.names.region] = (limits[self.names.bytes], false);
+        sizes[self.names.region] = RegionSize { bytes: limits[self.names.bytes], is_text: false };
         for zones in &self.zones {
-            sizes[zones.region] = (zones.bytes(limits[0]), false);
+            sizes[zones.region] = RegionSize { bytes: zones.bytes(limits[ROWS]), is_text: false };
         }
+
         let mut regions = vec![Region::default(); self.regions];
         let mut next = start;
         // Dictionaries come first: copying the body of one copies everything before it as well. Text comes last, since
         // it has the most room to spare.
         let columns = self.dictionaries.first().map_or(self.names.region, |dictionary| dictionary.values.region);
         let sizes = &sizes;
-        let part = |is_text: bool| (0..columns).filter(move |&region| sizes[region].1 == is_text);
-        for region in (columns..self.regions).chain(part(false)).chain(part(true)) {
-            let size = sizes[region].0;
+        let others = (0..columns).filter(|&region| !sizes[region].is_text);
+        let texts = (0..columns).filter(|&region| sizes[region].is_text);
+        for region in (columns..self.regions).chain(others).chain(texts) {
+            let size = sizes[region].bytes;
             if size > 0 {
                 regions[region] = Region { offset: next, capacity: size };
                 next = next.checked_add(size)?.checked_next_multiple_of(ALIGNMENT)?;
             }
         }
-        (next < 1 << 62).then_some((regions, next))
+        (next < MOST_OFFSET).then_some((regions, next))
     }
 }
 
-/// Gives numbers to the counters and buffers of fields.
+/// The size of a region to be placed in a file.
+#[derive(Clone, Copy, Debug, Default)]
+struct RegionSize {
+    bytes: u64,
+    /// True for text, whose regions come last.
+    is_text: bool,
+}
+
+/// Gives numbers to the counters and buffers of fields, in the order of the tree. Dictionaries are collected in `encoded`,
+/// and get their numbers after all fields.
 #[derive(Default)]
 struct PlanBuilder {
     counters: usize,
     regions: usize,
-    /// The dictionaries of the fields so far: id, maximum number of entries, values.
-    encoded: Vec<(i64, u64, Arc<Node>)>,
+    /// The dictionaries of the fields so far.
+    encoded: Vec<EncodedValues>,
+}
+
+/// A dictionary that has no numbers yet.
+struct EncodedValues {
+    id: i64,
+    /// The maximum number of entries that keys can address.
+    most: u64,
+    values: Arc<Node>,
 }
 
 impl PlanBuilder {
     fn take_regions(&mut self, count: usize) -> usize {
         self.regions += count;
         self.regions - count
+    }
+
+    /// Takes a region for each of the node's own buffers. Its variadic buffers, those of views, are one buffer of text here.
+    fn take_regions_of(&mut self, node: &Node) -> usize {
+        self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic))
     }
 
     fn take_counters(&mut self, count: usize) -> usize {
@@ -359,7 +410,7 @@ impl PlanBuilder {
     fn node(&mut self, node: &Node) -> Result<PlanNode> {
         let has_nulls = node.field.is_nullable() && node.layout.has_validity();
         let nulls = has_nulls.then(|| self.take_counter());
-        let region = self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic));
+        let region = self.take_regions_of(node);
         let kind = self.kind(node)?;
         let children = node.children.iter().map(|child| self.node(child)).collect::<Result<_>>()?;
         Ok(PlanNode { field: node.field.clone(), kind, nulls, region, children })
@@ -367,7 +418,7 @@ impl PlanBuilder {
 
     /// Plans the values of a dictionary, as a field without nulls.
     fn values(&mut self, node: &Node) -> Result<PlanNode> {
-        let region = self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic));
+        let region = self.take_regions_of(node);
         let kind = self.kind(node)?;
         Ok(PlanNode { field: node.field.clone(), kind, nulls: None, region, children: Vec::new() })
     }
@@ -416,12 +467,12 @@ impl PlanBuilder {
         if !is_plain || !is_stored {
             return Err(unsupported(&node.field));
         }
-        self.encoded.push((id, most, values.clone()));
+        self.encoded.push(EncodedValues { id, most, values: values.clone() });
         Ok(Storage::Keys { number: self.encoded.len() - 1, width })
     }
 }
 
-/// How far a buffer is filled.
+/// The part of a region that is filled with committed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub region: usize,
@@ -471,13 +522,13 @@ impl Plan {
     /// Returns how each buffer grows that can have bytes, in the order of the buffers.
     pub fn growth(&self) -> Vec<BufferGrowth> {
         let mut found = Vec::with_capacity(self.regions);
-        self.columns.iter().for_each(|column| column.growth((0, 1), &mut found));
-        self.dictionaries.iter().for_each(|entry| entry.values.growth((entry.entries, 1), &mut found));
+        self.columns.iter().for_each(|column| column.growth(RowCount::of(ROWS), &mut found));
+        self.dictionaries.iter().for_each(|entry| entry.values.growth(RowCount::of(entry.entries), &mut found));
         let bytes = |region, counter| BufferGrowth { region, counter, unit: GrowthUnit::Bytes { each: 1, first: 0 } };
         found.push(bytes(self.names.region, self.names.bytes));
         let zones = |map: &PlanZones| BufferGrowth {
             region: map.region,
-            counter: 0,
+            counter: ROWS,
             unit: GrowthUnit::Zones { rows: map.rows as u32 },
         };
         found.extend(self.zones.iter().map(zones));
@@ -490,14 +541,14 @@ impl Plan {
     pub fn extents(&self, counters: &[u64]) -> Result<Vec<Extent>> {
         debug_assert_eq!(counters.len(), self.counters, "a counter for each of the plan's");
         let mut found = Vec::with_capacity(self.regions);
-        let columns = self.columns.iter().map(|column| (column, counters[0]));
+        let columns = self.columns.iter().map(|column| (column, counters[ROWS]));
         let dictionaries = self.dictionaries.iter().map(|entry| (&entry.values, counters[entry.entries]));
         for (node, rows) in columns.chain(dictionaries) {
             let within = node.extents(rows, counters, &mut found);
             within.ok_or_else(|| Error::internal(format_args!("{counters:?} rows and bytes can't be addressed")))?;
         }
         found.push(Extent { region: self.names.region, bytes: counters[self.names.bytes], bits: None });
-        let zones = |zones: &PlanZones| Extent { region: zones.region, bytes: zones.bytes(counters[0]), bits: None };
+        let zones = |zones: &PlanZones| Extent { region: zones.region, bytes: zones.bytes(counters[ROWS]), bits: None };
         found.extend(self.zones.iter().map(zones));
         debug_assert!(found.iter().all(|used| used.region < self.regions), "extents are of the plan's buffers");
         Ok(found)
@@ -523,7 +574,7 @@ impl Plan {
             let limit = limits[number];
             return Err(format!("counter {number}: expected {limit} at most, got {count}"));
         }
-        self.columns.iter().try_for_each(|column| column.check_counters(counters[0], counters))?;
+        self.columns.iter().try_for_each(|column| column.check_counters(counters[ROWS], counters))?;
         self.dictionaries.iter().try_for_each(|entry| entry.values.check_counters(counters[entry.entries], counters))
     }
 }
@@ -531,7 +582,7 @@ impl Plan {
 impl PlanZones {
     /// Returns the number of bytes of the zones of `rows` rows, which are less than 2⁴⁸.
     pub fn bytes(&self, rows: u64) -> u64 {
-        debug_assert!(rows < 1 << 48 && self.rows > 0, "bounded rows and a size that was checked");
+        debug_assert!(rows < MOST_COUNTED && self.rows > 0, "bounded rows and a size that was checked");
         rows / self.rows.max(1) * ZONE
     }
 }
@@ -553,7 +604,40 @@ fn unsupported(field: &FieldRef) -> Error {
     ))
 }
 
+/// The counter from which a node's number of rows follows, and the number of its rows for each one that is counted.
+#[derive(Clone, Copy, Debug)]
+struct RowCount {
+    counter: usize,
+    each: u64,
+}
+
+impl RowCount {
+    /// Creates the count of rows that `counter` counts one by one.
+    fn of(counter: usize) -> RowCount {
+        RowCount { counter, each: 1 }
+    }
+}
+
 impl PlanNode {
+    /// Returns the number of the region of the values, offsets, views or keys, after the validity bitmap; of a dense union,
+    /// the region of its offsets, after the type ids.
+    #[inline]
+    pub fn values_region(&self) -> usize {
+        self.region + 1
+    }
+
+    /// Returns the number of the region of the text to which offsets or views refer.
+    #[inline]
+    pub fn text_region(&self) -> usize {
+        self.region + 2
+    }
+
+    /// Returns the number of the region of the sizes of list views.
+    #[inline]
+    pub fn sizes_region(&self) -> usize {
+        self.region + 2
+    }
+
     /// Calls `visit` with this node and all nodes below, depth first.
     pub fn each(&self, visit: &mut impl FnMut(&PlanNode)) {
         visit(self);
@@ -594,17 +678,17 @@ impl PlanNode {
             Storage::Fixed { width } | Storage::Keys { width, .. } => [validity, values(width)?, 0],
             Storage::Bits => [validity, rows.div_ceil(8), 0],
             Storage::Bytes { width, counter } => [validity, offsets(width)?, *counters.get(counter)?],
-            Storage::Views { counter } => [validity, values(16)?, *counters.get(counter)?],
+            Storage::Views { counter } => [validity, values(VIEW)?, *counters.get(counter)?],
             Storage::List { width, .. } => [validity, offsets(width)?, 0],
             Storage::ListViews { width, .. } => [validity, values(width)?, values(width)?],
             Storage::FixedList { .. } | Storage::Struct => [validity, 0, 0],
             Storage::SparseUnion => [rows, 0, 0],
-            Storage::DenseUnion { .. } => [rows, values(4)?, 0],
+            Storage::DenseUnion { .. } => [rows, values(UNION_OFFSET)?, 0],
         })
     }
 
     /// Returns the counters whose values are stored as offsets of 32 bits.
-    fn offset_counters(&self) -> std::ops::Range<usize> {
+    fn offset_counters(&self) -> Range<usize> {
         match self.kind {
             Storage::Bytes { width: 4, counter }
             | Storage::Views { counter }
@@ -677,9 +761,9 @@ impl PlanNode {
         self.each_child(rows, counters, |child, rows| child.extents(rows, counters, found))
     }
 
-    /// Adds how the node's buffers grow, of which counter `rows.0` counts `rows.1` rows each.
-    fn growth(&self, rows: (usize, u64), found: &mut Vec<BufferGrowth>) {
-        let (counter, each) = rows;
+    /// Adds how the node's buffers grow with its rows.
+    fn growth(&self, rows: RowCount, found: &mut Vec<BufferGrowth>) {
+        let RowCount { counter, each } = rows;
         let mut add = |number: usize, counter, unit| {
             found.push(BufferGrowth { region: self.region + number, counter, unit });
         };
@@ -698,7 +782,7 @@ impl PlanNode {
                 add(2, text, data);
             }
             Storage::Views { counter: text } => {
-                add(1, counter, bytes(16));
+                add(1, counter, bytes(VIEW));
                 add(2, text, data);
             }
             Storage::List { width, .. } => add(1, counter, offsets(width)),
@@ -708,15 +792,15 @@ impl PlanNode {
             Storage::SparseUnion => add(0, counter, bytes(1)),
             Storage::DenseUnion { .. } => {
                 add(0, counter, bytes(1));
-                add(1, counter, bytes(4));
+                add(1, counter, bytes(UNION_OFFSET));
             }
             Storage::Nothing | Storage::FixedList { .. } | Storage::Struct => (),
         }
         for (number, child) in self.children.iter().enumerate() {
             let rows = match self.kind {
-                Storage::List { counter, .. } | Storage::ListViews { counter, .. } => (counter, 1),
-                Storage::DenseUnion { first } => (first + number, 1),
-                Storage::FixedList { size } => (rows.0, rows.1 * size),
+                Storage::List { counter, .. } | Storage::ListViews { counter, .. } => RowCount::of(counter),
+                Storage::DenseUnion { first } => RowCount::of(first + number),
+                Storage::FixedList { size } => RowCount { counter, each: each * size },
                 _ => rows,
             };
             child.growth(rows, found);
@@ -724,11 +808,12 @@ impl PlanNode {
     }
 
     /// Sets the size of each buffer of a segment with these limits, and whether it is text.
-    fn sizes(&self, rows: u64, limits: &[u64], sizes: &mut [(u64, bool)]) -> Option<()> {
+    fn sizes(&self, rows: u64, limits: &[u64], sizes: &mut [RegionSize]) -> Option<()> {
         let lengths = self.lengths(rows, limits)?;
-        for (number, &length) in lengths.iter().enumerate().take(self.buffers()) {
-            let is_text = number == 2 && matches!(self.kind, Storage::Bytes { .. } | Storage::Views { .. });
-            *sizes.get_mut(self.region + number)? = (length, is_text);
+        let has_text = matches!(self.kind, Storage::Bytes { .. } | Storage::Views { .. });
+        for (region, &bytes) in (self.region..).zip(&lengths).take(self.buffers()) {
+            let is_text = has_text && region == self.text_region();
+            *sizes.get_mut(region)? = RegionSize { bytes, is_text };
         }
         self.each_child(rows, limits, |child, rows| child.sizes(rows, limits, sizes))
     }
@@ -746,7 +831,7 @@ mod tests {
         let plan = Plan::for_schema(&Arc::new(Schema::new(fields))).unwrap();
         // The counters are rows, nulls of each column, bytes of text, and bytes of names. Early writers had less room for
         // nulls than for rows.
-        assert_eq!(plan.limits(|counter| if counter == 0 { 1000 } else { 10 }), [1000, 1000, 1000, 10, MOST_NAMES]);
+        assert_eq!(plan.limits(|counter| if counter == ROWS { 1000 } else { 10 }), [1000, 1000, 1000, 10, MOST_NAMES]);
         let check = |counters: [u64; 5]| plan.check_counters(&counters, &[1000, 10, 10, 10, 10]);
         assert_eq!(check([900, 900, 11, 10, 10]), Ok(()));
         for (counters, number) in

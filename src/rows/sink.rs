@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::dictionary_entries::DictionaryEntries;
-use super::plan::{Plan, Storage};
+use super::plan::{Plan, ROWS, Storage, VIEW};
 use crate::array::value_bytes::encode_view;
 use crate::error::{Error, Result};
 
-/// How far buffers are filled.
+/// How far the buffers of a plan are filled. Bytes after that belong to no row, and are overwritten by the next ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FillState {
+    /// The counters of the plan: rows, nulls, bytes of text, items and entries so far.
     pub counters: Vec<u64>,
     /// The last byte of each bitmap, which the next row may share.
     pub tails: Vec<u8>,
@@ -19,11 +20,14 @@ impl FillState {
     /// Returns the number of rows, which is the first counter.
     #[inline]
     pub fn rows(&self) -> u64 {
-        self.counters[0]
+        self.counters[ROWS]
     }
 }
 
 /// A destination of rows: one buffer for each region of a plan, filled from its start on.
+///
+/// The caller writes bytes with [`put`](RowSink::put), which counts nothing, and then adds to the counters of
+/// [`fill_state`](RowSink::fill_state) what it has written. It must not write past the limits of the counters.
 pub(crate) trait RowSink {
     fn plan(&self) -> &Arc<Plan>;
 
@@ -47,6 +51,7 @@ pub(crate) trait RowSink {
     }
 }
 
+/// Writes the entries of dictionary `number` up to `upto`, at least one of which is not written yet, and counts them.
 fn put_new_entries(
     into: &mut (impl RowSink + ?Sized),
     number: usize,
@@ -60,18 +65,18 @@ fn put_new_entries(
     let (bytes, ends) = new.ok_or_else(|| {
         Error::internal(format_args!("a dictionary of {} values was to be written up to number {upto}", entries.len()))
     })?;
-    let region = dictionary.values.region;
+    let stored = &dictionary.values;
     let base = entries.bytes(from);
-    match dictionary.values.kind {
-        Storage::Fixed { .. } => into.put(region + 1, base, bytes)?,
+    match stored.kind {
+        Storage::Fixed { .. } => into.put(stored.values_region(), base, bytes)?,
         Storage::Bytes { width, .. } => {
-            into.put(region + 2, base, bytes)?;
+            into.put(stored.text_region(), base, bytes)?;
             let offsets: Vec<u8> = ends.iter().flat_map(|&end| offset(end, width)).collect();
-            into.put(region + 1, (from as u64 + 1) * width as u64, &offsets)?;
+            into.put(stored.values_region(), (from as u64 + 1) * width as u64, &offsets)?;
         }
         Storage::Views { .. } => {
-            into.put(region + 2, base, bytes)?;
-            into.put(region + 1, 16 * from as u64, &views(bytes, ends, base))?;
+            into.put(stored.text_region(), base, bytes)?;
+            into.put(stored.values_region(), (VIEW * from) as u64, &views(bytes, ends, base))?;
         }
         other => return Err(Error::internal(format_args!("a dictionary whose values are {other:?}"))),
     }
@@ -82,14 +87,14 @@ fn put_new_entries(
     Ok(())
 }
 
-/// The `width` bytes of an offset.
+/// Iterates over the `width` bytes of an offset.
 fn offset(end: u32, width: usize) -> impl Iterator<Item = u8> {
     u64::from(end).to_le_bytes().into_iter().take(width)
 }
 
-/// Views of texts that follow each other from byte `base` of their buffer on, and their ends there.
+/// Returns views of texts that follow each other from byte `base` of their buffer on, where they end at `ends`.
 fn views(texts: &[u8], ends: &[u32], base: u64) -> Vec<u8> {
-    let mut views = Vec::with_capacity(16 * ends.len());
+    let mut views = Vec::with_capacity(VIEW * ends.len());
     let mut start = 0;
     for &end in ends {
         let end = (u64::from(end) - base) as usize;

@@ -1,4 +1,9 @@
 //! Maps growable segments for their readers, with arrays over the bytes of a commit.
+//!
+//! A [`Segment`] is opened once, and shared by all datasets of it. Its header and schema never change. What changes is the
+//! number of the newest commit and the records, which the writer stores by the protocol of
+//! [`publish`](crate::table::protocol::publish), and the bytes after those of the newest commit. A record that was read
+//! stays valid as long as the file is the same: committed bytes never change.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +17,8 @@ use crate::dataset::Zone;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
 use crate::map::{AllowedChanges, ChangeCheck, Mapping, SharedWords, boot_id};
-use crate::rows::{Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap, arrays};
+use crate::rows::arrays::{self, Bitmaps};
+use crate::rows::{Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap};
 use crate::table::format::{
     HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, OWN_FILE, PAGE, Record, SEQUENCE, WRITER, record_len,
 };
@@ -22,7 +28,7 @@ use crate::table::protocol::publish;
 use crate::table::zones;
 
 /// Returns the message for an invalid header, with advice.
-fn wrong_header(what: &str) -> String {
+fn invalid_header(what: &str) -> String {
     format!("the segment's header: {what}; restore the file, or let `arrowwood check --repair` keep what is good")
 }
 
@@ -37,8 +43,11 @@ pub(in crate::table) struct RecoveredState {
     pub entries: Vec<LogEntry>,
 }
 
-/// The state of the page cache through which a segment is read: one of the following constants. Any other number
-/// names the newest commit that is lost, with all earlier ones.
+/// The state of the page cache through which a segment is read: one of the following constants. Any other number, which is
+/// less than all of them, is that of the newest commit that is lost, with all earlier ones.
+///
+/// Threads that find it unknown each find it out from the file, and store the result. It is stored and loaded relaxed: no
+/// other memory depends on it, and all of the results are true.
 #[derive(Debug)]
 pub(in crate::table) struct PageCacheState(pub AtomicU64);
 
@@ -61,18 +70,20 @@ impl Clone for PageCacheState {
     }
 }
 
-/// A segment mapped in place.
+/// A growable segment, mapped in place: see the module.
 #[derive(Debug)]
 pub(in crate::table) struct Segment {
+    /// The same bytes as `mapping`, for arrays that keep them mapped.
     bytes: Bytes,
     pub mapping: Mapping,
     pub header: Header,
     pub plan: Arc<Plan>,
-    /// The number of rows up to which each column and each dictionary has been checked.
+    /// The number of rows up to which the values of each column, and then of each dictionary, have been checked.
     checked: Box<[IncrementalCheck]>,
-    /// After a system crash: the commits that are in the log and not in the columns. The mapping is private and
-    /// contains their bytes.
+    /// After a system crash: the commits that are in the log and not in the columns. The mapping is private then, and has
+    /// their bytes in place.
     pub replayed: Option<RecoveredState>,
+    /// Whether commits of this boot are there: see [`page_cache`](super::page_cache).
     pub(super) page_cache: PageCacheState,
     /// See [`Mapping::is_on_overlay`].
     pub is_on_overlay: bool,
@@ -108,9 +119,9 @@ pub(in crate::table) fn check_record(record: &Record, header: &Header, plan: &Pl
     } else {
         plan.check_counters(counters, &header.limits)
     };
-    checked.map_err(|wrong| {
+    checked.map_err(|problem| {
         Error::invalid(format!(
-            "the record of commit {sequence}: {wrong}; restore the file, or let `arrowwood check --repair` keep what \
+            "the record of commit {sequence}: {problem}; restore the file, or let `arrowwood check --repair` keep what \
              is good"
         ))
     })
@@ -128,9 +139,10 @@ impl Segment {
         front.read_at(start, &mut fixed)?;
         let mut bytes = vec![0; Header::len_of(&fixed)?];
         front.read_at(start, &mut bytes)?;
-        let header = Header::decode(&bytes).map_err(|e| Error::invalid(wrong_header(e.message())))?;
+        let header = Header::decode(&bytes).map_err(|e| Error::invalid(invalid_header(e.message())))?;
         let plan = plan_for_schema(&schema, &header.zones)?;
-        placement::check(&header, start, bytes.len(), &plan).map_err(|wrong| Error::invalid(wrong_header(&wrong)))?;
+        placement::check(&header, start, bytes.len(), &plan)
+            .map_err(|problem| Error::invalid(invalid_header(&problem)))?;
         if header.file_len() != mapping.len() as u64 {
             let expected = header.file_len();
             let got = mapping.len();
@@ -222,8 +234,8 @@ impl Segment {
         Ok(self.is_on_overlay && self.mapping.read_word(self.header.live + SEQUENCE)? > self.sequence())
     }
 
-    /// Returns the value of [`Segment::sequence`] as long as `record` is the newest commit: its number, or, if it was
-    /// recovered after a crash of the machine, a number before it. A writer continues behind both.
+    /// Returns the value that [`Segment::sequence`] has as long as `record` is the newest commit. That is its number, or a
+    /// smaller one if it was recovered after a crash of the machine. The next commit has a greater number than both.
     #[inline]
     pub fn expected_sequence(&self, record: &Record) -> u64 {
         let sequence = self.sequence();
@@ -338,7 +350,7 @@ impl Segment {
             record.rows(),
             &record.counters,
             &|region, len| self.region_slice(region, 0, len),
-            true,
+            Bitmaps::All,
         )
         .map_err(|e| e.at(self.path()))
     }
@@ -349,8 +361,8 @@ impl Segment {
             .map_err(|e| e.at(self.path()))
     }
 
-    /// Checks the values of the column `array` up to the record's last row, from the end of the last check on: committed
-    /// rows don't change.
+    /// Checks the values of `array`, which is column `number`, up to the record's last row. Begins where the last check
+    /// ended, as committed rows don't change.
     ///
     /// # Errors
     /// `InvalidData` for a damaged value.
@@ -382,9 +394,9 @@ impl Segment {
         let (entries, _) = bytes.as_chunks::<{ ZONE as usize }>();
         let mut zones = Vec::with_capacity(entries.len());
         for (number, entry) in entries.iter().enumerate() {
-            let zone = zones::decode(entry, field.data_type(), map.rows).map_err(|wrong| {
+            let zone = zones::decode(entry, field.data_type(), map.rows).map_err(|problem| {
                 let message = format!(
-                    "zone {number} of column '{}': {wrong}; restore the file, or let `arrowwood check --repair` keep \
+                    "zone {number} of column '{}': {problem}; restore the file, or let `arrowwood check --repair` keep \
                      what is good",
                     field.name()
                 );
@@ -405,7 +417,7 @@ impl Segment {
         self.mapping.read_at(self.header.regions[buffer.region].offset as usize, &mut bytes)?;
         let mut names = Vec::new();
         let mut rest = &bytes[..];
-        // No more than there are positions: each name is compared with all before it.
+        // Reads no more names than there are positions, because each is compared with all before it.
         while let Some((&len, more)) = rest.split_first().filter(|_| names.len() < record.positions.len()) {
             let Some((name, more)) = more.split_at_checked(len.into()) else { break };
             let Ok(name) = std::str::from_utf8(name) else { break };
@@ -444,7 +456,7 @@ struct ReadAhead<'a> {
     bytes: Vec<u8>,
 }
 
-/// Two pages: a schema of a few columns, and the header after it.
+/// The number of bytes to read at once. Two pages: a schema of a few columns, and the header after it.
 const READ_AHEAD: usize = 2 * PAGE as usize;
 
 impl ReadAhead<'_> {
@@ -481,7 +493,7 @@ fn plan_for_schema(schema: &[u8], zones: &[ZoneMap]) -> Result<Arc<Plan>> {
         return Ok(plan.clone());
     }
     let plan = Plan::new(IpcSchema::parse_message(schema)?)?.with_zones(zones);
-    let plan = Arc::new(plan.map_err(|wrong| Error::invalid(wrong_header(&wrong)))?);
+    let plan = Arc::new(plan.map_err(|problem| Error::invalid(invalid_header(&problem)))?);
     if schema.len() <= MAX_CACHED
         && let Ok(mut last) = LAST_PLAN.try_lock()
     {
