@@ -1,20 +1,25 @@
 //! Encodes and decodes the footer that other Arrow readers find at a live segment's end, and the messages that it points to.
 //!
 //! Each footer of format 1.0 has the schema, and its messages are in the slot of its number. Since 1.1 all footers point
-//! to one schema behind them, and their messages may stand anywhere in the ring.
+//! to one schema behind them, and their messages may be anywhere in the ring.
 
 use crate::ipc::{
     BatchMetadata, Block, FOOTER_BATCH, batch_metadata, footer, footer_with_shared_schema,
     footer_with_shared_schema_len, shared_schema,
 };
-use crate::rows::{Plan, PlanNode, Region, Storage};
+use crate::rows::{Plan, PlanNode, ROWS, Region, Storage};
 use crate::table::format::{Header, LINE};
 
 /// The number of times that the end of a body moves while a buffer is filled.
 const STEPS: u64 = 16;
 /// The maximum number of footers whose space the schema takes.
 const MOST_SHARED: u64 = 4096;
-/// Bytes after each footer for its publication time.
+/// The size in bytes of the prefix of a message: the continuation marker and the length of its metadata.
+pub(in crate::table) const PREFIX: usize = 8;
+/// Numbers other than zero for offsets, lengths and counters: messages with them have the maximum length.
+const LARGE_OFFSET: u64 = 1 << 40;
+const LARGE_COUNTER: u64 = 1 << 30;
+/// The number of bytes after each footer for its publication time.
 pub(in crate::table) const STAMP: usize = 8;
 
 /// The sizes of published messages and footers, which depend on the schema only.
@@ -48,7 +53,7 @@ impl FooterSizes {
     /// Returns the sizes of footers each of which has its own schema.
     fn unshared(plan: &Plan) -> Option<FooterSizes> {
         let messages = message_lengths(plan)?;
-        let blocks = vec![Block::new(1 << 40, 1, 1 << 40); messages.len()];
+        let blocks = vec![Block::new(LARGE_OFFSET as i64, 1, LARGE_OFFSET as i64); messages.len()];
         let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[]);
         let footer = ((footer.len() + STAMP) as u64).next_multiple_of(LINE);
         Some(FooterSizes { group: messages.iter().sum(), messages, footer, schema: Vec::new() })
@@ -63,20 +68,22 @@ impl FooterSizes {
 
 /// Returns the maximum lengths of the messages.
 fn message_lengths(plan: &Plan) -> Option<Vec<u64>> {
-    // Zeros are omitted from a flatbuffer, so the largest message is one without zeros.
-    let region = Region { offset: 1 << 40, capacity: 1 << 40 };
+    // Zeros are omitted from a flatbuffer, so the longest message is one without zeros.
+    let region = Region { offset: LARGE_OFFSET, capacity: LARGE_OFFSET };
     let regions = vec![region; plan.regions];
-    let counters = vec![1 << 30; plan.counters];
+    let counters = vec![LARGE_COUNTER; plan.counters];
     let mut lengths = Vec::with_capacity(1 + plan.dictionaries.len());
     for number in 0..1 + plan.dictionaries.len() {
-        let (metadata, _) = message(plan, number, &regions, 1, &counters)?;
+        let base = 1;
+        let (metadata, _) = message(plan, number, &regions, base, &counters)?;
         lengths.push(framed_len(&metadata));
     }
     Some(lengths)
 }
 
+/// Returns the length of a message with its prefix and padding.
 fn framed_len(metadata: &[u8]) -> u64 {
-    (8 + metadata.len() as u64).next_multiple_of(LINE)
+    ((PREFIX + metadata.len()) as u64).next_multiple_of(LINE)
 }
 
 /// Frames a message, and pads it to `len` bytes.
@@ -84,7 +91,7 @@ fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
     assert!(framed_len(metadata) <= len, "a message of {} bytes in a slot of {len}", metadata.len());
     let mut bytes = Vec::with_capacity(len as usize);
     bytes.extend(u32::MAX.to_le_bytes());
-    bytes.extend((len as u32 - 8).to_le_bytes());
+    bytes.extend((len as u32 - PREFIX as u32).to_le_bytes());
     bytes.extend(metadata);
     bytes.resize(len as usize, 0);
     bytes
@@ -100,15 +107,15 @@ pub(in crate::table) fn message_metadata(
     counters: &[u64],
 ) -> Option<BatchMetadata> {
     let Some(number) = number.checked_sub(1) else {
-        let mut metadata = BatchMetadata::with_capacity(counters[0], plan.regions);
+        let mut metadata = BatchMetadata::with_capacity(counters[ROWS], plan.regions);
         for column in &plan.columns {
-            describe(column, counters[0], regions, base, counters, &mut metadata)?;
+            describe(column, counters[ROWS], regions, base, counters, &mut metadata)?;
         }
         return Some(metadata);
     };
     let dictionary = &plan.dictionaries[number];
     let entries = counters[dictionary.entries];
-    let mut metadata = BatchMetadata::with_capacity(entries, 4);
+    let mut metadata = BatchMetadata::with_capacity(entries, dictionary.values.buffers());
     describe(&dictionary.values, entries, regions, base, counters, &mut metadata)?;
     Some(metadata)
 }
@@ -144,14 +151,15 @@ fn describe(
     node.each_child(rows, counters, |child, rows| describe(child, rows, regions, base, counters, metadata))
 }
 
+/// Adds a buffer of `length` bytes to a message, whose body ends after it.
 fn add_buffer(metadata: &mut BatchMetadata, region: Region, base: u64, length: u64) {
     if length == 0 {
         return metadata.buffers.push((0, 0));
     }
     debug_assert!(region.offset >= base, "buffers come after all messages");
     metadata.buffers.push(((region.offset - base) as i64, length as i64));
-    // The body's end moves in steps: some readers take it from the footer and the buffers from the message, which may
-    // be a newer one if they were slow.
+    // The body's end moves in steps, so that it is mostly the same in two messages. Some readers take it from the footer, and
+    // the buffers from the message, which is a newer one if they were slow.
     let step = (region.capacity / STEPS).next_multiple_of(LINE).max(LINE);
     let end = length.next_multiple_of(step).min(region.capacity.next_multiple_of(LINE));
     metadata.body_length = metadata.body_length.max((region.offset - base + end) as i64);
@@ -192,12 +200,20 @@ pub(in crate::table) fn selected_footer(header: &Header, length: u32) -> Option<
     (header.shared..u64::from(header.slots)).contains(&number).then_some(number)
 }
 
-/// Returns the time when a footer was published, in µs since 1970, and the offset of its messages; `bytes` are all bytes
-/// of the footer. The time is 0 if nothing was written there.
-pub(in crate::table) fn footer_stamp(header: &Header, bytes: &[u8], number: u64) -> (u64, u64) {
+/// What a footer tells about itself.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::table) struct FooterStamp {
+    /// The time when the footer was published, in µs since 1970; 0 if nothing was written in its place.
+    pub time: u64,
+    /// The offset of its messages in the file.
+    pub messages: u64,
+}
+
+/// Returns the stamp of footer `number`, all of whose bytes are `bytes`.
+pub(in crate::table) fn footer_stamp(header: &Header, bytes: &[u8], number: u64) -> FooterStamp {
     assert_eq!(bytes.len() as u64, header.footer, "the length of a footer");
     let messages = if header.shared == 0 { header.ring + number * header.slot } else { word_at(bytes, FOOTER_BATCH) };
-    (word_at(bytes, bytes.len() - STAMP), messages)
+    FooterStamp { time: word_at(bytes, bytes.len() - STAMP), messages }
 }
 
 /// Reads a little-endian word; 0 if the bytes end before it, as in a footer that is too short for a pointer to messages.
@@ -219,7 +235,7 @@ pub(in crate::table) fn is_published<E>(
     let Some(number) = selected_footer(header, u32::from_le_bytes(word)) else { return Ok(false) };
     let mut footer = vec![0; header.footer as usize];
     read(header.footer_at(number), &mut footer)?;
-    let (_, at) = footer_stamp(header, &footer, number);
+    let at = footer_stamp(header, &footer, number).messages;
     let end = header.ring + u64::from(header.slots) * header.slot;
     if at < header.ring || at.checked_add(sizes.group).is_none_or(|group| group > end) {
         return Ok(false);

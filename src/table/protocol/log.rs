@@ -14,10 +14,14 @@ use crate::table::format::{PAGE, Record, positions_of, record_len};
 
 /// The maximum length of an entry in bytes.
 pub(in crate::table) const MOST_ENTRY: usize = 64 << 10;
-/// The zeros at the start of an entry's second and later pages: no entry begins with them.
+/// The number of zeros at the start of an entry's second and later pages: no entry begins with them.
 const MARK: usize = 8;
+/// The size of a counter in bytes.
+const COUNTER: usize = size_of::<u64>();
+/// The maximum number of bytes that are read at a time for a checksum.
+const CHUNK: u64 = 64 << 10;
 
-/// Bytes of a region that were appended between two commits.
+/// Bytes of a region that were appended between two commits: the *pieces* of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) struct AppendedBytes {
     pub region: usize,
@@ -29,7 +33,7 @@ pub(in crate::table) struct AppendedBytes {
 }
 
 impl AppendedBytes {
-    /// Clears the unused bits of the piece's last byte.
+    /// Clears the unused bits of the last one of `bytes`, which are the piece's.
     pub fn clear_unused(&self, bytes: &mut [u8]) {
         if let (Some(bits), Some(last)) = (self.bits, bytes.last_mut()) {
             *last &= !(0xff << bits);
@@ -42,7 +46,7 @@ impl AppendedBytes {
     /// # Errors
     /// Returns the errors of `copy`.
     pub fn checksum(&self, mut crc: u32, copy: &mut impl FnMut(usize, u64, &mut [u8]) -> Result<()>) -> Result<u32> {
-        let mut chunk = vec![0; self.len.min(1 << 16) as usize];
+        let mut chunk = vec![0; self.len.min(CHUNK) as usize];
         let mut done = 0;
         while done < self.len {
             let len = (self.len - done).min(chunk.len() as u64);
@@ -112,7 +116,7 @@ impl LogEntry {
 
         let pieces = appended_bytes(plan, before, &record.counters)?;
         let size = pieces.iter().map(|piece| piece.len).sum::<u64>();
-        let fixed = record_len(record.counters.len(), record.positions.len()) + 8 * before.len();
+        let fixed = record_len(record.counters.len(), record.positions.len()) + COUNTER * before.len();
         if size > MOST_ENTRY.saturating_sub(fixed) as u64 {
             return Ok(None);
         }
@@ -145,17 +149,17 @@ impl LogEntry {
         let counters = plan.counters;
         let Some(fixed) = unpaged(log, start, record_len(0, 0)) else { return Ok(None) };
         let head = record_len(counters, positions_of(&fixed));
-        let Some(bytes) = unpaged(log, start, head + 8 * counters) else { return Ok(None) };
+        let Some(bytes) = unpaged(log, start, head + COUNTER * counters) else { return Ok(None) };
         let Some(record) = Record::decode(&bytes, counters) else { return Ok(None) };
         check(&record)?;
         let before: Vec<u64> = bytes[head..].as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect();
         if before.iter().zip(&record.counters).any(|(before, after)| before > after) {
-            // The second checksum might show that it is torn. An intact entry like this was written by no writer.
+            // No writer has written an entry like this; it may be torn, as only the record's own checksum was compared so far.
             return Ok(None);
         }
         let pieces = appended_bytes(plan, &before, &record.counters)?;
         let Ok(size) = usize::try_from(pieces.iter().map(|piece| piece.len).sum::<u64>()) else { return Ok(None) };
-        let Some(whole) = head.checked_add(8 * counters + size).and_then(|len| unpaged(log, start, len)) else {
+        let Some(whole) = head.checked_add(COUNTER * counters + size).and_then(|len| unpaged(log, start, len)) else {
             return Ok(None);
         };
         if crc32c::crc32c(&whole[head..]) != record.delta {
@@ -163,7 +167,7 @@ impl LogEntry {
         }
         // The first page has no mark.
         let pages = 1 + whole.len().saturating_sub(PAGE as usize).div_ceil(PAGE as usize - MARK);
-        let bytes = whole[head + 8 * counters..].to_vec();
+        let bytes = whole[head + COUNTER * counters..].to_vec();
         Ok(Some((LogEntry { start: start as u64, record, before, pieces, bytes }, pages * PAGE as usize)))
     }
 
@@ -203,8 +207,9 @@ pub(in crate::table) fn entries(
     Ok(entries)
 }
 
-/// Returns the entries, in the order of their commits, that follow the durable commit `base`: each begins at or before the
-/// current end and ends after it. `boot` is the boot of the base, if it has one; all returned entries have the same.
+/// Returns the entries, in the order of their commits, that follow the durable commit `base`: each begins where the commits
+/// before it end, or earlier, and has more than they do. `boot` is the boot of the base; `None` if nothing was durable. All
+/// returned entries are of one boot.
 pub(in crate::table) fn entries_after(
     mut entries: Vec<LogEntry>,
     boot: Option<[u8; 16]>,
@@ -231,7 +236,7 @@ fn is_ahead(newer: &Record, older: &Record) -> bool {
     has_all && (newer.counters != older.counters || newer.positions != older.positions)
 }
 
-/// Cuts an entry into pages.
+/// Cuts an entry into pages: [`unpaged`] puts them together again.
 fn paged(bytes: &[u8]) -> Vec<u8> {
     let (first, rest) = bytes.split_at(bytes.len().min(PAGE as usize));
     let mut paged = first.to_vec();
@@ -246,8 +251,8 @@ fn paged(bytes: &[u8]) -> Vec<u8> {
 
 /// Returns the first `len` bytes of the entry whose pages begin at byte `start`; `None` if the log or the entry ends before.
 fn unpaged(log: &[u8], start: usize, len: usize) -> Option<Vec<u8>> {
-    let first = len.min(PAGE as usize);
-    let mut bytes = log.get(start..start.checked_add(first)?)?.to_vec();
+    let first_len = len.min(PAGE as usize);
+    let mut bytes = log.get(start..start.checked_add(first_len)?)?.to_vec();
     let mut page = start + PAGE as usize;
     while bytes.len() < len {
         let part = (len - bytes.len()).min(PAGE as usize - MARK);

@@ -35,21 +35,27 @@ pub(in crate::table) fn proof_of(
 
 /// Returns the number of bits by which the checksum of a region is rotated.
 fn turn(region: usize) -> u32 {
-    (region % 32) as u32
+    (region % u32::BITS as usize) as u32
 }
 
 /// Computes the proof of each commit for the writer, as [`proof_of`] would, with checksums that continue where they ended
 /// at the last commit.
 #[derive(Clone, Debug, Default)]
 pub(in crate::table) struct Checksums {
+    /// The buffers that have bytes, in the order of their regions.
     buffers: Vec<CountedBuffer>,
+    /// The checksum of each buffer so far, and the offset up to which it goes.
     runs: Vec<ByteRun>,
     /// The bytes written behind each of the runs since the last commit, if any.
     written: Vec<Option<WrittenBytes>>,
-    /// The number of each region's run, in the order of the regions; `usize::MAX` for regions without one.
+    /// The number of each region's run, in the order of the regions; [`NO_RUN`] for regions without one.
     numbers: Vec<usize>,
+    /// The proof of the last commit.
     proof: u32,
 }
+
+/// Stands for no run in [`Checksums::numbers`]: it is the number of none.
+const NO_RUN: usize = usize::MAX;
 
 /// Bytes that were written and not committed. Their checksum is taken from memory, as reading them back costs as much as
 /// writing them.
@@ -59,7 +65,7 @@ struct WrittenBytes {
     upto: u64,
     /// The CRC-32C from the start of the run up to there.
     crc: u32,
-    /// The byte at `upto`. It may be written anew with more bits.
+    /// The byte at `upto`, which is not in `crc`: it may be written again with more bits.
     last: u8,
 }
 
@@ -79,8 +85,9 @@ impl CountedBuffer {
     }
 }
 
-/// More bytes than this are read at once, not through the mapping: they may have been written without it.
-const MANY: u64 = 1 << 10;
+/// The maximum number of new bytes of a buffer that are read through the mapping. More bytes are read at once from the file,
+/// as they may have been written without the mapping.
+const MAX_MAPPED_BYTES: u64 = 1 << 10;
 
 impl Checksums {
     /// Creates checksums that begin where a commit with these counters ends. Bitmaps begin with the byte that contains
@@ -88,7 +95,7 @@ impl Checksums {
     pub fn since(plan: &Plan, header: &Header, counters: &[u64]) -> Checksums {
         assert_eq!(header.regions.len(), plan.regions, "a segment has a region for each buffer");
         let mut sums = Checksums::default();
-        sums.numbers.resize(plan.regions, usize::MAX);
+        sums.numbers.resize(plan.regions, NO_RUN);
         for growth in plan.growth() {
             let buffer = CountedBuffer { growth, offset: header.regions[growth.region].offset };
             sums.numbers[growth.region] = sums.buffers.len();
@@ -130,7 +137,7 @@ impl Checksums {
     pub fn advance(&mut self, counters: &[u64], store: &SharedFile) -> Result<u32> {
         let ends = self.buffers.iter().map(|buffer| buffer.end(counters));
         debug_assert!(ends.clone().zip(&self.runs).all(|(end, run)| run.upto <= end.upto), "committed rows stay");
-        let few = store.checksum(&mut self.runs, ends.clone(), MANY);
+        let few = store.checksum(&mut self.runs, ends.clone(), MAX_MAPPED_BYTES);
         self.proof ^= few.changed;
         if few.has_left {
             take_many(&mut self.runs, ends.clone(), &mut self.written, store)?;
@@ -157,7 +164,7 @@ fn take_many(
                 (run.crc, run.upto) = (crc32c::crc32c_append(run.crc, &[written.last]), written.upto + 1);
             }
         }
-        if upto > run.upto + MANY {
+        if upto > run.upto + MAX_MAPPED_BYTES {
             let crc = store.crc32c(run.crc, run.upto, upto - run.upto);
             (run.crc, run.upto) = (crc.map_err(|e| Error::io("reading rows back", &e))?, upto);
         }

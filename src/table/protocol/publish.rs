@@ -1,4 +1,12 @@
-//! Publishes commits from the writer to its readers: three protocols over shared words.
+//! Publishes commits from the writer to its readers: three protocols over the shared words of a segment's live page.
+//!
+//! - *Commit and read*: the writer stores a record, then its number in the word `sequence`; readers load the number, then the
+//!   record. No reader takes parts of two records for one.
+//! - *Sleep and wake*: a reader sets the word `waiting` and sleeps on `sequence`; the writer makes a system call to wake it only
+//!   if the flag is set. No reader sleeps through a commit.
+//! - *Footers* for other Arrow readers, which take no part in any protocol: see [`publish_footer`].
+//!
+//! There is one writer, and any number of readers in any processes. No lock is shared. The first two protocols:
 //!
 //! ```text
 //! writer                                            reader
@@ -11,7 +19,7 @@
 //! waiting was or is not 0: wake                     ── full fence ──
 //!                                                   sequence still the known one: sleep on it
 //! ```
-//! The record of parity `next` belongs to the commit before the newest one: a slow reader may be copying it. It
+//! There are two records. The one of parity `next` belongs to the commit before the newest one: a slow reader may be copying it. It
 //! notices, because the record's own sequence changes before the rest of the record.
 //!
 //! `waiting` is cleared *before* the store that sleepers watch. Cleared after it, it could be the flag of a reader that
@@ -34,16 +42,22 @@ pub use crate::table::format::{CommitState, LivePage, MOST_POSITIONS, Record, po
 /// one. While commits are made it continues.
 pub const PATIENCE: usize = 10_000;
 
+/// The size in bytes of the number that begins a record.
+const NUMBER: usize = size_of::<u64>();
+/// The size in bytes of each position at the end of a record.
+const POSITION: usize = size_of::<i64>();
+
 /// Writes the record of commit `sequence`, which begins with that number, over the record that is not the newest. The
 /// commit is not visible to readers yet.
 #[inline]
 pub fn prepare(words: &impl SharedWords, page: LivePage, sequence: u64, record: &[u8]) {
-    debug_assert_eq!(record[..8], sequence.to_le_bytes(), "a record begins with its number");
+    let (number, rest) = record.split_at(NUMBER);
+    debug_assert_eq!(number, sequence.to_le_bytes(), "a record begins with its number");
     debug_assert!(record.len() as u64 <= page.record, "a record must not reach into the next one");
     let offset = page.record(sequence);
-    words.store_words(offset, &record[..8]);
+    words.store_words(offset, number);
     words.fence(Ordering::Release);
-    words.store_words(offset + 8, &record[8..]);
+    words.store_words(offset + NUMBER as u64, rest);
 }
 
 /// Makes commit `sequence` the newest, with the bytes of its record, which begin with that number.
@@ -81,7 +95,7 @@ pub fn newest<R>(
         attempts = if sequence == last_sequence { attempts + 1 } else { 0 };
         last_sequence = sequence;
         words.load_words(page.record(sequence), &mut bytes[..fixed]);
-        let len = (fixed + 8 * positions_of(&bytes[..fixed])).min(bytes.len());
+        let len = (fixed + POSITION * positions_of(&bytes[..fixed])).min(bytes.len());
         words.load_words(page.record(sequence) + fixed as u64, &mut bytes[fixed..len]);
         words.fence(Ordering::Acquire);
         let is_whole = words.load64(page.record(sequence)) == sequence;

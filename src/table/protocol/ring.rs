@@ -2,11 +2,22 @@
 //!
 //! To publish, the messages are written to a part of the ring that no reader can be using, a footer to its own place, and
 //! then the footer's *length*, one aligned word, is stored: footers begin at increasing distances before it, so another
-//! length selects another footer (a flatbuffer ignores the bytes after it). Both places rest for a minute before they are
-//! used again: the time that another Arrow reader has between reading the footer and decoding the messages it points to.
+//! length selects another footer (a flatbuffer ignores the bytes after it).
 //!
-//! Messages follow each other around the ring, 64 bytes earlier in each lap. A reader that comes back to old messages after
-//! more than that minute finds the middle of other messages, and no message.
+//! The *place* ([`FooterSlot`]) of a footer and its messages is in one of three states:
+//!
+//! - *published*: readers that open the file use it.
+//! - *resting*: another footer was published in its stead less than a minute ago. A reader may have read the footer before,
+//!   and still has to decode the messages it points to; a minute is the time it has for that.
+//! - *free*: it may be written.
+//!
+//! Only the writer, which has the table's lock, changes these states; they are in its memory. Readers see the length, the
+//! footers and the messages. The next writer recovers the states from the times in the footers ([`FooterRing::reopen`]).
+//!
+//! The messages of a footer, its *group*, follow those of the footer before it around the ring, 64 bytes earlier in each
+//! *lap*. A reader that comes back to old messages after more than that minute finds the middle of other messages, and no
+//! message. The file is sparse: only the parts of the ring that are in use, or will be soon, have *blocks* of the file
+//! system.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -22,22 +33,31 @@ use crate::map::SharedFile;
 use crate::rows::Plan;
 use crate::table::format::{Header, LINE, PAGE};
 
-/// Footers are used block by block, as many as possible of the first ones: a reader reads all bytes behind a footer.
-const BLOCK: u64 = 128;
-/// The maximum number of bytes of the ring that have blocks before they are written, unless a few groups of messages need
-/// more.
-const READY: u64 = 256 << 10;
+/// Footers are used in runs of this many, as many as possible of the first ones: a reader reads all bytes behind a footer.
+const RUN: u64 = 128;
+/// The number of groups that get blocks at a time, as far as [`MAX_STEP`] allows it.
+const STEP_GROUPS: u64 = 128;
+/// The minimum number of groups that get blocks at a time.
+const MIN_STEP_GROUPS: u64 = 4;
+/// The maximum number of bytes of the ring that get blocks at a time, unless [`MIN_STEP_GROUPS`] need more.
+const MAX_STEP: u64 = 256 << 10;
 /// The longest wait for a place if a clock was wrong.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// The number of bytes that are read at a time to find the footers in a file.
+const READ: u64 = 64 << 10;
 
-/// The maximum number of footers of a segment; fewer if their messages need more than `MAX_BYTES`.
+/// The maximum number of footers of a segment; fewer if they and their messages need more than [`MAX_BYTES`].
 const MAX_FOOTERS: u64 = 4096;
+/// The minimum number of footers, whatever they need.
 const MIN_FOOTERS: u64 = 64;
+/// The maximum number of bytes of all footers and their messages.
 const MAX_BYTES: u64 = 48 << 20;
+/// The ring has room for one more group for each of this many footers: groups move, and leave gaps.
+const SPARE_PART: u64 = 8;
 
 /// Returns the number of footers of a new segment, and the share of the ring that each of them adds.
 pub(in crate::table) fn ring_size(sizes: &FooterSizes) -> (u64, u64) {
-    let slot = (sizes.group + sizes.group / 8).next_multiple_of(LINE);
+    let slot = (sizes.group + sizes.group / SPARE_PART).next_multiple_of(LINE);
     let footers = (MAX_BYTES / (slot + sizes.footer)).clamp(MIN_FOOTERS, MAX_FOOTERS);
     (footers, slot)
 }
@@ -45,18 +65,26 @@ pub(in crate::table) fn ring_size(sizes: &FooterSizes) -> (u64, u64) {
 /// The places of a footer and its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FooterSlot {
+    /// The number of the footer, which counts from the end of the file.
     number: u64,
     /// The offset of the messages from the start of the ring.
     messages: u64,
 }
 
-/// The position in the ring of the next footer's messages. Offsets count from the start of the ring.
+/// The position in the ring of the next footer's messages, and the bytes around it that have blocks. Offsets count from the
+/// start of the ring, and `from`, `next` and `next + ready` follow each other around it:
+///
+/// ```text
+/// ┆ no blocks │ messages, resting or published │ ready to be written │ no blocks ┆
+///             from                             next                  next + ready
+/// ```
 #[derive(Debug)]
 struct Frontier {
-    /// The bytes of a footer's messages.
+    /// The number of bytes of a footer's messages.
     group: u64,
-    /// The bytes of a lap. A group may end beyond it.
+    /// The number of bytes of a lap. A group may end beyond it.
     lap: u64,
+    /// The offset of the next messages.
     next: u64,
     /// The start of the bytes before `next` that may have blocks.
     from: u64,
@@ -72,21 +100,23 @@ impl Frontier {
         let bytes = header.slot * u64::from(header.slots);
         // Whole groups and a line, so that each lap begins at another multiple of a line.
         let lap = (bytes.saturating_sub(group + LINE) / group).max(1) * group + LINE;
-        let step = (128 * group).min(READY).max(4 * group).next_multiple_of(PAGE);
+        let step = (STEP_GROUPS * group).min(MAX_STEP).max(MIN_STEP_GROUPS * group).next_multiple_of(PAGE);
         Frontier { group, lap, next: 0, from: 0, ready: 0, step }
     }
 
+    /// Returns the number of bytes from one offset to another, forwards around the ring.
     fn distance(&self, from: u64, to: u64) -> u64 {
         debug_assert!(from <= to + self.lap, "{from} and {to} are offsets in a lap of {}", self.lap);
         (to + self.lap - from) % self.lap
     }
 
-    /// Returns the parts of the ring, as start and end, that the `len` bytes from `from` on are in: two if they go beyond
-    /// the end of the lap.
-    fn parts(&self, from: u64, len: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+    /// Returns the parts of the ring in which the `len` bytes from `from` on are: two if they go beyond the end of the lap.
+    fn parts(&self, from: u64, len: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let end = from + len;
-        let first = if end < self.lap { end } else { self.lap + self.group };
-        [(from, first), (0, end.saturating_sub(self.lap))].into_iter().filter(|(from, to)| from < to)
+        // The last group of a lap may end beyond it.
+        let first_end = if end < self.lap { end } else { self.lap + self.group };
+        let next_lap = 0..end.saturating_sub(self.lap);
+        [from..first_end, next_lap].into_iter().filter(|part| !part.is_empty())
     }
 
     /// Returns true if the next messages would overwrite the messages at `used`.
@@ -94,7 +124,8 @@ impl Frontier {
         self.distance(self.next, used) < self.group
     }
 
-    /// Continues behind one of the messages at `used`: where the gap is largest, if it has room for a group.
+    /// Continues behind one of the groups at `used`, where the gap to the next one is largest. Stays where it is if no gap has
+    /// room for a group.
     fn go_around(&mut self, used: &[u64]) {
         let mut max_gap = 0;
         for start in used.iter().map(|messages| (messages + self.group) % self.lap) {
@@ -117,7 +148,7 @@ impl Frontier {
         let len = self.step.min(self.lap - with_blocks.min(self.lap));
         let start = (self.next + self.ready) % self.lap;
         let mut parts = self.parts(start, len);
-        match parts.try_for_each(|(from, to)| store.fill_holes(ring + from, to - from)) {
+        match parts.try_for_each(|part| store.fill_holes(ring + part.start, part.end - part.start)) {
             Ok(()) => self.ready += len,
             Err(e) if e.kind() == io::ErrorKind::StorageFull && self.ready < self.group => {
                 self.ready += self.distance(self.from, self.next);
@@ -130,13 +161,14 @@ impl Frontier {
         Ok(())
     }
 
+    /// Moves behind the messages that were written.
     fn advance(&mut self) {
         self.next = (self.next + self.group) % self.lap;
         self.ready = self.ready.saturating_sub(self.group);
     }
 
-    /// Takes the parts of the ring before `used`, the oldest messages in use, if they are worth giving back.
-    fn take_rested(&mut self, used: u64) -> Option<impl Iterator<Item = (u64, u64)> + use<>> {
+    /// Takes the parts of the ring before `used`, the oldest messages in use, if they are enough to give their blocks back.
+    fn take_rested(&mut self, used: u64) -> Option<impl Iterator<Item = Range<u64>> + use<>> {
         let rested = self.distance(self.from, used);
         // Newer messages come before the oldest ones after the file system was full.
         if rested < self.step || rested > self.distance(self.from, self.next) {
@@ -149,12 +181,13 @@ impl Frontier {
     }
 }
 
-/// The free footers. They are taken block by block, from the first block on, and downwards in each block. Polars reads the
-/// footer's length twice, and refuses the file if the second is greater, so lengths should rarely grow.
+/// The free footers. They are taken run by run, from the first run on, and downwards in each run. Polars reads the footer's
+/// length twice, and refuses the file if the second is greater, so lengths should rarely grow.
 #[derive(Debug)]
 struct FreeFooters {
     /// The number of the segment's first footer. Footers before it have given their place to the schema.
     first: u64,
+    /// Whether each footer is free, from `first` on.
     is_free: Vec<bool>,
     /// The number of free footers.
     count: usize,
@@ -181,20 +214,20 @@ impl FreeFooters {
     fn next(&self, current: Option<u64>, count: u64) -> Option<u64> {
         let free = &self.is_free[..(count as usize).min(self.is_free.len())];
         let below = current.and_then(|current| current.checked_sub(self.first)?.checked_sub(1));
-        if let Some(below) = below.filter(|below| (below + 1) % BLOCK != 0)
+        if let Some(below) = below.filter(|below| (below + 1) % RUN != 0)
             && free.get(below as usize) == Some(&true)
         {
             return Some(self.first + below);
         }
-        // The first block with free footers only, else a block with the most of them.
-        let blocks = free.chunks(BLOCK as usize).enumerate();
-        let (number, block) = blocks.max_by_key(|(number, block)| {
-            let count = block.iter().filter(|&&is_free| is_free).count();
-            let is_whole = count == block.len();
+        // The first run with free footers only, else a run with the most of them.
+        let runs = free.chunks(RUN as usize).enumerate();
+        let (number, run) = runs.max_by_key(|(number, run)| {
+            let count = run.iter().filter(|&&is_free| is_free).count();
+            let is_whole = count == run.len();
             (is_whole, if is_whole { 0 } else { count }, Reverse(*number))
         })?;
-        let last = block.iter().rposition(|&is_free| is_free)?;
-        Some(self.first + number as u64 * BLOCK + last as u64)
+        let last = run.iter().rposition(|&is_free| is_free)?;
+        Some(self.first + number as u64 * RUN + last as u64)
     }
 
     /// Returns the same footer as [`FreeFooters::next`], after giving it blocks of the file system; `None` if no free one
@@ -205,7 +238,7 @@ impl FreeFooters {
         if number - self.first < self.ready {
             return Ok(Some(number));
         }
-        let ready = (number - self.first + 1).next_multiple_of(BLOCK).min(all);
+        let ready = (number - self.first + 1).next_multiple_of(RUN).min(all);
         let from = header.footer_at(self.first + ready - 1);
         match store.fill_holes(from, header.footer_at(self.first) + header.footer - from) {
             Ok(()) => self.ready = ready,
@@ -216,20 +249,29 @@ impl FreeFooters {
     }
 }
 
-/// The published footer of a segment, and the places of the next ones.
+/// A place that may still be read.
+#[derive(Clone, Copy, Debug)]
+struct RestingSlot {
+    slot: FooterSlot,
+    /// The time when another footer was published in its stead.
+    since: Instant,
+}
+
+/// The published footer of a segment, and the places of the next ones: see the module.
 #[derive(Debug)]
 pub(in crate::table) struct FooterRing {
     sizes: FooterSizes,
     free: FreeFooters,
-    /// Places, each with the time when another footer was published in its stead, oldest first.
-    resting: VecDeque<(FooterSlot, Instant)>,
+    /// The resting places, oldest first.
+    resting: VecDeque<RestingSlot>,
+    /// The published place; `None` before the first footer.
     current: Option<FooterSlot>,
     /// `None` in format 1.0, where messages are in the slot of their footer's number.
     frontier: Option<Frontier>,
     pace: RateLimiter,
     /// The time of the newest footer, in µs since 1970: times of footers always grow.
     stamp: u64,
-    /// The sequence of the published commit.
+    /// The sequence of the published commit; 0 if it is unknown.
     pub published: u64,
 }
 
@@ -279,52 +321,56 @@ impl FooterRing {
         let current = selected_footer(header, store.load32(header.tail));
         let mut footers = ring.stamped_footers(header, store, current)?;
         footers.sort_unstable_by_key(|footer| (footer.stamp, Reverse(footer.slot.number)));
-        let (now, now_micros) = (now(), unix_micros());
-        for (later, footer) in (0..).zip(&mut footers) {
-            if footer.stamp > now_micros {
-                // The clock was put back, and this time would not tell when the place has rested.
-                footer.stamp = now_micros + later;
-                let offset = header.footer_at(footer.slot.number) + header.footer - STAMP as u64;
-                store.write(offset, &footer.stamp.to_le_bytes())?;
-            }
-        }
+        let clocks = Clocks::read();
+        put_back_stamps(&mut footers, header, store, clocks.micros)?;
+
+        ring.restore_places(&footers, current, clocks);
+        ring.restore_frontier(&footers, current);
+        ring.prepare(header, store)?;
+        Ok(ring)
+    }
+
+    /// Marks the place of footer number `current` as published, and those of other `footers`, which are sorted by their
+    /// times, as resting if they are.
+    fn restore_places(&mut self, footers: &[StampedFooter], current: Option<u64>, clocks: Clocks) {
         for (number, footer) in footers.iter().enumerate() {
-            // It was retired when the next one was published.
-            let retired = footers.get(number + 1).map_or(now_micros, |next| next.stamp);
-            let retired = instant_of(retired, now, now_micros);
+            // Its place rests since the next one was published.
+            let since = footers.get(number + 1).map_or(clocks.micros, |next| next.stamp);
+            let since = clocks.instant_of(since);
             if Some(footer.slot.number) == current {
-                ring.current = Some(footer.slot);
-            } else if let Some(retired) = retired.filter(|&retired| elapsed(retired) < ring.pace.rest) {
-                ring.resting.push_back((footer.slot, retired));
+                self.current = Some(footer.slot);
+            } else if let Some(since) = since.filter(|&since| elapsed(since) < self.pace.rest) {
+                self.resting.push_back(RestingSlot { slot: footer.slot, since });
             } else {
                 continue;
             }
-            ring.free.set(footer.slot.number, false);
-            if let Some(published) = instant_of(footer.stamp, now, now_micros) {
-                ring.pace.count(published);
+            self.free.set(footer.slot.number, false);
+            if let Some(published) = clocks.instant_of(footer.stamp) {
+                self.pace.count(published);
             }
         }
-        ring.pace.bound();
-        ring.stamp = footers.last().map_or(0, |last| last.stamp);
-        let oldest = ring.oldest();
+        self.pace.bound();
+        self.stamp = footers.last().map_or(0, |last| last.stamp);
+    }
+
+    /// Continues behind the newest messages of `footers`, which are sorted by their times.
+    fn restore_frontier(&mut self, footers: &[StampedFooter], current: Option<u64>) {
         let published = footers.iter().find(|footer| Some(footer.slot.number) == current);
         // A footer that was written and not published has a later time than the published one.
         let newest = match (footers.last(), published) {
             (Some(last), Some(published)) if last.stamp <= published.stamp => Some(published),
             (last, _) => last,
         };
-        if let Some((frontier, newest)) = ring.frontier.as_mut().zip(newest) {
-            frontier.next = (newest.slot.messages + frontier.group) % frontier.lap;
-            frontier.from = oldest.unwrap_or(newest.slot).messages;
-            if ring.current.is_some_and(|current| frontier.reaches(current.messages)) {
-                // A lost page cache left an older footer published, whose messages follow the newest ones.
-                let resting = ring.resting.iter().rev().map(|(slot, _)| slot.messages);
-                let used: Vec<u64> = ring.current.iter().map(|slot| slot.messages).chain(resting).collect();
-                frontier.go_around(&used);
-            }
+        let oldest = self.oldest();
+        let Some((frontier, newest)) = self.frontier.as_mut().zip(newest) else { return };
+        frontier.next = (newest.slot.messages + frontier.group) % frontier.lap;
+        frontier.from = oldest.unwrap_or(newest.slot).messages;
+        if self.current.is_some_and(|current| frontier.reaches(current.messages)) {
+            // A lost page cache left an older footer published, whose messages follow the newest ones.
+            let resting = self.resting.iter().rev().map(|resting| resting.slot.messages);
+            let used: Vec<u64> = self.current.iter().map(|slot| slot.messages).chain(resting).collect();
+            frontier.go_around(&used);
         }
-        ring.prepare(header, store)?;
-        Ok(ring)
     }
 
     /// Reads the times and places of all footers in the file.
@@ -337,23 +383,25 @@ impl FooterRing {
         let first = header.footer_at(u64::from(header.slots) - 1);
         let end = header.shared_at();
         let mut footers = Vec::new();
-        let mut piece = vec![0; ((64 << 10) / header.footer).max(1) as usize * header.footer as usize];
+        let mut piece = vec![0; ((READ / header.footer).max(1) * header.footer) as usize];
         let mut offset = first;
         while let Some(data) = store.next_data(offset)?.filter(|&data| data < end) {
-            offset = data.max(first) - (data.max(first) - first) % header.footer;
+            let data = data.max(first);
+            // The footer that contains the first byte of data.
+            offset = data - (data - first) % header.footer;
             let len = piece.len().min((end - offset) as usize);
             store.read(offset, &mut piece[..len])?;
             for bytes in piece[..len].chunks_exact(header.footer as usize) {
                 let number = (header.tail - offset) / header.footer - 1;
-                let (stamp, messages) = footer_stamp(header, bytes, number);
-                let messages = messages.wrapping_sub(header.ring);
-                let is_used = stamp > 0 || Some(number) == current;
+                let stamp = footer_stamp(header, bytes, number);
+                let messages = stamp.messages.wrapping_sub(header.ring);
+                let is_used = stamp.time > 0 || Some(number) == current;
                 let is_inside = match &self.frontier {
                     Some(frontier) => messages < frontier.lap && messages.is_multiple_of(LINE),
                     None => true,
                 };
                 if is_used && is_inside {
-                    footers.push(StampedFooter { stamp, slot: FooterSlot { number, messages } });
+                    footers.push(StampedFooter { stamp: stamp.time, slot: FooterSlot { number, messages } });
                 }
                 offset += header.footer;
             }
@@ -373,13 +421,13 @@ impl FooterRing {
 
     /// Returns the time until a footer may be published that a caller waits for.
     pub fn wait_if_urgent(&mut self) -> Duration {
-        self.wait_for_place().min(PATIENCE).max(self.pace.wait_if_urgent())
+        self.wait_for_place().min(MAX_WAIT).max(self.pace.wait_if_urgent())
     }
 
     /// Returns the time until a place has rested.
     fn wait_for_place(&mut self) -> Duration {
         self.retire_rested();
-        let Some((oldest, since)) = self.resting.front() else { return Duration::ZERO };
+        let Some(RestingSlot { slot: oldest, since }) = self.resting.front() else { return Duration::ZERO };
         let is_reached = self.frontier.as_ref().is_some_and(|frontier| frontier.reaches(oldest.messages));
         let is_free = self.free.count > 0 && !is_reached;
         if is_free { Duration::ZERO } else { self.pace.rest.saturating_sub(elapsed(*since)) }
@@ -387,25 +435,25 @@ impl FooterRing {
 
     /// Lets all places that have rested be used again.
     fn retire_rested(&mut self) {
-        while self.resting.front().is_some_and(|(_, since)| elapsed(*since) >= self.pace.rest) {
+        while self.resting.front().is_some_and(|oldest| elapsed(oldest.since) >= self.pace.rest) {
             self.retire_oldest();
         }
     }
 
     /// Returns the oldest place in use.
     fn oldest(&self) -> Option<FooterSlot> {
-        self.resting.front().map(|&(slot, _)| slot).or(self.current)
+        self.resting.front().map(|oldest| oldest.slot).or(self.current)
     }
 
     /// Lets the oldest resting place be used again, and returns it.
     fn retire_oldest(&mut self) -> Option<FooterSlot> {
-        let (slot, _) = self.resting.pop_front()?;
+        let RestingSlot { slot, .. } = self.resting.pop_front()?;
         self.free.set(slot.number, true);
         Some(slot)
     }
 
-    /// Publishes `counters`, which commit `sequence` made visible. Call it only after `wait` returned zero, or if a
-    /// slow reader may lose the place it is using.
+    /// Publishes `counters`, which commit `sequence` made visible. Call it only after [`wait`](FooterRing::wait) or
+    /// [`wait_if_urgent`](FooterRing::wait_if_urgent) has returned zero, unless a slow reader may lose the place it is using.
     ///
     /// # Errors
     /// Returns the errors of the disk. The footer published before stays then.
@@ -445,7 +493,7 @@ impl FooterRing {
         publish::publish_footer(store, (messages_start, &messages), (footer_start, &footer), (header.tail, length))?;
         self.free.set(slot.number, false);
         let now = now();
-        self.resting.extend(self.current.replace(slot).map(|before| (before, now)));
+        self.resting.extend(self.current.replace(slot).map(|slot| RestingSlot { slot, since: now }));
         self.pace.count(now);
         self.stamp = stamp;
         self.published = sequence;
@@ -465,7 +513,7 @@ impl FooterRing {
         };
         frontier.prepare(store, header.ring)?;
         let messages = frontier.next;
-        let reached = self.resting.iter().take_while(|(oldest, _)| frontier.reaches(oldest.messages)).count();
+        let reached = self.resting.iter().take_while(|oldest| frontier.reaches(oldest.slot.messages)).count();
         if self.current.is_some_and(|slot| frontier.reaches(slot.messages)) {
             return Err(no_place());
         }
@@ -481,13 +529,14 @@ impl FooterRing {
         let Some(frontier) = &mut self.frontier else { return };
         frontier.advance();
         let Some(rested) = oldest.and_then(|oldest| frontier.take_rested(oldest.messages)) else { return };
-        for (from, to) in rested {
-            let from = (header.ring + from).next_multiple_of(PAGE);
-            let to = header.ring + to;
-            let to = to - to % PAGE;
-            if from < to {
+        for part in rested {
+            // Whole pages only: others have messages in use.
+            let start = (header.ring + part.start).next_multiple_of(PAGE);
+            let end = header.ring + part.end;
+            let end = end - end % PAGE;
+            if start < end {
                 // Blocks that stay allocated only cost space.
-                let _ = store.release(from, to - from);
+                let _ = store.release(start, end - start);
             }
         }
     }
@@ -495,7 +544,7 @@ impl FooterRing {
     /// Returns the parts of the file, as start and end, that are used only by places that have rested or were never used.
     pub fn unused(&mut self, header: &Header) -> Vec<(u64, u64)> {
         self.retire_rested();
-        let mut used: Vec<u64> = self.resting.iter().map(|(slot, _)| slot.number).collect();
+        let mut used: Vec<u64> = self.resting.iter().map(|resting| resting.slot.number).collect();
         used.extend(self.current.map(|slot| slot.number));
         used.sort_unstable();
         let mut unused: Vec<_> = gaps(&used, header.shared..header.slots.into())
@@ -509,7 +558,8 @@ impl FooterRing {
             return unused;
         };
         let len = oldest.map_or(frontier.lap, |oldest| frontier.distance(frontier.next, oldest.messages));
-        unused.extend(frontier.parts(frontier.next, len).map(|(from, to)| (header.ring + from, header.ring + to)));
+        unused
+            .extend(frontier.parts(frontier.next, len).map(|part| (header.ring + part.start, header.ring + part.end)));
         frontier.from = oldest.map_or(frontier.next, |oldest| oldest.messages);
         frontier.ready = 0;
         self.free.ready = 0;
@@ -523,10 +573,37 @@ struct StampedFooter {
     slot: FooterSlot,
 }
 
-/// Returns the instant of a footer's time; `None` if it is before all instants.
-fn instant_of(stamp: u64, now: Instant, now_micros: u64) -> Option<Instant> {
-    // A footer whose time was put back may be a few µs ahead.
-    now.checked_sub(Duration::from_micros(now_micros.saturating_sub(stamp)))
+/// The same time on two clocks, including simulated time.
+#[derive(Clone, Copy)]
+struct Clocks {
+    now: Instant,
+    /// In µs since 1970.
+    micros: u64,
+}
+
+impl Clocks {
+    fn read() -> Clocks {
+        Clocks { now: now(), micros: unix_micros() }
+    }
+
+    /// Returns the instant of a time in µs since 1970; `None` if it is before all instants.
+    fn instant_of(self, micros: u64) -> Option<Instant> {
+        // A footer whose time was put back may be a few µs ahead.
+        self.now.checked_sub(Duration::from_micros(self.micros.saturating_sub(micros)))
+    }
+}
+
+/// Replaces times of `footers` that are later than `now`, in the file as well: the clock was put back, and they would not
+/// tell when the places have rested. The order of the times stays.
+fn put_back_stamps(footers: &mut [StampedFooter], header: &Header, store: &SharedFile, now: u64) -> io::Result<()> {
+    for (later, footer) in (0..).zip(footers) {
+        if footer.stamp > now {
+            footer.stamp = now + later;
+            let offset = header.footer_at(footer.slot.number) + header.footer - STAMP as u64;
+            store.write(offset, &footer.stamp.to_le_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 /// Iterates over the ranges of `all` between the numbers `used`, which are sorted.
@@ -616,7 +693,9 @@ mod tests {
         let mut frontier = Frontier::new(256, &header);
         let oldest = 2 * frontier.step;
         frontier.next = 3 * frontier.step;
-        assert_eq!(frontier.take_rested(oldest).unwrap().collect::<Vec<_>>(), [(0, oldest)]);
+        let mut rested = frontier.take_rested(oldest).unwrap();
+        assert_eq!(rested.next(), Some(0..oldest));
+        assert_eq!(rested.next(), None);
         frontier.from = 0;
         frontier.next = 256;
         assert!(frontier.take_rested(oldest).is_none());
@@ -632,8 +711,8 @@ mod tests {
         for step in 0..5000 {
             let next = free.next(current, 997).unwrap();
             let is_ascending = current.is_some_and(|current| next > current);
-            assert!(!is_ascending || step % BLOCK == 0, "step {step}: {current:?}, {next}");
-            assert!((3..3 + 2 * BLOCK).contains(&next), "{next}");
+            assert!(!is_ascending || step % RUN == 0, "step {step}: {current:?}, {next}");
+            assert!((3..3 + 2 * RUN).contains(&next), "{next}");
             free.set(next, false);
             used.push_back(next);
             if used.len() > 100 {
