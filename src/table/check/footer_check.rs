@@ -5,15 +5,16 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, read_schema, same_schema};
-use crate::rows::{Plan, PlanNode, Storage};
+use crate::rows::{Plan, PlanNode, ROWS, Storage};
 use crate::table::format::{Header, Record, TAIL, TAIL_LEN};
 use crate::table::protocol::FooterSizes;
-use crate::table::protocol::footer::{STAMP, encode_footer, footer_stamp, message_metadata, selected_footer};
+use crate::table::protocol::footer::{PREFIX, STAMP, encode_footer, footer_stamp, message_metadata, selected_footer};
 use crate::table::reader::{Damage, Segment};
 
 /// A valid published footer.
 #[derive(Debug)]
 pub(super) struct FooterCheck {
+    /// The counters from which its messages were made; the length of the positions' names is 0.
     pub counters: Vec<u64>,
     /// A byte that this version would have written differently, with the same meaning.
     pub unusual: Option<Damage>,
@@ -72,12 +73,15 @@ pub(super) fn read(segment: &Segment) -> Result<FooterCheck, FooterError> {
 fn read_selected(segment: &Segment) -> Result<u64, FooterError> {
     let header = &segment.header;
     let tail = read_bytes(segment, header.tail, TAIL_LEN)?;
-    let (length, end) = tail.split_at(4);
+    let Some((length, end)) = tail.split_first_chunk() else {
+        return Err((header.tail, "the end of the file is missing".into()).into());
+    };
     if end != TAIL {
         let got = end.escape_ascii();
-        return Err((header.tail + 4, format!("the end of the file: expected 'ARROW1', got '{got}'")).into());
+        let offset = header.tail + length.len() as u64;
+        return Err((offset, format!("the end of the file: expected 'ARROW1', got '{got}'")).into());
     }
-    let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
+    let length = u32::from_le_bytes(*length);
     if let Some(number) = selected_footer(header, length) {
         return Ok(number);
     }
@@ -118,6 +122,7 @@ fn read_footer_number(segment: &Segment, number: u64) -> Result<FooterCheck, Foo
     Ok(FooterCheck { unusual, later: find_later(segment, number)?, counters })
 }
 
+/// Reads `len` bytes of the file. A caller that takes the length from the file must have compared it with a limit.
 fn read_bytes(segment: &Segment, offset: u64, len: u64) -> Result<Vec<u8>, FooterError> {
     let mut bytes = vec![0; len as usize];
     segment.mapping.read_at(offset as usize, &mut bytes).map_err(|e| FooterError::from_error(offset, e.into()))?;
@@ -174,16 +179,18 @@ fn read_message(
     block: [i64; 3],
     id: Option<i64>,
 ) -> Result<FooterMessage, FooterError> {
+    // A negative number is outside of any place.
     let [start, len, body_len] = block.map(|number| u64::try_from(number).unwrap_or(u64::MAX));
-    let is_inside = start >= room.start && len >= 8 && start.checked_add(len).is_some_and(|end| end <= room.end);
+    let is_inside =
+        start >= room.start && len >= PREFIX as u64 && start.checked_add(len).is_some_and(|end| end <= room.end);
     if !is_inside {
         let message =
             format!("the footer: a block {block:?} outside of its place, bytes {} to {}", room.start, room.end);
         return Err((footer_start, message).into());
     }
     let framed = read_bytes(segment, start, len)?;
-    let (got, message) = framed.split_at(8);
-    let prefix = [u32::MAX.to_le_bytes(), (len as u32 - 8).to_le_bytes()].concat();
+    let (got, message) = framed.split_at(PREFIX);
+    let prefix = [u32::MAX.to_le_bytes(), (len as u32 - PREFIX as u32).to_le_bytes()].concat();
     if got != prefix {
         let message = format!("a message for other readers: expected the prefix {prefix:02x?}, got {got:02x?}");
         return Err((start, message).into());
@@ -204,7 +211,7 @@ fn counters_of(plan: &Plan, messages: &[FooterMessage]) -> Option<Vec<u64>> {
     let mut counters = vec![0; plan.counters];
     let (rows, dictionaries) = messages.split_first()?;
     assert_eq!(dictionaries.len(), plan.dictionaries.len(), "the messages were counted before");
-    counters[0] = rows.batch.rows as u64;
+    counters[ROWS] = rows.batch.rows as u64;
     let mut cursor = BatchCursor::default();
     for column in &plan.columns {
         collect_counters(column, &rows.batch, &mut cursor, &mut counters)?;
@@ -223,6 +230,19 @@ struct BatchCursor {
     buffer: usize,
 }
 
+impl BatchCursor {
+    /// Returns the number of rows of the next field node.
+    fn rows(&self, batch: &BatchHeader) -> Option<u64> {
+        let (rows, _) = batch.nodes.get(self.node)?;
+        u64::try_from(*rows).ok()
+    }
+}
+
+/// The number of the buffer with the text of a field, after validity bitmap and offsets or views.
+const TEXT_BUFFER: usize = 2;
+
+/// Sets the counters of a node and its children as the message has them, and moves the cursor behind them. Returns `None` if
+/// the message is too short, or has negative numbers.
 fn collect_counters(
     node: &PlanNode,
     batch: &BatchHeader,
@@ -236,17 +256,18 @@ fn collect_counters(
     cursor.node += 1;
     match node.kind {
         Storage::Bytes { counter, .. } | Storage::Views { counter } => {
-            counters[counter] = u64::try_from(batch.buffers.get(cursor.buffer + 2)?.1).ok()?;
+            let (_, length) = batch.buffers.get(cursor.buffer + TEXT_BUFFER)?;
+            counters[counter] = u64::try_from(*length).ok()?;
         }
         Storage::List { counter, .. } | Storage::ListViews { counter, .. } => {
-            counters[counter] = u64::try_from(batch.nodes.get(cursor.node)?.0).ok()?;
+            counters[counter] = cursor.rows(batch)?;
         }
         _ => (),
     }
     cursor.buffer += node.buffers();
     for (number, child) in node.children.iter().enumerate() {
         if let Storage::DenseUnion { first } = node.kind {
-            counters[first + number] = u64::try_from(batch.nodes.get(cursor.node)?.0).ok()?;
+            counters[first + number] = cursor.rows(batch)?;
         }
         collect_counters(child, batch, cursor, counters)?;
     }
@@ -327,10 +348,11 @@ fn find_later(segment: &Segment, number: u64) -> Result<Option<u64>, FooterError
 fn read_stamp(segment: &Segment, number: u64) -> Result<u64, FooterError> {
     let header = &segment.header;
     let footer = read_bytes(segment, header.footer_at(number), header.footer)?;
-    Ok(footer_stamp(header, &footer, number).0)
+    Ok(footer_stamp(header, &footer, number).time)
 }
 
-/// Returns true if a footer, published or not, has the schema at the front of the file, or none can be read.
+/// Returns true if a copy of the schema confirms the one at the front of the file: a footer, published or not, has the same
+/// one, or none can be read.
 ///
 /// # Errors
 /// Returns the errors of reading the file.

@@ -1,6 +1,6 @@
 //! Checks and repairs whole tables.
 //!
-//! `segments` finds damage, `footer_check` reads back the published footer, `table_check` holds the findings, and `repair`
+//! `segments` finds damage, `footer_check` reads back the published footer, `table_check` has the findings, and `repair`
 //! keeps the good rows. Uses all other modules of `table`.
 
 mod footer_check;

@@ -32,7 +32,7 @@ use crate::directory::{FileId, exists, is_directory};
 use crate::error::{Error, Findings, Result, none_if_corrupt};
 use crate::ipc::{IpcSource, ReadOptions, WriteOptions, count_zero_bits};
 use crate::map::{DirectoryLock, FileSystem, Mapping, Mode, remove_leftovers};
-use crate::rows::{Plan, PlanDictionary, PlanNode, Storage, supports_zones};
+use crate::rows::{Plan, PlanDictionary, PlanNode, ROWS, Storage, supports_zones};
 use crate::table::format::{Header, Record};
 use crate::table::reader::{
     Segment, chain, dense_settings, end_of_list_views, members_of, offset_at, open_segment, without_settings,
@@ -73,7 +73,7 @@ pub(crate) fn repair_table(
 /// The repair of a locked table.
 struct TableRepair<'a> {
     folder: &'a Path,
-    /// The same without links.
+    /// The same directory, without symbolic links in its path.
     home: &'a Path,
     lock: &'a DirectoryLock,
 }
@@ -124,6 +124,7 @@ impl TableRepair<'_> {
         }
     }
 
+    /// Checks the table after something in it was changed.
     fn recheck(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<TableCheck> {
         check_all_segments(self.folder, false, progress)?
             .ok_or_else(|| Error::internal("the repaired table has no segment").at(self.folder))
@@ -193,7 +194,9 @@ fn numbered(name: OsString, is_free: impl Fn(&Path) -> Result<bool>) -> Result<P
     let mut number = 1;
     while !is_free(&path)? {
         number += 1;
-        path = PathBuf::from(format!("{}-{number}", name.to_string_lossy()));
+        let mut numbered = name.clone();
+        numbered.push(format!("-{number}"));
+        path = numbered.into();
     }
     Ok(path)
 }
@@ -263,7 +266,7 @@ enum Replacement {
     Dense(PathBuf),
     /// An empty segment for the writer to continue with: the table has no rows.
     Empty(Box<LiveSegment>),
-    /// Segments before have all rows.
+    /// No file: segments before have all rows, or none is good.
     Nothing,
 }
 
@@ -318,6 +321,7 @@ impl Replacement {
         Ok((Replacement::Nothing, 0))
     }
 
+    /// Puts the replacement in the place of the segment that begins with row `start`.
     fn put(self, medium: &FileSystem, folder: &Path, start: u64) -> Result<()> {
         let path = chain::path(folder, start);
         let replaced = match self {
@@ -380,6 +384,7 @@ fn good_rows_of_growable(segment: &Segment) -> Result<Option<Dataset>> {
     Ok(dataset.map(|dataset| with_settings(dataset, &segment.header.settings(), &BTreeMap::new())))
 }
 
+/// Makes a dataset of one batch; `None` if the columns don't fit the schema.
 fn dataset_from_columns(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<Dataset> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
     let columns = columns.into_iter().map(to_array).collect();
@@ -409,15 +414,16 @@ fn check_and_mend(array: UncheckedArray) -> Result<ArrayData> {
     array.clone().checked(&[]).or_else(|e| mend_array(&array)?.checked(&[]).map_err(|_| e))
 }
 
+/// Returns the array with valid UTF-8 in all of its text.
 fn mend_array(array: &UncheckedArray) -> Result<UncheckedArray> {
     let children = array.child_data().iter().map(mend_array).collect::<Result<Vec<_>>>()?;
     let mut buffers = array.buffers().to_vec();
     let width = match array.data_type() {
-        DataType::Utf8 => 4,
-        DataType::LargeUtf8 => 8,
-        _ => 0,
+        DataType::Utf8 => Some(size_of::<i32>()),
+        DataType::LargeUtf8 => Some(size_of::<i64>()),
+        _ => None,
     };
-    if let ([offsets, text], 1..) = (&mut buffers[..], width) {
+    if let ([offsets, text], Some(width)) = (&mut buffers[..], width) {
         let mut bytes = text.to_vec();
         for row in array.offset()..array.offset() + array.len() {
             if let Some(start) = text_offset(offsets, width, row)
@@ -434,7 +440,7 @@ fn mend_array(array: &UncheckedArray) -> Result<UncheckedArray> {
 
 /// Reads offset `number` of `width` bytes; `None` if there is none.
 fn text_offset(offsets: &[u8], width: usize, number: usize) -> Option<usize> {
-    let mut raw = [0; 8];
+    let mut raw = [0; size_of::<u64>()];
     raw[..width].copy_from_slice(offsets.get(width * number..width * (number + 1))?);
     usize::try_from(u64::from_le_bytes(raw)).ok()
 }
@@ -450,6 +456,7 @@ fn mend_text(text: &mut [u8]) {
     }
 }
 
+/// Returns true if the first `rows` rows of the commit of `newest` have no damage.
 fn is_good(segment: &Segment, newest: &Record, rows: u64) -> bool {
     let Some(record) = record_with_rows(segment, newest, rows) else { return false };
     (0..segment.plan.columns.len()).all(|number| {
@@ -462,7 +469,7 @@ fn is_good(segment: &Segment, newest: &Record, rows: u64) -> bool {
 fn record_with_rows(segment: &Segment, newest: &Record, rows: u64) -> Option<Record> {
     assert!(rows <= newest.rows(), "{rows} rows of a commit with {}", newest.rows());
     let mut record = newest.clone();
-    record.counters[0] = rows;
+    record.counters[ROWS] = rows;
     for column in &segment.plan.columns {
         count(segment, column, rows, &newest.counters, &mut record.counters)?;
     }
@@ -476,7 +483,7 @@ fn count(segment: &Segment, node: &PlanNode, rows: u64, max: &[u64], counters: &
             count_zero_bits(&segment.region_slice(node.region, 0, rows.div_ceil(8))?, rows as usize) as u64;
     }
     if let Storage::Bytes { width, counter } | Storage::List { width, counter } = node.kind {
-        let (_, end) = offset_at(segment, node.region + 1, width, rows)?;
+        let (_, end) = offset_at(segment, node.values_region(), width, rows)?;
         counters[counter] = Some(end).filter(|&end| end <= max[counter])?;
     }
     if let Storage::ListViews { width, counter } = node.kind {
@@ -550,4 +557,22 @@ fn good_rows_of_dense(path: &Path, other_schemas: &[SchemaRef]) -> Result<Option
     let columns = arrays.iter().map(|array| check_and_mend(array.slice(0, rows as usize)));
     let columns = none_if_corrupt(columns.collect::<Result<_>>())?;
     Ok(columns.and_then(|columns| dataset_from_columns(ipc.schema(), columns, rows)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    /// Regression test: the path of a second directory was converted to UTF-8 and back, and was in another directory then.
+    #[test]
+    fn damaged_paths_keep_bytes_that_are_not_utf8() {
+        let table = Path::new(OsStr::from_bytes(b"caf\xe9/ticks"));
+        let taken = Cell::new(2_u32);
+        let path = damaged_path(table, |_| Ok(taken.replace(taken.get().saturating_sub(1)) == 0)).unwrap();
+        assert_eq!(path.as_os_str().as_bytes(), b"caf\xe9/ticks.damaged-3");
+    }
 }

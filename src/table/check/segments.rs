@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Finding, Findings, Result, none_if_corrupt}
 use crate::ipc::{CheckSummary, IpcSchema, IpcSource, ReadOptions};
 use crate::map::{Mapping, Mode};
 use crate::parallel;
-use crate::rows::{PlanZones, ZONE};
+use crate::rows::{PlanZones, ROWS, ZONE};
 use crate::table::format::{FIRST_ROW, Record, SEQUENCE, record_len};
 use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{
@@ -29,17 +29,19 @@ use crate::table::reader::{
 use crate::table::writer::encode_front;
 use crate::table::zones::zone_of;
 
-/// The number of repeated checks for damage while a writer is active.
-const RECHECKS: usize = 3;
+/// The maximum number of repeated checks for damage while a writer is active.
+const MAX_RECHECKS: usize = 3;
 /// The pause between repeated checks.
 const PAUSE: Duration = Duration::from_millis(30);
-/// The number of times that segments may be merged or dropped during a check of all.
+/// The maximum number of times that segments may be merged or dropped during a check of all.
 const MAX_CHANGES: usize = 1000;
-/// The number of attempts to read records while a writer commits.
-const RECORD_READS: usize = 1000;
+/// The maximum number of attempts to read records while a writer commits.
+const MAX_RECORD_READS: usize = 1000;
 /// The offset of the Schema message in a file, after the magic bytes.
 const SCHEMA_START: u64 = 8;
-/// The rows of a segment whose records are too damaged to tell.
+/// The messages of a dense file begin at multiples of at most this many bytes.
+const BODY_ALIGNMENT: usize = 64;
+/// The number of rows of a segment whose records are too damaged to tell.
 const NO_ROWS: u64 = 0;
 
 /// Returns true if a folder contains segments and no other Arrow files.
@@ -51,7 +53,7 @@ pub(crate) fn is_table(folder: &Path) -> Result<bool> {
 pub(crate) fn check_table(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Option<TableCheck>> {
     let is_live = is_locked(folder)?;
     let Some(mut checked) = check_all_segments(folder, is_live, progress)? else { return Ok(None) };
-    for _ in 0..RECHECKS {
+    for _ in 0..MAX_RECHECKS {
         let is_doubtful = checked.has_damage() || checked.lacks_rows();
         if !is_doubtful || !(is_live || checked.has_changed || is_locked(folder)?) {
             break;
@@ -77,6 +79,7 @@ pub(crate) fn check_segment(path: &Path) -> Result<Option<(u64, Vec<Finding>)>> 
     Ok(Some((checked.rows.unwrap_or(NO_ROWS), checked.findings)))
 }
 
+/// Returns true if the file at `path` is a growable segment, even if its header is damaged.
 fn is_growable(path: &Path) -> Result<bool> {
     let mapping = Mapping::open(path, Mode::Read)?;
     match segment::read_front(&mapping) {
@@ -86,7 +89,7 @@ fn is_growable(path: &Path) -> Result<bool> {
     }
 }
 
-/// Checks everything once.
+/// Checks everything once. While a writer is active (`is_live`), states between two of its steps are not damage.
 pub(super) fn check_all_segments(
     folder: &Path,
     is_live: bool,
@@ -156,7 +159,8 @@ fn check_schemas(folder: &Path, segments: &mut [SegmentCheck]) -> Result<()> {
             && let Err(e) = SchemaConversion::try_new(newest, schema)
         {
             segment.is_foreign = true;
-            findings.damage(8, format!("the schemas of the table and of this segment differ: {}", e.message()));
+            findings
+                .damage(SCHEMA_START, format!("the schemas of the table and of this segment differ: {}", e.message()));
         }
         segment.findings.append(&mut findings.into_list()?);
     }
@@ -170,9 +174,8 @@ fn can_convert_all(schemas: &[SchemaRef], newest: &SchemaRef) -> bool {
 /// Checks that each segment ends where the next one begins.
 fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) -> Result<()> {
     check_schemas(folder, &mut checked.segments)?;
-    for number in 1..checked.segments.len() {
-        let next = checked.segments[number].start;
-        let before = &mut checked.segments[number - 1];
+    let nexts: Vec<u64> = checked.segments.iter().skip(1).map(|segment| segment.start).collect();
+    for (before, next) in checked.segments.iter_mut().zip(nexts) {
         let mut findings = Findings::new(&chain::path(folder, before.start));
         match before.rows {
             Some(rows) if before.dense && before.start + rows > next => {
@@ -262,7 +265,7 @@ fn check_dense(mapping: Mapping, path: &Path, findings: &mut Findings, checked: 
         findings.damage(None, format!("a segment has one record batch, got {batches}"));
     }
     if let Ok([schema, first, ..]) = ipc.frames().as_deref()
-        && first.offset > schema.body().next_multiple_of(64)
+        && first.offset > schema.body().next_multiple_of(BODY_ALIGNMENT)
     {
         let expected = schema.body();
         let got = first.offset;
@@ -284,7 +287,7 @@ fn check_dense(mapping: Mapping, path: &Path, findings: &mut Findings, checked: 
 fn check_settings(ipc: &IpcSource, findings: &mut Findings) {
     let settings = match dense_settings(ipc.schema()) {
         Ok(settings) => settings,
-        Err(e) => return findings.error(8, &e),
+        Err(e) => return findings.error(SCHEMA_START, &e),
     };
     settings.index.iter().for_each(|&column| check_dense_zones(ipc, column as usize, findings));
     let Some(column) = settings.order().map(|column| column as usize) else { return };
@@ -315,13 +318,14 @@ fn check_dense_zones(ipc: &IpcSource, column: usize, findings: &mut Findings) {
     }
 }
 
+/// Checks a growable segment: schema, records, values, counters, dictionaries, positions, log, and the published footer.
 fn check_growable(segment: &Segment, is_live: bool, findings: &mut Findings, checked: &mut SegmentCheck) {
     checked.schema = Some(segment.plan.schema.schema.clone());
     check_front(segment, findings);
     // The footer is read before the records, as rows are committed before they are published.
     let footer = footer_check::read(segment);
-    let is_of_today = match check_records(segment, is_live, footer.as_ref().ok(), findings) {
-        Ok(is_of_today) => is_of_today,
+    let is_of_this_boot = match check_records(segment, is_live, footer.as_ref().ok(), findings) {
+        Ok(is_of_this_boot) => is_of_this_boot,
         Err(e) => return findings.error(segment.header.live, &e),
     };
     let record = match segment.newest() {
@@ -342,7 +346,7 @@ fn check_growable(segment: &Segment, is_live: bool, findings: &mut Findings, che
     }
     check_log(segment, &record, findings);
     match footer {
-        Err(FooterError::Unwritten((at, message))) if !is_of_today => {
+        Err(FooterError::Unwritten((at, message))) if !is_of_this_boot => {
             checked.lacks_footer = true;
             let message = format!(
                 "other readers find no rows: {message}; a crash came before that was on the disk. The next writer puts it \
@@ -352,7 +356,7 @@ fn check_growable(segment: &Segment, is_live: bool, findings: &mut Findings, che
         }
         Err(FooterError::Damage((at, message)) | FooterError::Unwritten((at, message))) => findings.damage(at, message),
         Err(FooterError::Unread(e)) => findings.error(segment.header.tail, &e),
-        Ok(footer) => check_footer(segment, &record, &footer, is_live || !is_of_today, findings),
+        Ok(footer) => check_footer(segment, &record, &footer, is_live || !is_of_this_boot, findings),
     }
 }
 
@@ -387,7 +391,7 @@ impl Records {
             let visible = segment.records_at([page.record(sequence), page.record(sequence ^ 1)])?;
             let durable = segment.both_durable()?;
             attempts += 1;
-            if segment.sequence() == sequence || attempts > RECORD_READS {
+            if segment.sequence() == sequence || attempts > MAX_RECORD_READS {
                 return Ok(Records { sequence, visible, durable });
             }
         }
@@ -435,8 +439,8 @@ impl Records {
     }
 }
 
-/// Checks the records. Returns true if the newest commits are of this boot: otherwise the effects of a system crash are not
-/// damage.
+/// Checks the records. Returns true if the newest commits are of this boot, and in its page cache. Otherwise the effects of a
+/// system crash are not damage.
 ///
 /// # Errors
 /// Returns the errors of reading the records.
@@ -451,7 +455,7 @@ fn check_records(
     let newest = segment.newest();
     // If only a comparison shows that the rows are there, or no record is whole, bytes that were written with them may be
     // lost as in a crash.
-    let is_of_today = segment.is_same() && records.all().any(|record| segment.is_present(record));
+    let is_of_this_boot = segment.is_same() && records.all().any(|record| segment.is_present(record));
     let header = &segment.header;
     let sequence = records.sequence;
     let [current, other] = &records.visible;
@@ -462,7 +466,7 @@ fn check_records(
             Err(_) => "readers refuse the segment".into(),
         };
         let message = format!("the newest commit record: expected that of commit {sequence}, got {got}; {fallback}");
-        findings.add(is_of_today, header.page().record(sequence), message);
+        findings.add(is_of_this_boot, header.page().record(sequence), message);
     }
     for (offset, record) in records.with_offsets(segment) {
         if let Err(e) = segment.check_record(record) {
@@ -492,15 +496,17 @@ fn check_records(
         }
         _ => (),
     }
-    for number in 0..2 {
-        if records.durable[number].is_none() && !is_blank(segment, header.durable(number as u64))? {
-            findings.add(is_of_today && !is_live, header.durable(number as u64), "a durable record is not whole");
+    for (number, durable) in (0..).zip(&records.durable) {
+        let offset = header.durable(number);
+        if durable.is_none() && !is_blank(segment, offset)? {
+            findings.add(is_of_this_boot && !is_live, offset, "a durable record is not whole");
         }
     }
-    check_durable(segment, &records, is_of_today, findings);
-    Ok(is_of_today)
+    check_durable(segment, &records, is_of_this_boot, findings);
+    Ok(is_of_this_boot)
 }
 
+/// Returns true if no record was ever written at byte `at`.
 fn is_blank(segment: &Segment, at: u64) -> Result<bool> {
     let mut bytes = vec![0; record_len(segment.header.limits.len(), 0)];
     segment.mapping.read_at(at as usize, &mut bytes)?;
@@ -508,7 +514,7 @@ fn is_blank(segment: &Segment, at: u64) -> Result<bool> {
 }
 
 /// Checks that durable records are not ahead of the newest commit, and that the appended bytes match their checksums.
-fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, findings: &mut Findings) {
+fn check_durable(segment: &Segment, records: &Records, is_of_this_boot: bool, findings: &mut Findings) {
     let newest = match segment.newest() {
         Ok(newest) => newest,
         // Other damage of the newest commit was reported before.
@@ -523,7 +529,7 @@ fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, findin
             let rows = record.rows();
             let visible = newest.rows();
             // After a system crash the newest commit may have been given up; its number is smaller then.
-            let is_damage = is_of_today && record.sequence >= newest.sequence;
+            let is_damage = is_of_this_boot && record.sequence >= newest.sequence;
             findings.add(is_damage, at, format!("a durable record of {rows} rows, the newest commit has {visible}"));
             continue;
         }
@@ -531,18 +537,19 @@ fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, findin
         match checksum(segment, &before, record) {
             Ok(got) if got == record.delta => (),
             Ok(got) => {
-                let from = before[0];
+                let from = before[ROWS];
                 let to = record.rows();
                 let expected = record.delta;
                 let message =
                     format!("rows {from} to {to} of the segment: expected checksum {expected:08x}, got {got:08x}");
-                findings.add(is_of_today, at, message);
+                findings.add(is_of_this_boot, at, message);
             }
             Err(e) => findings.error(at, &e),
         }
     }
 }
 
+/// Returns true if none of `counters` is greater than the same one of `others`.
 fn is_up_to(counters: &[u64], others: &[u64]) -> bool {
     counters.len() == others.len() && counters.iter().zip(others).all(|(a, b)| a <= b)
 }
@@ -590,14 +597,16 @@ pub(super) fn newest_undamaged(segment: &Segment) -> Result<Record> {
     Ok(older.cloned().unwrap_or_else(|| segment.empty_record()))
 }
 
+/// Returns true if the counters of nulls match the validity bitmaps.
 fn nulls_agree(segment: &Segment, record: &Record) -> bool {
-    let mut wrong = Vec::new();
+    let mut damages = Vec::new();
     for column in &segment.plan.columns {
-        count_nulls(segment, column, record.rows(), &record.counters, &mut wrong);
+        count_nulls(segment, column, record.rows(), &record.counters, &mut damages);
     }
-    wrong.is_empty()
+    damages.is_empty()
 }
 
+/// Checks the values of all columns, and that they match the table's order and zones.
 fn check_values(segment: &Segment, record: &Record, findings: &mut Findings) {
     let columns = &segment.plan.columns;
     let bytes = usize::try_from(segment.used(record)).unwrap_or(usize::MAX);
@@ -609,7 +618,7 @@ fn check_values(segment: &Segment, record: &Record, findings: &mut Findings) {
         if let Err(e) = checked {
             let offset = match segment.header.regions[column.region].offset {
                 // A column without a bitmap begins with its second buffer.
-                0 => segment.header.regions.get(column.region + 1).map(|region| region.offset),
+                0 => segment.header.regions.get(column.values_region()).map(|region| region.offset),
                 offset => Some(offset),
             };
             findings.error_in(offset, &format!("column '{}': ", column.field.name()), e);
@@ -619,7 +628,7 @@ fn check_values(segment: &Segment, record: &Record, findings: &mut Findings) {
         && let Ok(array) = &checked[number]
         && let Err(e) = order::check_ascending(columns[number].field.name(), array, None)
     {
-        findings.damage(segment.header.regions[columns[number].region + 1].offset, e.message());
+        findings.damage(segment.header.regions[columns[number].values_region()].offset, e.message());
     }
     for map in &segment.plan.zones {
         if let Ok(array) = &checked[map.column]
@@ -650,20 +659,20 @@ fn check_dictionaries(segment: &Segment, record: &Record, findings: &mut Finding
     for dictionary in &segment.plan.dictionaries {
         let count = record.counters[dictionary.entries];
         let Some([_, first, data]) = dictionary.values.lengths(count, &record.counters) else { continue };
-        let region = dictionary.values.region;
+        let region = dictionary.values.values_region();
         let data = if dictionary.bytes().is_some() {
-            segment.region_slice(region + 2, 0, data)
+            segment.region_slice(dictionary.values.text_region(), 0, data)
         } else {
             Some(Buffer::default())
         };
-        let Some((first, data)) = segment.region_slice(region + 1, 0, first).zip(data) else { continue };
+        let Some((first, data)) = segment.region_slice(region, 0, first).zip(data) else { continue };
         // Values outside the data were reported before.
         let Some(values) = dictionary.stored(count as usize, &first, &data) else { continue };
         let mut entries = dictionary.new_entries();
         let mut values = values.into_iter().enumerate();
         let repeated = values.find(|(number, value)| entries.key(value).is_none_or(|key| key as usize != *number));
         if let Some((number, _)) = repeated {
-            let offset = segment.header.regions[region + 1].offset + first.len() as u64 / count * number as u64;
+            let offset = segment.header.regions[region].offset + first.len() as u64 / count * number as u64;
             findings.damage(offset, format!("entry {number} of a dictionary is there twice"));
         }
     }
@@ -677,7 +686,7 @@ fn check_footer(segment: &Segment, record: &Record, footer: &FooterCheck, is_ope
         findings.note(*offset, format!("what other readers see: {message}"));
     }
     let counters = footer.with_names_of(segment, record);
-    let rows = counters[0];
+    let rows = counters[ROWS];
     let newest = record.rows();
     if !is_up_to(&counters, &record.counters) {
         let message = format!("other readers see {rows} rows, committed are {newest}; the next writer puts that right");

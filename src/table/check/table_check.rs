@@ -7,13 +7,17 @@ use crate::error::Finding;
 /// The findings about a segment.
 #[derive(Debug, Default)]
 pub(super) struct SegmentCheck {
+    /// The segment's first row, by its name.
     pub start: u64,
     /// The rows of its newest commit; `None` if unreadable.
     pub rows: Option<u64>,
+    /// True if no more rows are appended to it.
     pub sealed: bool,
+    /// True for an ordinary Arrow file, as left by compaction.
     pub dense: bool,
-    /// The rows in the file. A dense one may contain the rows of later segments, too.
+    /// The number of rows in a dense file, which may contain the rows of later segments, too; 0 for other files.
     pub in_file: u64,
+    /// The schema; `None` if it can't be read.
     pub schema: Option<SchemaRef>,
     /// True if its schema can't be converted to the table's.
     pub is_foreign: bool,
@@ -84,7 +88,8 @@ impl TableCheck {
         end
     }
 
-    /// Returns true if the table has no more than the first `rows` rows of a segment in it, so that the next one can stay.
+    /// Returns true if segment number `number` has only `rows` rows before the next one begins, and a schema that fits the
+    /// table, so that the next segment can stay when this one is replaced by these rows.
     pub(super) fn is_whole(&self, number: usize, rows: u64) -> bool {
         self.rows_to_next(number) == Some(rows) && !self.segments[number].is_foreign
     }
@@ -94,9 +99,10 @@ impl TableCheck {
         self.segments.iter().any(|segment| segment.rows.is_none())
     }
 
-    /// Continues after the segment that begins with row `row` was gone, with the current segments `starts`: without dropped
-    /// segments, and from the dense one on that has its rows now, unless it was checked since. Returns the number of the
-    /// next segment to check.
+    /// Prepares to continue the check when the segment that begins with row `row` is gone, and the table's segments are
+    /// `starts` now. The findings about dropped segments are forgotten. So are those about the dense segment that has the
+    /// rows now and about all later ones, unless it was checked after the merge. Returns the number of the next segment to
+    /// check.
     pub(super) fn continue_without(&mut self, row: u64, starts: &[u64]) -> usize {
         debug_assert!(starts.is_sorted(), "segments are listed in order");
         let first = starts.first().copied().unwrap_or(row);
@@ -113,7 +119,7 @@ impl TableCheck {
         owner
     }
 
-    /// Drops damage that `before` did not have.
+    /// Drops damage that `before` did not have at the same offset.
     pub(super) fn retain_damage_of(&mut self, before: &TableCheck) {
         for segment in &mut self.segments {
             let earlier = match before.segments.iter().find(|other| other.start == segment.start) {
