@@ -1,4 +1,9 @@
 //! Lists the segments in a table's folder, and finds out which of them are valid.
+//!
+//! A commit may fill several segments. Its writer gives the later ones their names, with *provisional* records, before it
+//! seals the first one, which makes the commit visible. So a provisional segment counts only if the one before it is sealed
+//! and ends where it begins. Segments at the end of the list that don't count are *orphans*, left by a writer that was killed
+//! or by a crash; the next writer removes them.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +18,18 @@ use crate::map::{FileSystem, Mapping, Mode, boot_id, hidden_files};
 use crate::table::format::Record;
 use crate::table::placement::MOST_ROWS;
 
+/// The number of digits in the name of a segment.
+const NAME_DIGITS: usize = 20;
+
 /// Returns the name of the segment whose first row is `first_row`.
 pub(in crate::table) fn name(first_row: u64) -> String {
-    format!("{first_row:020}.arrow")
+    format!("{first_row:0NAME_DIGITS$}.arrow")
 }
 
 /// Returns the first row of a segment named `name`; `None` if it is not the name of a segment.
 pub(super) fn first_row(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".arrow")?;
-    let is_name = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    let is_name = digits.len() == NAME_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
     is_name.then(|| digits.parse().ok())?.filter(|&row| row < MOST_ROWS)
 }
 
@@ -67,8 +75,8 @@ pub(in crate::table) fn listing_failed(e: &std::io::Error, folder: &Path) -> Err
 fn is_partition(entry: &std::fs::DirEntry) -> Result<bool> {
     let name = entry.file_name();
     let name = name.as_encoded_bytes();
-    let is_named_so = name.contains(&b'=') && !matches!(name.first(), Some(b'=' | b'.' | b'_'));
-    if !is_named_so {
+    let has_key = name.contains(&b'=') && !matches!(name.first(), Some(b'=' | b'.' | b'_'));
+    if !has_key {
         return Ok(false);
     }
     let kind = entry.file_type().map_err(|e| listing_failed(&e, &entry.path()))?;
@@ -84,9 +92,9 @@ pub(crate) fn is_table_directory(folder: &Path) -> Result<bool> {
 /// later name but not an earlier one.
 ///
 /// If the folder's times are the same before and after the listing, and too old for a later change to go unnoticed, nothing
-/// was added or removed. Otherwise the folder is listed until two listings are equal. Names are added, and removed, in the
-/// order of their rows: if the first of two listings shows a name, all earlier names existed when the second one began,
-/// which therefore shows them or, if they were removed, none before them.
+/// was added or removed. Otherwise the folder is listed until two listings are equal. That suffices, because names are
+/// added, and removed, in the order of their rows: if the first listing shows a name, all earlier names had been added when
+/// the second one began. The second one shows each of them, unless it was removed, and then those before it were, too.
 ///
 /// # Errors
 /// `Busy` if names change with each listing.
@@ -98,7 +106,7 @@ pub(in crate::table) fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u
     if is_alone || !mtime.may_have_changed(folder) {
         return Ok(starts);
     }
-    for _ in 0..LISTINGS {
+    for _ in 0..MAX_LISTINGS {
         let again = list(folder)?;
         if again == starts {
             return Ok(starts);
@@ -106,17 +114,17 @@ pub(in crate::table) fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u
         starts = again;
     }
     let message =
-        format!("segments were added or removed during each of {LISTINGS} listings of the directory; try again");
+        format!("segments were added or removed during each of {MAX_LISTINGS} listings of the directory; try again");
     Err(Error::new(ErrorKind::Busy, message).at(folder))
 }
 
-/// The number of listings until two are equal.
-const LISTINGS: usize = 1000;
+/// The maximum number of listings until two are equal.
+const MAX_LISTINGS: usize = 1000;
 
 /// Returns the path of a segment beginning with row `first_row` before it gets its name: next to the directory, where
 /// listings of the directory don't show it, or inside under a hidden name, if files can't be moved in from there.
 pub(in crate::table) fn prepared_path(medium: &FileSystem, folder: &Path, first_row: u64) -> PathBuf {
-    medium.hidden_path(folder, &format!("{first_row:020}.next"))
+    medium.hidden_path(folder, &format!("{first_row:0NAME_DIGITS$}.next"))
 }
 
 /// Lists the segments waiting for their names: first row and path, in order.
@@ -144,9 +152,9 @@ pub(in crate::table) struct SegmentChain {
     pub folder_id: Option<FileId>,
     /// The first rows of the valid segments.
     pub starts: Vec<u64>,
-    /// Segments of an uncommitted transaction.
+    /// The first rows of the segments after them that are not valid: parts of a commit that was never made, or was lost.
     pub orphans: Vec<u64>,
-    /// The row after the last one that was committed in an orphan, and lost in a system crash.
+    /// The row after the last one that was committed in an orphan and lost in a system crash; 0 if none was.
     pub lost_end: u64,
     /// The last segment and its newest commit; `None` if it is an Arrow file that doesn't grow.
     pub last: Option<(Segment, Record)>,
@@ -159,13 +167,13 @@ thread_local! {
         = const { std::cell::Cell::new(None) };
 }
 
-/// The number of attempts while a commit crosses the end of a segment.
-const CHAIN_ATTEMPTS: usize = 64;
+/// The maximum number of attempts while commits go on in new segments.
+const MAX_CHAIN_ATTEMPTS: usize = 64;
 
-/// The number of attempts to read a table in which the same file is missing each time.
-const SAME_FILE_ATTEMPTS: usize = 16;
+/// The maximum number of attempts to read a table in which the same file is missing each time.
+const MAX_SAME_FILE_ATTEMPTS: usize = 16;
 
-/// The number of attempts to read a table whose directory is being replaced, or whose segments are being removed: each
+/// The maximum number of attempts to read a table whose directory is being replaced, or whose segments are being removed: each
 /// finds another file gone, so another process makes progress.
 const MAX_ATTEMPTS: usize = 4096;
 
@@ -187,7 +195,7 @@ pub(super) fn repeated<T>(folder: &Path, read: impl Fn() -> Result<T>) -> Result
         };
         let missing = error.path().map(Path::to_path_buf);
         repetitions = if missing == last_missing { repetitions + 1 } else { 0 };
-        if !has_changed || repetitions >= SAME_FILE_ATTEMPTS || attempts == MAX_ATTEMPTS {
+        if !has_changed || repetitions >= MAX_SAME_FILE_ATTEMPTS || attempts == MAX_ATTEMPTS {
             return Err(error);
         }
         last_missing = missing;
@@ -200,7 +208,7 @@ impl SegmentChain {
     /// only if the previous one reaches up to it.
     pub fn open(folder: &Path) -> Result<Option<SegmentChain>> {
         let mut chain = SegmentChain::open_once(folder);
-        for _ in 1..CHAIN_ATTEMPTS {
+        for _ in 1..MAX_CHAIN_ATTEMPTS {
             let is_current = match &chain {
                 Ok(Some(chain)) => !chain.is_passed(folder)? && !chain.is_replaced(folder)?,
                 // The listed segments may be gone together with a replaced directory.
@@ -319,25 +327,30 @@ pub(in crate::table) fn non_durable_segments(folder: &Path, starts: &[u64]) -> R
 /// durable sealed one.
 fn is_reached(folder: &Path, starts: &[u64], last: (&Segment, &Record)) -> Result<bool> {
     let mut is_last = true;
-    for pair in starts.windows(2).rev() {
-        let file = path(folder, pair[0]);
+    for (start, next) in with_next(starts).rev() {
+        let file = path(folder, start);
         let Some((segment, before)) = open_last(&file)? else {
             // A segment is made dense only once it and all earlier ones are on the disk. It may also contain the rows
             // of the next one.
-            return Ok(pair[0] + open_dense(&file, ReadOptions::default())?.count_until(u64::MAX)? >= pair[1]);
+            return Ok(start + open_dense(&file, ReadOptions::default())?.count_until(u64::MAX)? >= next);
         };
-        if !before.sealed || pair[0] + before.rows() != pair[1] {
+        if !before.sealed || start + before.rows() != next {
             return Ok(false);
         }
         if std::mem::take(&mut is_last) && !has_begun((&segment, &before), last) {
             return Ok(false);
         }
         // If only its proof shows that its rows are there, it may not be durable.
-        if !before.provisional && (!segment.is_doubtful() || segment.is_on_disk_as(&before, true)?) {
+        if !before.provisional && (!segment.is_doubtful() || segment.is_on_disk_alone(&before)?) {
             return Ok(true);
         }
     }
     Ok(true)
+}
+
+/// Iterates over the first rows of segments, each with that of the next segment. The last one has none, and is left out.
+pub(super) fn with_next(starts: &[u64]) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+    starts.iter().copied().zip(starts.iter().copied().skip(1))
 }
 
 /// Returns the error for an incomplete copy of a table.
@@ -363,22 +376,22 @@ fn is_copy_of_this_boot(segment: &Segment, record: &Record) -> Result<bool> {
 /// # Errors
 /// `InvalidData`, naming the segment, or the errors of opening segments.
 fn check_copy(folder: &Path, starts: &[u64], count_rows: impl Fn(&Segment, Record) -> Result<u64>) -> Result<()> {
-    for pair in starts.windows(2) {
-        let file = path(folder, pair[0]);
+    for (start, next) in with_next(starts) {
+        let file = path(folder, start);
         let rows = match open_file(&file, ReadOptions::default())? {
             SegmentFile::Growable(opened) => count_rows(&opened.0, opened.1)?,
             // Merged with later segments, whose names are still there.
-            SegmentFile::Dense(ipc) => ipc.count_until(u64::MAX)?.min(pair[1] - pair[0]),
+            SegmentFile::Dense(ipc) => ipc.count_until(u64::MAX)?.min(next - start),
         };
-        if pair[0] + rows != pair[1] {
-            return Err(torn_copy(pair[0] + rows, pair[1]).at(file));
+        if start + rows != next {
+            return Err(torn_copy(start + rows, next).at(file));
         }
     }
     Ok(())
 }
 
-/// Returns true if a segment without rows, which may have lost bytes in a crash, has the positions and dictionary entries of
-/// the segment before, with which it begins.
+/// Returns true if `segment` has what it must begin with: the positions and the dictionary entries of the segment before it.
+/// Only a segment without rows that may have lost bytes in a crash can lack them.
 fn has_begun((before, sealed): (&Segment, &Record), (segment, record): (&Segment, &Record)) -> bool {
     let is_sure = record.boot == boot_id() && !segment.is_doubtful();
     if is_sure || record.rows() > 0 {
@@ -410,6 +423,7 @@ pub(in crate::table) enum SegmentFile {
 /// # Errors
 /// Returns the errors of [`open_newest`] and [`open_dense`].
 pub(in crate::table) fn open_file(path: &Path, options: ReadOptions) -> Result<SegmentFile> {
+    // Repeated for the same reason as in `open_newest`.
     loop {
         let mapping = Mapping::open(path, Mode::Read)?;
         let segment = open_mapping(mapping.clone()).map_err(|e| e.at(path))?;

@@ -31,10 +31,11 @@ impl Column {
     fn join(&self) -> Result<Option<ArrayData>> {
         let parts = self.as_dataset().parts().collect::<Result<Vec<_>>>()?;
         if let [part] = &parts[..] {
-            return part.column(part.piece.columns[0]).map(Some);
+            return part.column(only_column(part)).map(Some);
         }
         let Some(extents) = adjacent_extents(&parts)? else { return Ok(None) };
-        let width = extents[0].width;
+        let (Some(first), Some(first_extent)) = (parts.first(), extents.first()) else { return Ok(None) };
+        let width = first_extent.width;
         let buffers: Vec<_> =
             extents.iter().map(|extent| (&extent.segment.mapping, extent.offset, extent.rows * extent.width)).collect();
         let Ok(mapping) = Mapping::join(&buffers) else { return Ok(None) };
@@ -43,7 +44,7 @@ impl Column {
         let data_type = self.data_type().clone();
         let joined = ArrayParts { data_type, len: rows, validity: None, buffers: vec![values], children: Vec::new() };
         let whole = joined.assemble().checked(&[])?;
-        let start = parts[0].rows.start;
+        let start = first.rows.start;
         let len = parts.iter().map(|part| part.rows.len()).sum::<usize>();
         assert!(start + len <= rows, "rows {start} to {} of {rows} mapped ones", start + len);
         Ok(Some(slice(&whole, start, len)))
@@ -60,14 +61,20 @@ struct ColumnExtent<'a> {
     width: usize,
 }
 
-/// Returns the values of the parts, if they can be mapped side by side.
+/// Returns the number, in the source of a part, of the only column of a [`Column`].
+fn only_column(part: &BatchSlice<'_>) -> usize {
+    part.piece.columns[0]
+}
+
+/// Returns the values of the parts, if they can be mapped side by side: each but the last fills its pages, and each begins
+/// and ends with its segment.
 fn adjacent_extents<'a>(parts: &[BatchSlice<'a>]) -> Result<Option<Vec<ColumnExtent<'a>>>> {
     let mut extents = Vec::with_capacity(parts.len());
     for (number, part) in parts.iter().enumerate() {
         let Some(mut extent) = column_extent(part)? else { return Ok(None) };
         let is_first = number == 0;
         let is_last = number + 1 == parts.len();
-        // All parts begin and end with their segment's rows, except at the ends of the column.
+        // The first part may begin in the middle of its segment, and the last one may end there.
         if !is_first && part.rows.start != 0 || !is_last && part.rows.end != extent.rows {
             return Ok(None);
         }
@@ -83,12 +90,12 @@ fn adjacent_extents<'a>(parts: &[BatchSlice<'a>]) -> Result<Option<Vec<ColumnExt
     Ok(if extents.is_empty() { None } else { Some(extents) })
 }
 
-/// A multiple of the page size of every system with pages of up to 64 KiB.
+/// Mappings begin and end at multiples of this: a multiple of the page size of every system with pages of up to 64 KiB.
 const PAGE: usize = 64 << 10;
 
 /// Returns all values of the part's segment; `None` if they are not fixed-width, or have nulls.
 fn column_extent<'a>(part: &BatchSlice<'a>) -> Result<Option<ColumnExtent<'a>>> {
-    let column = part.piece.columns[0];
+    let column = only_column(part);
     let Some((segment, number, rows)) = segment_of(part.piece.source.as_ref(), part.batch, column)? else {
         return Ok(None);
     };
@@ -98,6 +105,6 @@ fn column_extent<'a>(part: &BatchSlice<'a>) -> Result<Option<ColumnExtent<'a>>> 
     if array.null_count() > 0 || width == 0 {
         return Ok(None);
     }
-    let offset = segment.header.regions[node.region + 1].offset as usize;
+    let offset = segment.header.regions[node.values_region()].offset as usize;
     Ok(Some(ColumnExtent { segment, offset, rows: rows as usize, width }))
 }

@@ -1,4 +1,16 @@
 //! Follows the new rows of a table, as they are committed: see [`follow`].
+//!
+//! Between commits a [`TableFollower`] sleeps on the word of the live segment that has the number of the newest commit:
+//!
+//! 1. It reads the word a few times, as commits often come at once.
+//! 2. If the last wake-up was a moment ago, it sleeps for a fixed time instead of asking to be woken.
+//! 3. Otherwise it sets the segment's `waiting` flag and sleeps until the word changes. The writer clears the flag and wakes
+//!    all sleepers of the word. [`publish`] describes why no wake-up is missed.
+//!
+//! To set the flag, it maps the file writable. If it has no permission to write, it polls. Once the segment is sealed, or
+//! if the last file doesn't grow, there is no word to sleep on, and it polls as well. A [`FollowWaker`] ends a sleep from
+//! another thread. As removing a directory wakes nobody, no sleep is longer than [`MAX_SLEEP`], after which the follower
+//! checks that the table is still there.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,15 +31,15 @@ use crate::text::plural;
 /// The longest sleep: nothing wakes the followers of a directory that was removed.
 const MAX_SLEEP: Duration = Duration::from_millis(500);
 /// The sleep between polls of a reader that can't write to the file, and so can't ask the writer to wake it.
-const POLL: Duration = Duration::from_millis(1);
-/// Polls before a follower sleeps: sleeping and waking takes longer than these.
-const SPINS: usize = 100;
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// The number of polls before a follower sleeps. They take less time than going to sleep and waking up.
+const MAX_SPINS: usize = 100;
 /// The shortest time between two wake-ups. Waking a process takes its writer some 4 µs: a follower of more frequent commits
 /// polls this often instead of asking to be woken.
-const NAP: Duration = Duration::from_micros(250);
+const MIN_WAKE_INTERVAL: Duration = Duration::from_micros(250);
 
-/// The number of attempts to open a table again while its rows are being dropped.
-const REOPENS: usize = 3;
+/// The maximum number of attempts to open a table again while its rows are being dropped.
+const MAX_REOPENS: usize = 3;
 
 /// An iterator over the new rows of a table, as datasets. These keep their segments open, and can still be read after the
 /// rows are dropped from the table.
@@ -36,15 +48,17 @@ pub struct TableFollower {
     dataset: Dataset,
     /// The number of the first row not returned yet.
     next: u64,
+    /// The time without rows after which the iterator ends.
     timeout: Option<Duration>,
     /// A mapping of the live segment's file to be woken by, writable if permitted.
     wake_mapping: Option<Mapping>,
-    /// The time of the last wake-up by the writer.
+    /// The time at which the word last changed during a sleep.
     last_wake: Option<Instant>,
     /// True if commits are so frequent that the follower polls for them instead of being woken.
-    naps: bool,
+    has_frequent_commits: bool,
     /// The time of the last check that the table still exists.
     last_check: Instant,
+    /// The handle that ends a wait, once it was asked for.
     waker: Option<FollowWaker>,
 }
 
@@ -75,7 +89,7 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
         timeout,
         wake_mapping: None,
         last_wake: None,
-        naps: false,
+        has_frequent_commits: false,
         last_check: Instant::now(),
         waker: None,
     };
@@ -148,7 +162,7 @@ impl TableFollower {
 
     fn take_new(&mut self) -> Result<Option<Dataset>> {
         let mut rows = self.dataset.refresh().and_then(|newest| self.take(newest));
-        for _ in 0..REOPENS {
+        for _ in 0..MAX_REOPENS {
             // Known segments may have been dropped before they were opened, which is not an error of the table.
             if !matches!(&rows, Err(e) if e.kind() == ErrorKind::NotFound) {
                 break;
@@ -229,6 +243,7 @@ impl TableFollower {
         self.next
     }
 
+    /// Sleeps until there may be new rows, at most for `timeout`.
     fn sleep(&mut self, timeout: Duration) -> Result<()> {
         let target = wait_target(&self.dataset);
         let mapping = match target {
@@ -236,22 +251,22 @@ impl TableFollower {
             None => None,
         };
         let Some((WaitTarget { segment, page, sequence }, mapping)) = target.zip(mapping) else {
-            std::thread::sleep(timeout.min(POLL));
+            std::thread::sleep(timeout.min(POLL_INTERVAL));
             return Ok(());
         };
         let word = page.sequence() as usize;
-        for _ in 0..SPINS {
+        for _ in 0..MAX_SPINS {
             if mapping.load64(word) != sequence {
                 return Ok(());
             }
             std::hint::spin_loop();
         }
-        if self.naps {
-            std::thread::sleep(timeout.min(NAP));
-            self.naps = mapping.load64(word) != sequence;
+        if self.has_frequent_commits {
+            std::thread::sleep(timeout.min(MIN_WAKE_INTERVAL));
+            self.has_frequent_commits = mapping.load64(word) != sequence;
             return Ok(());
         }
-        let timeout = if mapping.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL) };
+        let timeout = if mapping.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL_INTERVAL) };
         publish::request_wake(mapping, page);
         let words = mapping_to_wait_on(segment, mapping);
         match &self.waker {
@@ -262,7 +277,7 @@ impl TableFollower {
         }
         if mapping.load64(word) != sequence {
             let last_wake = self.last_wake.replace(Instant::now());
-            self.naps = last_wake.is_some_and(|last_wake| last_wake.elapsed() < NAP);
+            self.has_frequent_commits = last_wake.is_some_and(|last_wake| last_wake.elapsed() < MIN_WAKE_INTERVAL);
         }
         Ok(())
     }
@@ -270,9 +285,9 @@ impl TableFollower {
 
 /// The event to wait for.
 pub(crate) enum WakeEvent {
-    /// A word changes.
+    /// The word with the number of the newest commit changes.
     Word(AwaitedWord),
-    /// A name is added to the directory of a table whose writer has left a file that doesn't grow.
+    /// A name is added to this directory of a table, whose last file doesn't grow.
     Names(PathBuf),
 }
 

@@ -5,8 +5,8 @@ use crate::compute::IncrementalAggregation;
 use crate::dataset::Dataset;
 use crate::error::{ErrorKind, Result};
 
-/// The number of attempts while rows are dropped between a refresh and their turn.
-const TRIES: usize = 16;
+/// The maximum number of attempts if rows are dropped after a refresh and before they are read.
+const MAX_ATTEMPTS: usize = 16;
 
 impl IncrementalAggregation {
     /// Returns the groups' keys and the results for all committed rows, bit for bit as [`Aggregation::finish`] would.
@@ -34,7 +34,7 @@ impl IncrementalAggregation {
     /// [`Aggregation::finish`]: crate::Aggregation::finish
     pub fn refresh(&mut self) -> Result<Dataset> {
         let mut answer = self.refresh_once();
-        for _ in 1..TRIES {
+        for _ in 1..MAX_ATTEMPTS {
             // A segment that was not found is not in the next dataset.
             if !matches!(&answer, Err(e) if e.kind() == ErrorKind::NotFound) {
                 break;
@@ -46,7 +46,7 @@ impl IncrementalAggregation {
 
     fn refresh_once(&mut self) -> Result<Dataset> {
         let newest = self.dataset().refresh()?;
-        let goes_on = goes_on(self.dataset(), &newest)?;
-        self.advance(newest, goes_on)
+        let is_continuation = goes_on(self.dataset(), &newest)?;
+        self.advance(newest, is_continuation)
     }
 }

@@ -16,12 +16,14 @@ use crate::dataset::{Batches, ConstantColumn, Facts, Files, Footprint, Source, S
 use crate::error::Result;
 use crate::map::ChangeCheck;
 
-/// The live segment at one commit.
+/// The rows of the live segment at one commit, as a source of one batch. A refresh that finds a newer commit makes another
+/// one.
 #[derive(Debug)]
 pub(super) struct LiveSource {
     pub table: Arc<TableInfo>,
+    /// The segments before this one; `None` if it is the table's first.
     pub history: Option<Arc<SealedSource>>,
-    /// The first row of the history.
+    /// The table's first row: that of the history, or of this segment.
     pub start: u64,
     pub snapshot: Snapshot,
 }
@@ -129,12 +131,12 @@ pub(super) enum Growth<'a> {
     Live(&'a LiveSource),
     /// Segments before it.
     Sealed(&'a SealedSource),
-    /// None: its rows never change.
+    /// No part: its rows never change.
     Fixed,
 }
 
 impl<'a> Growth<'a> {
-    /// Finds the table behind `source`, also if it is shown with other columns, as in a partition.
+    /// Finds the table behind `source`, even if an adapter gives it other columns, as in a partition.
     pub fn find(source: &'a dyn Source) -> Growth<'a> {
         match source.find() {
             Some(live) => Growth::Live(live),
@@ -142,7 +144,7 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Finds a table that is not shown with other columns. A partition's table grows on its own.
+    /// Finds the table of a piece, unless an adapter gives it other columns: a partition's table is refreshed by its dataset.
     pub fn for_table(piece: &'a SourceSlice) -> Growth<'a> {
         if piece.source.adapted().is_some() { Growth::Fixed } else { Growth::find(piece.source.as_ref()) }
     }
@@ -158,7 +160,7 @@ pub(super) fn segment_of(source: &dyn Source, batch: usize, column: usize) -> Re
         Growth::Live(live) => &live.snapshot,
         Growth::Sealed(history) => match history.entry(batch)?.open(&history.table)? {
             // The columns of an older schema differ.
-            OpenedFile { file: OpenedSegment::Growable(snapshot), fitted: None } => snapshot,
+            OpenedFile { file: OpenedSegment::Growable(snapshot), conversion: None } => snapshot,
             _ => return Ok(None),
         },
         Growth::Fixed => return Ok(None),

@@ -4,6 +4,10 @@
 //! a page cache without a reboot: when a volume is detached or fails, or when a snapshot of it is mounted. So a commit of
 //! this boot counts only if the segment was opened through the same mount as its writer's, or if its rows match its
 //! [proof](crate::table::protocol::proof).
+//!
+//! The answer is a state of the open segment, [`PageCacheState`](super::segment::PageCacheState), which the first reader of a
+//! commit finds out. It depends on nothing that may change later: whoever commits after that has opened the file through the
+//! same page cache.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -17,18 +21,21 @@ use crate::map::{Mapping, Mode, MountInfo, MutexExt, boot_id};
 use crate::table::format::{RENEWED_PROOF, Record};
 use crate::table::protocol::proof::proof_of;
 
-/// The bytes that this process has compared with their checksums. Later bytes are written to the same page cache.
+/// The commits whose bytes this process has compared with their checksums. Later bytes are written to the same page cache.
 static VERIFIED: Mutex<Option<HashSet<VerifiedKey>>> = Mutex::new(None);
 
-/// A file and a commit of it.
+/// A file, as opened through a mount, and a commit of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct VerifiedKey {
     mount: MountInfo,
     /// Device and inode.
     file: (u64, u64),
-    /// The number of a durable record, or 0 for the visible commit.
+    /// The number of a durable record, or [`VISIBLE`].
     sequence: u64,
 }
+
+/// Stands for the visible commit in a [`VerifiedKey`]: no record has this number.
+const VISIBLE: u64 = 0;
 
 /// The maximum number of keys in `VERIFIED`.
 const MAX_VERIFIED: usize = 1 << 16;
@@ -37,8 +44,8 @@ const MAX_VERIFIED: usize = 1 << 16;
 const MAX_COMMIT_SEGMENTS: usize = 1 << 16;
 
 impl Segment {
-    /// Returns true if a visible commit was made in this boot, and its rows are there. Compares the rows only once, and only
-    /// if nothing else tells.
+    /// Returns true if a visible commit was made in this boot, and its rows are there. Compares the rows with their proof only
+    /// if that can't be known otherwise, and only once.
     ///
     /// # Errors
     /// Returns the errors of reading rows.
@@ -93,9 +100,9 @@ impl Segment {
         let is_newer = self.replayed.as_ref().is_some_and(|left| record.sequence > left.record.sequence);
         let state = if is_same || is_newer {
             SAME
-        } else if self
-            .verify_once(0, || Ok(self.has_rows_of(record)? && self.has_all_of(record)? && self.is_newest(record)?))?
-        {
+        } else if self.verify_once(VISIBLE, || {
+            Ok(self.has_rows_of(record)? && self.has_all_of(record)? && self.is_newest(record)?)
+        })? {
             HAS_ROWS
         } else if self.visible_within(1)?.is_some_and(|visible| visible.sequence > record.sequence) {
             // A writer has committed meanwhile, to this page cache, and has overwritten the record that the proof began at.
@@ -108,7 +115,7 @@ impl Segment {
     }
 
     /// Returns true if `compare` does, now or in an earlier call for the same file, mount and `sequence`, which is the number
-    /// of a durable record, or 0. Later bytes are written to the same page cache, so the answer stays true.
+    /// of a durable record, or [`VISIBLE`]. Later bytes are written to the same page cache, so the answer stays true.
     fn verify_once(&self, sequence: u64, compare: impl FnOnce() -> Result<bool>) -> Result<bool> {
         let mount = self.mapping.mount_info()?;
         let file = self.mapping.identity().filter(|_| mount.mount != 0);
@@ -118,9 +125,9 @@ impl Segment {
         {
             return Ok(true);
         }
-        let is_right = compare()?;
+        let is_equal = compare()?;
         if let Some(key) = key
-            && is_right
+            && is_equal
         {
             let mut verified = VERIFIED.lock_ignoring_poison();
             let verified = verified.get_or_insert_default();
@@ -129,7 +136,7 @@ impl Segment {
             }
             verified.insert(key);
         }
-        Ok(is_right)
+        Ok(is_equal)
     }
 
     /// Returns the largest number of any commit, visible or durable.
@@ -168,7 +175,7 @@ impl Segment {
             return Ok(computed == word);
         }
         // The overwriting record has all of the commit.
-        self.is_on_disk_as(record, false)
+        self.is_on_disk_as(record, |_| true)
     }
 
     /// Returns the durable record with number `base`, or the empty one for 0; `None` if it was overwritten.
@@ -179,15 +186,20 @@ impl Segment {
         }
     }
 
-    /// Returns true if a durable record has the same contents as `record`, and its rows are on the disk. If `alone`, the
-    /// durable record must not depend on the segments before.
+    /// Returns true if a durable record has the same contents as `record`, its rows are on the disk, and it does not depend on
+    /// the segments before.
     ///
     /// # Errors
     /// Returns the errors of reading rows.
-    pub(super) fn is_on_disk_as(&self, record: &Record, alone: bool) -> Result<bool> {
+    pub(super) fn is_on_disk_alone(&self, record: &Record) -> Result<bool> {
+        self.is_on_disk_as(record, |durable| !durable.provisional)
+    }
+
+    /// Returns true if a durable record that `is_accepted` has the same contents as `record`, and its rows are on the disk.
+    fn is_on_disk_as(&self, record: &Record, is_accepted: impl Fn(&Record) -> bool) -> Result<bool> {
         let durable = self.durable_records()?;
         let same = durable.iter().find(|durable| {
-            durable.has_same_contents(record) && durable.sealed == record.sealed && !(alone && durable.provisional)
+            durable.has_same_contents(record) && durable.sealed == record.sealed && is_accepted(durable)
         });
         match same {
             Some(same) => self.verify_once(same.sequence, || is_on_disk(self, same, &durable)),
@@ -213,7 +225,7 @@ impl Segment {
 
     /// Returns true if the rest of a commit that continues in later segments is there, too.
     fn has_all_of(&self, record: &Record) -> Result<bool> {
-        if !record.goes_on || self.is_on_disk_as(record, true)? {
+        if !record.goes_on || self.is_on_disk_alone(record)? {
             return Ok(true);
         }
         let Some(folder) = self.path().parent() else { return Ok(true) };
@@ -239,7 +251,7 @@ impl Segment {
             if !next.has_rows_of(&newest)? {
                 return next.has_durable_rows();
             }
-            if !newest.goes_on || next.is_on_disk_as(&newest, true)? {
+            if !newest.goes_on || next.is_on_disk_alone(&newest)? {
                 return Ok(true);
             }
             end = next.header.first_row + newest.rows();

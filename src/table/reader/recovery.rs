@@ -1,5 +1,13 @@
 //! Recovers segments after a system crash: falls back on durable records and the log.
 //!
+//! Three kinds of commits are found in a segment: the visible one, durable records, and entries of the log. Which of them is
+//! the newest valid one depends on the page cache:
+//!
+//! - If the visible record is of this boot, and the page cache is the writer's, it counts ([`Segment::newest`]). If it is
+//!   torn, the other visible record counts, or a durable commit that has more.
+//! - Otherwise the system has crashed since. The newest durable record whose bytes are on the disk counts, followed by the
+//!   entries of the log that continue it ([`recover`]).
+//!
 //! A durable record contains a checksum of the bytes appended since the previous durable record, so record and data can
 //! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum doesn't
 //! match, and the previous record is valid.
@@ -41,11 +49,16 @@ pub(in crate::table) fn check_boot_id() -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// Written data that may not be on the disk: its sync is in progress, has failed, or was interrupted by the writer's
-/// death. Noted in the segment before the data is written, so that every process that sees the data also sees the note.
+/// A note in the segment of data that may not be on the disk: its sync is in progress, has failed, or was interrupted by the
+/// writer's death.
+///
+/// The writer stores the note before it writes the data, and clears it after the sync. A reader loads the data, then an
+/// acquire fence, then the note: if it has seen unsynced data, it sees the note, or a later one. The note is one word, so it
+/// is never torn; it contains a checksum of the boot's id, so that a note of an earlier boot counts for nothing: after a
+/// reboot, the file has the contents of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) struct UnsyncedMarker {
-    /// The number of the durable record, 0 or 1.
+    /// The number of the durable record, 0 or 1, that may not be on the disk.
     pub record: Option<u64>,
     /// The first page of the log from which on entries may not be on the disk; `u32::MAX` if all are.
     pub log_page: u32,
@@ -54,23 +67,33 @@ pub(in crate::table) struct UnsyncedMarker {
 /// The durability of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitDurability {
+    /// A power cut may lose the commit.
     NotDurable,
-    /// The commit is valid if the previous segment is durable.
+    /// The commit is on the disk, and valid if the previous segment is durable.
     Provisional,
+    /// The commit is on the disk, and valid whatever becomes of other segments.
     Standalone,
 }
 
 impl UnsyncedMarker {
-    /// Encodes the note in the live page. It is valid for this boot: after the next boot, the file has the contents of the
-    /// disk.
+    /// The bits of a note that tell which durable record it is about; the other bits below the log page are those of the
+    /// boot's checksum. A word without a note is 0.
+    const RECORD_BITS: u32 = 3;
+    /// The value of these bits for no durable record. Records 0 and 1 have the values 1 and 2.
+    const NO_RECORD: u64 = 3;
+    /// The number of bits after which the log page follows.
+    const LOG_PAGE_SHIFT: u32 = 32;
+
+    /// Encodes the note of this boot, as a word of the live page.
     pub fn word(self) -> u64 {
-        let kind = self.record.map_or(3, |number| 1 + (number & 1));
-        u64::from(self.log_page) << 32 | u64::from(crc32c::crc32c(&boot_id()) & !3) | kind
+        let record = self.record.map_or(Self::NO_RECORD, |number| 1 + (number & 1));
+        let boot = crc32c::crc32c(&boot_id()) & !Self::RECORD_BITS;
+        u64::from(self.log_page) << Self::LOG_PAGE_SHIFT | u64::from(boot) | record
     }
 
     /// Returns the note of this boot in `word`, if there is one.
     pub fn from_word(word: u64) -> Option<UnsyncedMarker> {
-        let log_page = (word >> 32) as u32;
+        let log_page = (word >> Self::LOG_PAGE_SHIFT) as u32;
         let notes = [Some(0), Some(1), None].map(|record| UnsyncedMarker { record, log_page });
         notes.into_iter().find(|note| note.word() == word)
     }
@@ -211,7 +234,8 @@ impl Segment {
     pub(super) fn left_by_a_crash(&self) -> Result<Option<RecoveredState>> {
         let visible = match self.visible_within(1)? {
             Some(record) if self.is_current(&record)? => return Ok(None),
-            // The other record doesn't matter: the first writer of this boot may be in its first commit, or was killed in it.
+            // The other record doesn't matter: it may be that of the first commit of this boot, which is being made, or whose
+            // writer was killed.
             Some(record) => record.sequence,
             None => match self.newest_whole()? {
                 Some(record) if self.is_current(&record)? => return Ok(None),
@@ -382,8 +406,8 @@ impl Segment {
         Ok(true)
     }
 
-    /// Returns the number of a durable record whose bytes did not all reach the disk, so that `kept`, an earlier commit, is
-    /// valid after a system crash.
+    /// Returns the number, 0 or 1, of a durable record whose bytes did not all reach the disk, so that an earlier commit,
+    /// `kept`, is the valid one after a system crash.
     ///
     /// # Errors
     /// Returns the errors of [`Segment::record_at`].
@@ -450,7 +474,7 @@ pub(super) fn recover(segment: &Segment, visible: u64) -> Result<RecoveredState>
     let entries = entries_after(logged, base.as_ref().map(|record| record.boot), &last);
     let newest = entries.last().map_or(&last, |entry| &entry.record).clone();
     assert!(newest.has_all_counted_in(&last), "recovery goes back behind a durable record");
-    // A commit of this boot whose page cache is gone counts like one of another boot.
+    // A commit of this boot whose page cache is gone is treated as one of another boot.
     let boot = if segment.is_lost() { NO_BOOT } else { newest.boot };
     Ok(RecoveredState { base, record: Record { sequence, provisional: last.provisional, boot, ..newest }, entries })
 }
@@ -520,6 +544,7 @@ thread_local! {
 
 /// Opens the segment at `path`, with its newest commit.
 pub(in crate::table) fn open_newest(path: &Path) -> Result<Option<(Segment, Record)>> {
+    // Repeated only if a writer has made the first commit of this boot meanwhile: then nothing is replayed the next time.
     loop {
         let Some(segment) = open_segment(path)? else { return Ok(None) };
         #[cfg(test)]

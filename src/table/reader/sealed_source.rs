@@ -1,4 +1,14 @@
 //! Reads the sealed segments of a table as a source of batches. They are opened when their rows are first needed.
+//!
+//! All datasets of a table share one [`SegmentList`], which only grows: a [`SealedSource`] is its first `len` entries, so a
+//! refresh that finds one more sealed segment copies nothing. Three things are shared between threads:
+//!
+//! - The list. Entries are added under the mutex `adding`, and read without it: an [`AppendVec`] never moves an entry.
+//! - The file of an entry, an `OnceLock`. Threads that need it at the same time may all open it, and the first one's file is
+//!   kept. They hold no lock meanwhile.
+//! - `TableInfo::dropped`, which only increases. A reader that doesn't find a segment raises it, so that the next refresh
+//!   lists the directory. Relaxed order suffices: nothing else is published by it, and a reader that sees it late refreshes
+//!   late.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,12 +23,11 @@ use super::chain::{SegmentFile, open_file};
 use super::segment::Segment;
 use crate::append_vec::AppendVec;
 use crate::array::{UncheckedArray, slice};
-use crate::dataset::Zone;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::order::is_sortable;
 use crate::dataset::{
-    Batches, ConstantColumn, ConvertedColumns, Facts, Files, Footprint, SchemaConversion, Source, ViewSource,
+    Batches, ConstantColumn, ConvertedColumns, Facts, Files, Footprint, SchemaConversion, Source, ViewSource, Zone,
 };
 use crate::directory::{FileId, exists};
 use crate::error::{Error, ErrorKind, Result};
@@ -30,8 +39,8 @@ use crate::table::format::{
 };
 use crate::table::zones;
 
-/// The number of attempts to find a segment merged into another one while that one is merged again.
-const MERGES: usize = 64;
+/// The maximum number of attempts to find a segment merged into another one while that one is merged again.
+const MAX_MERGES: usize = 64;
 
 /// The keys in a dense segment's metadata that are not part of the schema.
 const SETTINGS: [&str; 5] = [SORTED_BY, SEGMENT_ROWS, POSITIONS, ACCEPTS_LATE, INDEX];
@@ -46,16 +55,18 @@ pub(super) struct TableInfo {
     pub options: ReadOptions,
     /// The settings of the newest segment.
     pub settings: TableSettings,
-    /// The row before which segments were found to be gone.
+    /// The row before which segments were found to be gone; only increases.
     pub dropped: AtomicU64,
 }
 
-/// The columns of a segment at one commit.
+/// A segment at one commit, with the columns that were needed so far.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub segment: Arc<Segment>,
     pub record: Record,
+    /// Each column over the record's rows, with unchecked values.
     pub columns: Box<[OnceLock<UncheckedArray>]>,
+    /// Each column, once its values were checked.
     pub checked: Box<[OnceLock<ArrayData>]>,
 }
 
@@ -161,11 +172,12 @@ fn no_column(column: usize) -> Error {
     Error::invalid_argument(format!("there is no column {column}"))
 }
 
-/// A sealed segment, or the Arrow file that replaced it.
+/// A sealed segment, or the Arrow file that replaced it. The next segment begins at `first_row + rows`.
 #[derive(Debug)]
 pub(super) struct SegmentEntry {
     pub first_row: u64,
     pub rows: u64,
+    /// The file, once the rows were needed.
     pub opened: OnceLock<OpenedFile>,
 }
 
@@ -175,23 +187,28 @@ pub(super) struct SegmentEntry {
 pub(super) struct OpenedFile {
     pub file: OpenedSegment,
     /// The conversion of a file with an older schema than the table's.
-    pub fitted: Option<Box<ConvertedColumns>>,
+    pub conversion: Option<Box<ConvertedColumns>>,
 }
 
+/// The file of a sealed segment.
 #[derive(Debug)]
 pub(super) enum OpenedSegment {
+    /// The file as its writer has left it, at its last commit.
     Growable(Snapshot),
+    /// An Arrow file with the rows of this segment alone.
     Dense(Box<IpcSource>),
     /// Some rows of a dense segment into which this one was merged.
     DenseSlice(Box<DenseSlice>),
 }
 
-/// Rows `start ..` of a dense segment.
+/// Some rows of a dense segment, whose file has one batch.
 #[derive(Debug)]
 pub(super) struct DenseSlice {
     ipc: IpcSource,
+    /// The number in the batch of the first row.
     start: usize,
     rows: usize,
+    /// The columns of the slice, once they were needed: unchecked, and checked.
     columns: Box<[OnceLock<UncheckedArray>]>,
     checked: Box<[OnceLock<ArrayData>]>,
 }
@@ -210,10 +227,11 @@ impl DenseSlice {
     }
 }
 
-/// The sealed segments of a table; later ones are added.
+/// The sealed segments of a table in the order of their rows; later ones are added.
 #[derive(Debug)]
 struct SegmentList {
     list: AppendVec<Arc<SegmentEntry>>,
+    /// Locked while entries are added.
     adding: Mutex<()>,
 }
 
@@ -306,16 +324,17 @@ pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
 }
 
 impl OpenedFile {
+    /// Returns the memory that the file and its converted columns take.
     fn footprint(&self) -> Footprint {
         let mut footprint = match &self.file {
             OpenedSegment::Growable(snapshot) => {
                 Footprint { mapped: snapshot.segment.used(&snapshot.record), copied: 0 }
             }
             OpenedSegment::Dense(ipc) => ipc.footprint(),
-            OpenedSegment::DenseSlice(within) => within.ipc.footprint(),
+            OpenedSegment::DenseSlice(slice) => slice.ipc.footprint(),
         };
-        if let Some(fitted) = &self.fitted {
-            footprint.copied += fitted.copied();
+        if let Some(conversion) = &self.conversion {
+            footprint.copied += conversion.copied();
         }
         footprint
     }
@@ -326,7 +345,7 @@ impl OpenedSegment {
         match self {
             OpenedSegment::Growable(snapshot) => Ok(snapshot.segment.mapping.resident()? as u64),
             OpenedSegment::Dense(ipc) => ipc.resident(),
-            OpenedSegment::DenseSlice(within) => within.ipc.resident(),
+            OpenedSegment::DenseSlice(slice) => slice.ipc.resident(),
         }
     }
 
@@ -334,7 +353,7 @@ impl OpenedSegment {
         match self {
             OpenedSegment::Growable(snapshot) => &snapshot.segment.plan.schema.schema,
             OpenedSegment::Dense(ipc) => ipc.schema(),
-            OpenedSegment::DenseSlice(within) => within.ipc.schema(),
+            OpenedSegment::DenseSlice(slice) => slice.ipc.schema(),
         }
     }
 
@@ -342,7 +361,7 @@ impl OpenedSegment {
         match self {
             OpenedSegment::Growable(snapshot) => snapshot.column(column),
             OpenedSegment::Dense(ipc) => ipc.column(0, column),
-            OpenedSegment::DenseSlice(within) => within.column(column),
+            OpenedSegment::DenseSlice(slice) => slice.column(column),
         }
     }
 
@@ -350,7 +369,7 @@ impl OpenedSegment {
         match self {
             OpenedSegment::Growable(snapshot) => snapshot.checked(column),
             OpenedSegment::Dense(ipc) => ipc.checked_column(0, column),
-            OpenedSegment::DenseSlice(within) => within.checked(column),
+            OpenedSegment::DenseSlice(slice) => slice.checked(column),
         }
     }
 
@@ -358,7 +377,7 @@ impl OpenedSegment {
         match self {
             OpenedSegment::Growable(snapshot) => snapshot.segment.mapping.close_file(),
             OpenedSegment::Dense(ipc) => ipc.close_file(),
-            OpenedSegment::DenseSlice(within) => within.ipc.close_file(),
+            OpenedSegment::DenseSlice(slice) => slice.ipc.close_file(),
         }
     }
 }
@@ -371,7 +390,7 @@ pub(in crate::table) fn dense_zones(ipc: &IpcSource, column: usize) -> Result<Op
     let Some(text) = ipc.zones() else { return Ok(None) };
     let data_type = ipc.schema().field(column).data_type();
     zones::parse_zones(text, column as u32, data_type, ipc.count_until(u64::MAX)?)
-        .map_err(|wrong| Error::invalid(format!("{wrong}; restore the file, or create the table again")))
+        .map_err(|problem| Error::invalid(format!("{problem}; restore the file, or create the table again")))
 }
 
 impl SegmentEntry {
@@ -380,9 +399,9 @@ impl SegmentEntry {
         Arc::new(SegmentEntry { first_row, rows, opened: OnceLock::new() })
     }
 
-    /// Creates an entry for an opened segment, whose file has the table's schema.
+    /// Creates an entry for an open segment whose file has the table's schema.
     pub fn opened(first_row: u64, rows: u64, file: OpenedSegment) -> Arc<SegmentEntry> {
-        let opened = OnceLock::from(OpenedFile { file, fitted: None });
+        let opened = OnceLock::from(OpenedFile { file, conversion: None });
         Arc::new(SegmentEntry { first_row, rows, opened })
     }
 
@@ -391,6 +410,10 @@ impl SegmentEntry {
         self.opened.get().map(|opened| &opened.file)
     }
 
+    /// Returns the segment's file, which is opened by the first call.
+    ///
+    /// # Errors
+    /// `NotFound` if the segment was dropped, `FileChanged` if the directory was replaced, or the errors of opening the file.
     pub fn open(&self, table: &TableInfo) -> Result<&OpenedFile> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
@@ -407,13 +430,14 @@ impl SegmentEntry {
                 table.dropped.fetch_max(self.first_row + self.rows, Ordering::Relaxed);
             }
         })?;
-        let fit = self.check(&file, table).map_err(|e| e.at(&path))?;
-        let fitted = fit.map(|fit| Box::new(ConvertedColumns::new(fit, self.rows as usize)));
+        let conversion = self.check(&file, table).map_err(|e| e.at(&path))?;
+        let conversion = conversion.map(|conversion| Box::new(ConvertedColumns::new(conversion, self.rows as usize)));
         // A table may have more segments than a process may have open files.
         file.close_file();
-        Ok(self.opened.get_or_init(|| OpenedFile { file, fitted }))
+        Ok(self.opened.get_or_init(|| OpenedFile { file, conversion }))
     }
 
+    /// Opens the file with the segment's name, or the dense file into which the segment was merged.
     fn open_by_name(&self, table: &TableInfo, path: &Path) -> Result<OpenedSegment> {
         match open_file(path, table.options) {
             Ok(SegmentFile::Growable(opened)) if opened.0.header.first_row != self.first_row => {
@@ -450,13 +474,13 @@ impl SegmentEntry {
         let count = ipc.schema().fields().len();
         let columns = (0..count).map(|_| OnceLock::new()).collect();
         let checked = (0..count).map(|_| OnceLock::new()).collect();
-        let within = DenseSlice { ipc, start: start as usize, rows: self.rows as usize, columns, checked };
-        Ok(OpenedSegment::DenseSlice(Box::new(within)))
+        let slice = DenseSlice { ipc, start: start as usize, rows: self.rows as usize, columns, checked };
+        Ok(OpenedSegment::DenseSlice(Box::new(slice)))
     }
 
     /// Returns the rows of this segment in the previous one by name, if the two were merged; `None` if they were dropped.
     fn merged(&self, table: &TableInfo) -> Result<Option<OpenedSegment>> {
-        for _ in 0..MERGES {
+        for _ in 0..MAX_MERGES {
             let Some(before) = table.start_at_or_before(self.first_row)? else { return Ok(None) };
             let path = chain::path(&table.folder, before);
             match open_file(&path, table.options) {
@@ -479,40 +503,40 @@ impl SegmentEntry {
         let (rows, batches) = match opened {
             OpenedSegment::Growable(snapshot) => (snapshot.record.rows(), 1),
             OpenedSegment::Dense(ipc) => (ipc.count_until(u64::MAX)?, ipc.num_batches()?),
-            OpenedSegment::DenseSlice(within) => (within.rows as u64, 1),
+            OpenedSegment::DenseSlice(slice) => (slice.rows as u64, 1),
         };
-        let fit = match SchemaConversion::try_new(&table.schema, opened.schema()) {
+        let conversion = match SchemaConversion::try_new(&table.schema, opened.schema()) {
             // Its rows were rewritten with a newer schema than the table had when it was opened.
             Err(e) if !matches!(opened, OpenedSegment::Growable(_)) => {
                 SchemaConversion::try_reverse(&table.schema, opened.schema()).map(Some).map_err(|_| e)
             }
-            fit => fit,
+            converted => converted,
         };
-        let fit = fit.map_err(|e| e.context("the schemas of the table and of this segment differ"))?;
+        let conversion = conversion.map_err(|e| e.context("the schemas of the table and of this segment differ"))?;
         if rows != self.rows || batches != 1 {
             let expected = self.rows;
             let message = format!("a segment of {rows} rows in {batches} batches, expected {expected} rows in 1 batch");
             return Err(Error::invalid(message));
         }
-        Ok(fit)
+        Ok(conversion)
     }
 
     fn column(&self, table: &TableInfo, column: usize) -> Result<&UncheckedArray> {
-        let OpenedFile { file, fitted } = self.open(table)?;
-        match fitted {
+        let OpenedFile { file, conversion } = self.open(table)?;
+        match conversion {
             None => file.column(column),
-            Some(fitted) => match fitted.unchanged_column(column) {
+            Some(conversion) => match conversion.unchanged_column(column) {
                 Some(column) => file.column(column),
-                None => fitted.checked(column, |column| file.checked(column)).map(UncheckedArray::from_ref),
+                None => conversion.checked(column, |column| file.checked(column)).map(UncheckedArray::from_ref),
             },
         }
     }
 
     fn checked(&self, table: &TableInfo, column: usize) -> Result<&ArrayData> {
-        let OpenedFile { file, fitted } = self.open(table)?;
-        match fitted {
+        let OpenedFile { file, conversion } = self.open(table)?;
+        match conversion {
             None => file.checked(column),
-            Some(fitted) => fitted.checked(column, |column| file.checked(column)),
+            Some(conversion) => conversion.checked(column, |column| file.checked(column)),
         }
     }
 }
@@ -537,7 +561,8 @@ impl SealedSource {
     }
 
     /// Returns the source with `sealed` added after its segments, which stay in place. Datasets that learn of the same
-    /// segments at the same time share them; `None` if different ones were added.
+    /// segments at the same time share them; `None` if another one has added different segments, and the caller has to
+    /// begin a list of its own.
     pub fn with(&self, sealed: Vec<Arc<SegmentEntry>>) -> Option<Arc<SealedSource>> {
         let _adding = self.sealed.adding.lock_ignoring_poison();
         let mut len = self.len;
@@ -574,10 +599,15 @@ impl SealedSource {
         if number < self.len { self.sealed.list.get(number) } else { None }
     }
 
+    /// Returns segment number `batch`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none.
     pub fn entry(&self, batch: usize) -> Result<&SegmentEntry> {
         self.get(batch).map(Arc::as_ref).ok_or_else(|| Error::invalid_argument(format!("there is no batch {batch}")))
     }
 
+    /// Returns the path at which rows continue.
     pub fn next_path(&self) -> PathBuf {
         chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row + last.rows))
     }
@@ -603,6 +633,7 @@ impl SealedSource {
         self.table.dropped.load(Ordering::Relaxed) > self.start()
     }
 
+    /// Returns the first row.
     pub fn start(&self) -> u64 {
         self.get(0).map_or(0, |entry| entry.first_row)
     }
@@ -654,7 +685,7 @@ impl Batches for SealedSource {
         entries.try_for_each(|entry| match entry.file() {
             Some(OpenedSegment::Growable(snapshot)) => snapshot.segment.check_unchanged(when),
             Some(OpenedSegment::Dense(ipc)) => ipc.check_unchanged(0..usize::MAX, when),
-            Some(OpenedSegment::DenseSlice(within)) => within.ipc.check_unchanged(0..usize::MAX, when),
+            Some(OpenedSegment::DenseSlice(slice)) => slice.ipc.check_unchanged(0..usize::MAX, when),
             None => Ok(()),
         })
     }
@@ -692,9 +723,9 @@ impl Source for SealedSource {
 
     #[cfg(feature = "compute")]
     fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
-        let OpenedFile { file, fitted } = self.entry(batch)?.open(&self.table)?;
+        let OpenedFile { file, conversion } = self.entry(batch)?.open(&self.table)?;
         // Zones are of the stored values.
-        let stored = fitted.as_ref().map_or(Some(column), |fitted| fitted.unchanged_column(column));
+        let stored = conversion.as_ref().map_or(Some(column), |conversion| conversion.unchanged_column(column));
         let Some(column) = stored else { return Ok(None) };
         match file {
             OpenedSegment::Growable(snapshot) => snapshot.zones(column),
@@ -702,9 +733,9 @@ impl Source for SealedSource {
                 let zones = dense_zones(ipc, column)?;
                 Ok(zones.map(|(rows, list)| Zones { rows, skipped: 0, list }))
             }
-            OpenedSegment::DenseSlice(within) => {
-                let zones = dense_zones(&within.ipc, column)?;
-                Ok(zones.map(|(rows, list)| Zones { rows, skipped: within.start as u64, list }))
+            OpenedSegment::DenseSlice(slice) => {
+                let zones = dense_zones(&slice.ipc, column)?;
+                Ok(zones.map(|(rows, list)| Zones { rows, skipped: slice.start as u64, list }))
             }
         }
     }

@@ -45,7 +45,7 @@ pub enum RecordKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordStat {
-    /// The kind of record.
+    /// The kind of record, which tells where in the segment it is.
     pub place: RecordKind,
     /// Its offset in the file; `None` for entries of the log.
     pub offset: Option<u64>,

@@ -1,6 +1,12 @@
 //! Opens and refreshes a table for its readers: sealed segments, which are opened when their rows are first needed, and the
 //! live one at one commit.
 //!
+//! A dataset never changes. A refresh compares the number of the newest commit in the live segment, one word, with that of
+//! the dataset's commit. If they are equal, and no name has changed that could matter, the dataset is returned again. If
+//! only commits were added, the new dataset shares everything but the record. If the segment was sealed, the next ones are
+//! found by their names ([`LiveSource::follow_names`]); in all other cases the directory is listed again
+//! ([`LiveSource::reopen`]), and segments that are the same files stay open.
+//!
 //! ```text
 //! Dataset ── pieces ──▶ SealedSource { segment, segment, … } shared by all newer datasets until a segment is sealed
 //!                  └──▶ LiveSource { segment, commit }       one for each refresh that finds a newer commit
@@ -39,10 +45,11 @@ pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset
     })
 }
 
-/// An earlier state of the table.
+/// An earlier state of the table, whose open segments are used again.
 struct PreviousTable<'a> {
     table: &'a Arc<TableInfo>,
     history: Option<&'a SealedSource>,
+    /// The live segment; `None` if there was none, or if its mapping must not be used again.
     live: Option<&'a Arc<Segment>>,
 }
 
@@ -90,10 +97,9 @@ fn open_chain(
     };
     let history_before = before.as_ref().and_then(|before| before.history);
     let mut entries = Vec::with_capacity(chain.starts.len());
-    for pair in chain.starts.windows(2) {
-        let first_row = pair[0];
-        assert!(first_row < pair[1], "segments are listed in the order of their rows");
-        let rows = pair[1] - first_row;
+    for (first_row, next) in chain::with_next(&chain.starts) {
+        assert!(first_row < next, "segments are listed in the order of their rows");
+        let rows = next - first_row;
         let entry = match history_before.and_then(|history| history.find(first_row)) {
             Some(entry) if entry.rows == rows => entry.clone(),
             _ => SegmentEntry::new(first_row, rows),
@@ -108,7 +114,7 @@ fn open_chain(
     let live = chain.last.map(|(segment, record)| {
         let segment = match before.and_then(|before| before.live) {
             Some(live) if live.mapping.is_same_file(&segment.mapping) => live.clone(),
-            // An empty segment may have been replaced by a larger one, with the same first row and other offsets.
+            // An empty segment may have been replaced by a larger file, with the same first row and other offsets.
             _ => Arc::new(segment),
         };
         LiveSource::new(&table, history.clone(), Snapshot::new(segment, record))
@@ -116,6 +122,7 @@ fn open_chain(
     Ok(Some(dataset(&table, history, live)))
 }
 
+/// Makes a dataset of the sealed segments and the live one, with all columns.
 fn dataset(table: &Arc<TableInfo>, history: Option<Arc<SealedSource>>, live: Option<LiveSource>) -> Dataset {
     let columns: Arc<[usize]> = (0..table.schema.fields().len()).collect();
     let mut sources: Vec<Arc<dyn Source>> = Vec::with_capacity(2);
@@ -131,6 +138,7 @@ fn dataset(table: &Arc<TableInfo>, history: Option<Arc<SealedSource>>, live: Opt
 }
 
 impl LiveSource {
+    /// Creates the source of `snapshot`, which follows `history`.
     fn new(table: &Arc<TableInfo>, history: Option<Arc<SealedSource>>, snapshot: Snapshot) -> LiveSource {
         let start = history.as_ref().map_or(snapshot.segment.header.first_row, |history| history.start());
         LiveSource { table: table.clone(), history, start, snapshot }
@@ -162,8 +170,8 @@ impl LiveSource {
     /// Returns true if the first segments were dropped before the commit of `record`.
     ///
     /// A writer that has dropped segments makes a commit without rows. Names are checked only after such a commit, or after
-    /// several commits, one of which may be such: checking a name takes as long as a whole refresh that finds one more
-    /// commit.
+    /// several commits, one of which may be one without rows: checking a name takes as long as a whole refresh that finds
+    /// one more commit.
     fn has_dropped(&self, record: &Record) -> Result<bool> {
         let last = &self.snapshot.record;
         let may_have_dropped = record.sequence > last.sequence + 1 || record.counters == last.counters;
@@ -182,7 +190,8 @@ impl LiveSource {
             || !self.is_in_place()? && exists(&self.table.folder)?)
     }
 
-    /// Returns true if a larger segment has replaced this empty one, whose writer may have been killed before it could tell.
+    /// Returns true if a larger file has replaced this empty segment. Its writer may have been killed before it marked this
+    /// one as sealed.
     fn is_replaced(&self) -> Result<bool> {
         Ok(self.snapshot.record.rows() == 0 && self.snapshot.segment.is_replaced_at(&self.path())?)
     }
@@ -192,12 +201,13 @@ impl LiveSource {
         self.snapshot.segment.is_at(&self.path())
     }
 
+    /// Returns the path with the segment's name in the table's folder.
     fn path(&self) -> PathBuf {
         chain::path(&self.table.folder, self.snapshot.segment.header.first_row)
     }
 
-    /// Returns the path at which rows continue once the segment is sealed. Compaction seals the last segment and replaces it:
-    /// its words don't change any more.
+    /// Returns the path at which rows continue once the segment is sealed. This path has to be watched, as compaction seals
+    /// the last segment and replaces it, so that its words don't change any more.
     fn next_path(&self) -> PathBuf {
         let Snapshot { segment, record, .. } = &self.snapshot;
         chain::path(&self.table.folder, segment.header.first_row + record.rows())
@@ -494,7 +504,7 @@ pub(in crate::table) fn converted_segment_dataset(dataset: &Dataset, start: u64)
 /// Returns a segment of a table with its own schema.
 fn as_stored(history: &SealedSource, entry: &Arc<SegmentEntry>) -> Result<(Arc<TableInfo>, Arc<SegmentEntry>)> {
     let opened = entry.open(&history.table)?;
-    if opened.fitted.is_none() {
+    if opened.conversion.is_none() {
         return Ok((history.table.clone(), entry.clone()));
     }
     let table = TableInfo {
@@ -516,6 +526,7 @@ fn growing(piece: &SourceSlice) -> Option<&LiveSource> {
     }
 }
 
+/// Returns the sealed segments of a piece that extends to its end.
 fn whole_history(piece: &SourceSlice) -> Option<&SealedSource> {
     match Growth::for_table(piece) {
         Growth::Sealed(history) if piece.rows.is_none() => Some(history),
@@ -572,8 +583,8 @@ pub(super) fn wait_target(dataset: &Dataset) -> Option<WaitTarget<'_>> {
     Some(WaitTarget { segment, page: segment.header.page(), sequence: segment.expected_sequence(record) })
 }
 
-/// Returns the dataset to continue with: a newer one if the live segment was replaced by another file and is no longer
-/// written.
+/// Checks that the table of `dataset` still exists. Returns the dataset to continue with: a newer one if another file has
+/// replaced the live segment, to which no rows are appended then.
 ///
 /// # Errors
 /// `FileChanged` if the table was removed, so that no more rows will come.
@@ -595,8 +606,9 @@ pub(super) fn check_still_there(dataset: &Dataset) -> Result<Dataset> {
     Err(sealed_source::removed(path))
 }
 
-/// Returns the whole table `newest` with the segments before row number `next` unopened. Datasets of their rows keep them
-/// open as long as needed, and a follower of months would keep all: each is mapped, or a copy in memory.
+/// Returns the whole table `newest` without the open files of segments before row number `next`. Datasets of their rows keep
+/// them open as long as they are needed. A follower that kept them, too, would have all segments of months mapped, or copied
+/// into memory.
 pub(super) fn release_segments(newest: &Dataset, next: u64) -> Dataset {
     let history = newest.pieces().first().and_then(whole_history);
     let live = newest.pieces().last().and_then(growing);
@@ -695,6 +707,11 @@ pub(super) fn can_grow(dataset: &Dataset) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use crate::dataset::Dataset;
+    use crate::error::Result;
     use crate::table::reader::chain::MEANWHILE;
     use crate::table::reader::recovery::BEFORE_READING;
     use crate::table::{CompactOptions, Writer, WriterOptions, compact, compact_with};
@@ -704,11 +721,16 @@ mod tests {
     /// find its file, and reported the table as not found.
     #[test]
     fn open_lists_again_if_the_last_segment_was_merged() {
-        for case in 0..3 {
+        let cases: [fn(&Path, [Dataset; 2]) -> Result<Dataset>; 3] = [
+            |table, _| crate::open(table),
+            |_, [without_writer, _]| without_writer.refresh(),
+            |_, [_, with_two_segments]| with_two_segments.refresh(),
+        ];
+        for (number, open_merged) in cases.into_iter().enumerate() {
             let folder = tempfile::tempdir().unwrap();
             let table = folder.path().join("t");
             let write = |text: &str| {
-                let schema = std::sync::Arc::new(parse_schema(text).unwrap());
+                let schema = Arc::new(parse_schema(text).unwrap());
                 let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
                 for number in 0..4 {
                     writer.append_row(&[Value::Int(number)]).unwrap();
@@ -727,12 +749,9 @@ mod tests {
             let merged = table.clone();
             let rewrite = CompactOptions { rewrite: true, sort: false };
             MEANWHILE.set(Some(Box::new(move || _ = compact_with(&merged, rewrite, |_, _| ()).unwrap())));
-            let dataset = match case {
-                0 => open(&table),
-                1 => without_writer.refresh(),
-                _ => with_two_segments.refresh(),
-            };
-            assert_eq!((dataset.unwrap().len().unwrap(), count_files()), (8, 1), "{case}");
+            let dataset = open_merged(&table, [without_writer, with_two_segments]).unwrap();
+            assert_eq!(dataset.len().unwrap(), 8, "case {number}");
+            assert_eq!(count_files(), 1, "case {number}");
         }
     }
 
@@ -742,7 +761,7 @@ mod tests {
     fn open_sees_no_part_of_a_commit_whose_first_rows_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("t");
-        let schema = std::sync::Arc::new(parse_schema("n: int64").unwrap());
+        let schema = Arc::new(parse_schema("n: int64").unwrap());
         let options = WriterOptions { segment_rows: Some(1), ..WriterOptions::default() };
         let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
         BEFORE_READING.set(Some(Box::new(move || {

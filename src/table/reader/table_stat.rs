@@ -18,6 +18,9 @@ use crate::ipc::ReadOptions;
 use crate::map::{DirectoryLock, FileSystem, guard};
 use crate::table::format::TableSettings;
 
+/// The unit of `st_blocks` in bytes, whatever the block size of the file system.
+const STAT_BLOCK: u64 = 512;
+
 /// A table at one moment: see [`table_stat`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -34,22 +37,22 @@ pub struct TableStat {
     pub end: u64,
     /// The number of the row after the last one that would survive a power cut, as far as the files show.
     pub durable_end: u64,
-    /// A number that increases with each commit to the live segment.
+    /// A number that increases with each commit to the live segment; 0 if the last file doesn't grow.
     pub sequence: u64,
-    /// The id of the process that is writing the table.
+    /// The id of the process that is writing the table; `None` if no process is.
     pub writer: Option<u32>,
     /// The disk space of the files in bytes.
     pub disk: u64,
-    /// The sizes of the files in bytes, including the holes reserved for future rows.
+    /// The sum of the files' sizes in bytes, including the holes reserved for future rows.
     pub apparent: u64,
-    /// The column that the table is sorted by.
+    /// The column that the table is sorted by; `None` if it has none.
     pub sorted_by: Option<String>,
     /// True if late rows are accepted: then the rows are unordered.
     pub late: bool,
     /// The indexed columns of future segments, from [`WriterOptions::index`](crate::WriterOptions::index), and the
     /// one by which rows may be late.
     pub index: Vec<String>,
-    /// The maximum number of rows in a segment.
+    /// The maximum number of rows in a segment; `None` only in a report that was not read from a table.
     pub segment_rows: Option<u64>,
 }
 
@@ -114,7 +117,7 @@ pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> 
 
 fn read_sealed_rows(folder: &Path) -> Result<Option<Vec<Range<u64>>>> {
     let Some(chain) = open_chain(folder)? else { return Ok(None) };
-    let mut rows: Vec<_> = chain.starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
+    let mut rows: Vec<_> = chain::with_next(&chain.starts).map(|(start, next)| start..next).collect();
     match (&chain.last, chain.starts.last()) {
         (Some((_, record)), Some(&start)) if record.sealed => rows.push(start..start + record.rows()),
         (None, Some(&start)) => {
@@ -162,10 +165,10 @@ pub(crate) fn is_durable(folder: &Path) -> Result<bool> {
 
 impl TableStat {
     fn add_file(&mut self, path: &Path) -> Result<()> {
-        let data = std::fs::metadata(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
+        let metadata = std::fs::metadata(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
         self.dense += u64::from(open_segment(path)?.is_none());
-        self.disk += 512 * data.blocks();
-        self.apparent += data.len();
+        self.disk += STAT_BLOCK * metadata.blocks();
+        self.apparent += metadata.len();
         Ok(())
     }
 
@@ -219,7 +222,10 @@ mod tests {
         let drop_segments = move || assert_eq!(writer.drop_before(10).unwrap(), 8);
         MEANWHILE.set(Some(Box::new(drop_segments)));
         let stat = table_stat(&table).unwrap().unwrap();
-        assert_eq!((stat.first_row, stat.segments, stat.end, stat.durable_end), (8, 3, 18, 18));
+        assert_eq!(stat.first_row, 8);
+        assert_eq!(stat.segments, 3);
+        assert_eq!(stat.end, 18);
+        assert_eq!(stat.durable_end, 18);
     }
 
     /// After 16 attempts, `table_stat` returned the error of the last one.
@@ -236,7 +242,10 @@ mod tests {
         let writer = write_rows(&table, "n: int32", Some(4), 210);
         MEANWHILE.set(Some(Box::new(move || drop_next(writer, 4))));
         let stat = table_stat(&table).unwrap().unwrap();
-        assert_eq!((stat.first_row, stat.segments, stat.end, stat.durable_end), (200, 3, 210, 210));
+        assert_eq!(stat.first_row, 200);
+        assert_eq!(stat.segments, 3);
+        assert_eq!(stat.end, 210);
+        assert_eq!(stat.durable_end, 210);
     }
 
     /// The last segment was merged with the previous one after they had been listed, and the table was reported as not
@@ -258,10 +267,13 @@ mod tests {
         write("n: int32", 3);
         merge_meanwhile();
         let stat = table_stat(&table).unwrap().unwrap();
-        assert_eq!((stat.segments, stat.dense, stat.end, stat.durable_end), (1, 1, 7, 7));
+        assert_eq!(stat.segments, 1);
+        assert_eq!(stat.dense, 1);
+        assert_eq!(stat.end, 7);
+        assert_eq!(stat.durable_end, 7);
         write("n: int64", 2);
         merge_meanwhile();
         let rows = sealed_rows(&table).unwrap().unwrap();
-        assert_eq!((rows.len(), rows[0].clone()), (1, 0..9));
+        assert_eq!(rows, std::iter::once(0..9).collect::<Vec<_>>());
     }
 }
