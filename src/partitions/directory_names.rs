@@ -10,6 +10,8 @@ use crate::error::{Error, Result};
 
 /// The directory value for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+/// A percent-encoded underscore.
+const ENCODED_UNDERSCORE: &str = "%5F";
 /// The maximum length in bytes of a name on common file systems.
 const MAX_NAME_LEN: usize = 255;
 
@@ -64,17 +66,21 @@ fn is_in_calendar(days: i64) -> bool {
     i32::try_from(days).ok().and_then(NaiveDate::from_epoch_days).is_some()
 }
 
+/// Returns the name of the directory of a column and a value; `None` is null.
+///
+/// # Errors
+/// `InvalidArgument` for a name of more than 255 bytes.
 pub(super) fn directory_name(key: &str, value: Option<&str>) -> Result<String> {
     let value = match value {
         None => NULL.to_owned(),
-        // Escaped, since this text is the word for null.
-        Some(NULL) => format!("%5F{}", &NULL[1..]),
+        // The text that stands for null is escaped like any leading underscore.
+        Some(NULL) => NULL.replacen('_', ENCODED_UNDERSCORE, 1),
         Some(text) => encode(text),
     };
     let encoded_key = encode(key);
     let name = match encoded_key.strip_prefix('_') {
         // Listings skip names that begin with an underscore, as they belong to other programs.
-        Some(rest) => format!("%5F{rest}={value}"),
+        Some(rest) => format!("{ENCODED_UNDERSCORE}{rest}={value}"),
         None => format!("{encoded_key}={value}"),
     };
     if name.len() > MAX_NAME_LEN {

@@ -25,7 +25,7 @@ pub fn drop_partition(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) 
         return Ok(false);
     }
     remove_table(&path).map_err(|e| e.at(&path))?;
-    // Remove the directories of the earlier columns that are empty now. Others can't be removed, which ends the loop.
+    // Remove the directories of the earlier columns that are empty now. The first one that is not can't be removed.
     for parent in path.ancestors().skip(1).take(partition.len() - 1) {
         debug_assert!(parent.starts_with(root) && parent != root, "{} is not below the table", parent.display());
         if fs::remove_dir(parent).is_err() {

@@ -1,9 +1,20 @@
 //! Follows the new rows of all partitions, including new partitions.
+//!
+//! A [`PartitionsFollower`] has one [`TableFollower`] for each partition, and alternates between two modes:
+//!
+//! - While rows arrive, it polls all partitions, with pauses that double from [`MIN_PAUSE`] to [`MAX_PAUSE`].
+//! - Then it sleeps: a [`WaitSet`] waits in the kernel for the words of all live segments, and for names added to or removed
+//!   from the directories. It is created first, and then everything is looked at once more, so that no change in between
+//!   is missed.
+//!
+//! All state belongs to the calling thread; the threads of the `WaitSet` only wake it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use arrow_schema::SchemaRef;
 
 use super::origin::{LeafPartition, Partitions, partitions_of};
 use crate::dataset::{ConstantColumn, Dataset, Origin, SourceSlice, resolve_columns};
@@ -45,11 +56,14 @@ pub enum FollowFrom {
 pub struct PartitionsFollower {
     /// The whole dataset, which finds new partitions.
     partitions: Partitions,
-    schema: arrow_schema::SchemaRef,
+    /// The schema of the returned rows. New columns of partitions are added.
+    schema: SchemaRef,
+    /// The numbers of these columns among all columns of the partitions.
     columns: Arc<[usize]>,
     followed: Vec<FollowedPartition>,
-    /// The partition to poll first.
+    /// The number of the partition to poll first, so that no partition keeps the others from their turn.
     turn: usize,
+    /// The time until the next poll, while the follower does not sleep.
     pause: Duration,
     /// The pending sleep and its start: as long as it is not woken, there are no new rows.
     sleep: Option<(WaitSet, Instant)>,
@@ -59,10 +73,14 @@ pub struct PartitionsFollower {
     has_missed: bool,
 }
 
+/// A partition, and how far it was followed.
 #[derive(Debug)]
 struct FollowedPartition {
+    /// The path of its directory below the root, such as `host=a1`.
     name: String,
+    /// The directory that is followed: another one may have its name by now.
     identity: FileId,
+    /// The partition columns.
     constants: Arc<[ConstantColumn]>,
     path: PathBuf,
     follow: TableFollower,
@@ -104,6 +122,7 @@ impl FollowedPartition {
         }
     }
 
+    /// Returns the rows since the last poll, if there are any. Notes whether the partition is gone.
     fn poll(&mut self) -> Result<Option<Dataset>> {
         let polled = self.follow.poll(Duration::ZERO);
         let error_kind = polled.as_ref().err().map(Error::kind);
@@ -299,6 +318,7 @@ impl PartitionsFollower {
         polled
     }
 
+    /// Polls the partitions in turn until one has rows or an error.
     fn poll_each(&mut self) -> Result<Option<(String, Dataset)>> {
         let count = self.followed.len();
         let turn = self.turn;
@@ -352,6 +372,7 @@ impl PartitionsFollower {
         rescanned.and(followed)
     }
 
+    /// Lists the partitions again if directories may have changed.
     fn rescan(&mut self) -> Result<()> {
         if self.partitions.is_settled() {
             return Ok(());
@@ -439,7 +460,7 @@ mod tests {
     #[test]
     fn poll_finds_committed_rows_without_a_wake_up() {
         let root = tempfile::tempdir().unwrap();
-        let schema = std::sync::Arc::new(parse_schema("n: int64").unwrap());
+        let schema = Arc::new(parse_schema("n: int64").unwrap());
         let partition = root.path().join("day=1");
         let mut writer = Writer::open(&partition, Some(schema), &WriterOptions::default()).unwrap();
         writer.commit().unwrap();
@@ -450,7 +471,8 @@ mod tests {
         writer.append_row(&[Value::Int(1)]).unwrap();
         writer.commit().unwrap();
         let (name, rows) = follower.poll(Duration::ZERO).unwrap().unwrap();
-        assert_eq!((name.as_str(), rows.len().unwrap()), ("day=1", 1));
+        assert_eq!(name, "day=1");
+        assert_eq!(rows.len().unwrap(), 1);
         assert!(follower.poll(Duration::ZERO).unwrap().is_none());
     }
 }

@@ -1,7 +1,5 @@
 //! Lists the directories of a partitioned dataset, and detects new ones.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory_names::{PartitionKey, parse};
@@ -23,13 +21,19 @@ pub(super) struct PartitionDirectory {
 }
 
 impl PartitionDirectory {
+    /// Returns the name of the partition column.
+    fn column(&self) -> &str {
+        let (column, _) = &self.key;
+        column
+    }
+
     /// Returns the keys of this directory, if `keys` are the keys of its parent.
     ///
     /// # Errors
-    /// `SchemaMismatch` if a level above has the same column. This ends the search at a link to a directory above, which
-    /// would find the same columns forever.
+    /// `SchemaMismatch` if a level above has the same column. Without this check, a link to a directory above would be followed
+    /// without end.
     pub fn keys_below(&self, keys: &[PartitionKey]) -> Result<Vec<PartitionKey>> {
-        let (column, _) = &self.key;
+        let column = self.column();
         if keys.iter().any(|(other, _)| other == column) {
             let message = format!(
                 "the partition column '{column}' is at two levels of directories; rename one, or remove the link if this is \
@@ -58,7 +62,7 @@ impl DirectoryListing {
     }
 }
 
-fn unreadable(directory: &Path, e: &io::Error) -> Error {
+fn unreadable(directory: &Path, e: &std::io::Error) -> Error {
     Error::io("reading the directory", e).at(directory)
 }
 
@@ -70,7 +74,7 @@ pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionD
     let listing = DirectoryListing::read(directory)?;
     let mut children = Vec::new();
     let mut foreign = None;
-    for entry in fs::read_dir(directory).map_err(|e| unreadable(directory, &e))? {
+    for entry in std::fs::read_dir(directory).map_err(|e| unreadable(directory, &e))? {
         let entry = entry.map_err(|e| unreadable(directory, &e))?;
         let name = entry.file_name();
         let path = entry.path();
@@ -90,10 +94,10 @@ pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionD
     if let Some(other) = foreign {
         return Err(mixed(&first.path, &other.to_string_lossy()).at(directory));
     }
-    if let Some(other) = children.iter().find(|other| other.key.0 != first.key.0) {
+    let (first_column, _) = &first.key;
+    if let Some(other_column) = children.iter().map(PartitionDirectory::column).find(|&column| column != first_column) {
         let message = format!(
-            "partitions of two columns stand side by side, '{}' and '{}'; expected one column per level",
-            first.key.0, other.key.0
+            "partitions of two columns stand side by side, '{first_column}' and '{other_column}'; expected one column per level"
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }

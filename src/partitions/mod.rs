@@ -9,7 +9,8 @@
 //! - `open_writer`: opens one partition for writing;
 //! - `unsynced`: syncs rows that earlier writers have not synced;
 //! - `writer`: writes rows of any partition;
-//! - `drop`, `alter`.
+//! - `drop`: removes a partition;
+//! - `alter`: changes the schema of a table, or of all partitions.
 //!
 //! Uses `table` and the modules below it; [`open`](crate::open()) uses this.
 

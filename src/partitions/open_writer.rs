@@ -38,7 +38,7 @@ pub fn partition_writer(
         let message = "the directory is a table without partitions, and can't have both; choose another";
         return Err(Error::invalid_argument(message).at(root));
     }
-    let sibling = check_levels(root, &names, 0)?;
+    let sibling = find_sibling(root, &names)?;
     let stored = match (stored, sibling) {
         (Some(schema), Some(sibling)) => {
             let schema = adapt_to_sibling(&schema, &sibling, &mut options)?;
@@ -97,8 +97,12 @@ pub(super) fn without_columns(schema: &SchemaRef, names: &[&str]) -> Result<Sche
     Ok(Arc::new(Schema::new_with_metadata(stored, schema.metadata().clone())))
 }
 
-/// Checks that the partitions below `directory`, which is at level `depth`, have the partition columns `names`. Returns
-/// one of them that has a file.
+/// Checks that the partitions below `root` have the partition columns `names`. Returns one of them that has a file.
+fn find_sibling(root: &Path, names: &[&str]) -> Result<Option<Sibling>> {
+    check_levels(root, names, 0)
+}
+
+/// Does the same as [`find_sibling`] below `directory`, which is at level `depth`: 0 is the root.
 fn check_levels(directory: &Path, names: &[&str], depth: usize) -> Result<Option<Sibling>> {
     if !is_directory(directory)? {
         return Ok(None);
@@ -109,11 +113,11 @@ fn check_levels(directory: &Path, names: &[&str], depth: usize) -> Result<Option
         return Ok(table.map(|table| Sibling { directory: directory.to_path_buf(), schema: table.schema().clone() }));
     };
     let name = names.get(depth).copied().unwrap_or("none");
-    if name != first.key.0 {
+    let (first_column, _) = &first.key;
+    if name != first_column {
         let message = format!(
-            "partitions there have the column '{}' at this level, and the new one has {name}; give the same columns in the \
-             same order",
-            first.key.0
+            "partitions there have the column '{first_column}' at this level, and the new one has {name}; give the same \
+             columns in the same order"
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }

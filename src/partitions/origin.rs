@@ -1,4 +1,9 @@
-//! All partitions of a directory as one dataset, which finds new ones.
+//! Opens all partitions of a directory as one dataset, which finds new ones when it is refreshed.
+//!
+//! A *partition*, or leaf, is a directory with rows. Above it are directories named by the partition columns, one level for
+//! each. A *scan* lists all levels and opens the leaves that are not known yet; [`Partitions`] keeps the others as they are.
+//! A directory that can't be opened doesn't make the scan fail: its error is kept in `failure`, and reported once the other
+//! partitions were found.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -20,6 +25,9 @@ use crate::parallel;
 #[cfg(feature = "table")]
 use crate::table::close_files;
 
+/// The maximum number of repeated listings while partitions are being dropped.
+const MAX_RETRIES: usize = 3;
+
 /// Opens the rows of one partition.
 pub(crate) trait PartitionOpener: Debug + Send + Sync {
     /// Returns the rows in `directory`; `None` if it contains neither a table nor Arrow files.
@@ -30,12 +38,15 @@ pub(crate) trait PartitionOpener: Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub(super) struct LeafPartition {
     pub path: PathBuf,
+    /// The directory that was opened: another one may get its name.
     pub identity: FileId,
+    /// The partition columns and their values as text, one for each level.
     pub keys: Vec<PartitionKey>,
+    /// The same columns, with typed values.
     pub constants: Arc<[ConstantColumn]>,
     /// The rows with the columns of the files.
     pub stored: Dataset,
-    /// The rows with all columns.
+    /// The rows with all columns of the partitions; empty until [`fit`](LeafPartition::fit) was called.
     pieces: Vec<SourceSlice>,
 }
 
@@ -44,16 +55,19 @@ pub(super) struct LeafPartition {
 pub(super) struct Partitions {
     root: PathBuf,
     opener: Arc<dyn PartitionOpener>,
+    /// The partition columns.
     fields: Arc<[FieldRef]>,
+    /// All columns: those in files, then the partition columns.
     schema: SchemaRef,
     /// The directories of partitions, and directories without a file, whose writer may be about to create one.
     listed: Vec<DirectoryListing>,
+    /// The partitions in the order of their values.
     leaves: Vec<LeafPartition>,
     /// The first reason why a new directory is not among the leaves.
     failure: Option<Error>,
 }
 
-/// A new partition.
+/// A partition that a scan has found and opened, whose keys were not compared with the partition columns yet.
 struct NewPartition {
     path: PathBuf,
     identity: FileId,
@@ -174,10 +188,11 @@ impl PartitionScan {
     }
 }
 
+/// The number of bytes whose copying takes as long as opening a directory.
+const OPENING_WORK: usize = 64 << 10;
+
 /// Finds all partitions below `root`, level by level, and opens the ones that are not in `known`.
 fn scan_directories(root: &Path, opener: &dyn PartitionOpener, known: &[LeafPartition]) -> Result<PartitionScan> {
-    /// Opening a directory is equivalent to copying this many bytes.
-    const WORK: usize = 64 << 10;
     let known: HashMap<&Path, (usize, FileId)> =
         known.iter().enumerate().map(|(number, leaf)| (leaf.path.as_path(), (number, leaf.identity))).collect();
     let mut scan = PartitionScan::default();
@@ -204,7 +219,7 @@ fn scan_directories(root: &Path, opener: &dyn PartitionOpener, known: &[LeafPart
                 }
             }
         }
-        let opened = parallel::map(candidates.len(), candidates.len() * WORK, |job| {
+        let opened = parallel::map(candidates.len(), candidates.len() * OPENING_WORK, |job| {
             let (child, _) = &candidates[job];
             open_child(opener, &child.path)
         });
@@ -231,15 +246,18 @@ fn scan_directories(root: &Path, opener: &dyn PartitionOpener, known: &[LeafPart
 
 /// The contents of a directory.
 enum DirectoryContents {
+    /// The rows of a partition, in this directory.
     Rows(FileId, Dataset),
+    /// Directories of the next level.
     Partitions,
     /// No file. The listing is `None` if the directory is gone.
     Nothing(Option<DirectoryListing>),
 }
 
+/// Opens a directory, again if it changes meanwhile.
 fn open_child(opener: &dyn PartitionOpener, path: &Path) -> Result<DirectoryContents> {
     let mut opened = open_once(opener, path);
-    for _ in 0..TRIES {
+    for _ in 0..MAX_RETRIES {
         match &opened {
             // The partition was dropped, or its segments were replaced or dropped while it was being opened.
             Err(e) if e.kind() == ErrorKind::NotFound && !exists(path)? => return Ok(DirectoryContents::Nothing(None)),
@@ -407,6 +425,7 @@ impl Partitions {
         Ok(LeafPartition { path, identity, keys, constants: constants.into(), stored, pieces: Vec::new() })
     }
 
+    /// Returns the rows of all partitions.
     fn pieces(&self) -> Vec<SourceSlice> {
         self.leaves.iter().flat_map(|leaf| leaf.pieces.iter().cloned()).collect()
     }
@@ -431,7 +450,8 @@ impl Partitions {
         self.listed.iter().map(DirectoryListing::path)
     }
 
-    /// Returns true if no directory was created or removed since the scan, and all partitions were opened.
+    /// Returns true if a rescan would find nothing new: no directory was created or removed since the scan, and all partitions
+    /// were opened.
     pub(super) fn is_settled(&self) -> bool {
         self.failure.is_none() && !self.listed.iter().any(DirectoryListing::may_have_changed)
     }
@@ -457,6 +477,7 @@ impl Partitions {
         }
     }
 
+    /// Returns the current partitions with their current rows.
     #[cfg(feature = "table")]
     fn refreshed(&self) -> Result<Partitions> {
         let mut newer = self.rescan()?;
@@ -502,9 +523,6 @@ fn compare(a: &[Option<ComparableValue>], b: &[Option<ComparableValue>]) -> Orde
     Ordering::Equal
 }
 
-/// The number of repeated listings while partitions are being dropped.
-const TRIES: usize = 3;
-
 impl Origin for Partitions {
     fn is_newest(&self) -> bool {
         #[cfg(feature = "table")]
@@ -516,7 +534,7 @@ impl Origin for Partitions {
 
     fn refresh(&self) -> Result<(Vec<SourceSlice>, Arc<dyn Origin>)> {
         let mut refreshed = self.refreshed();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_RETRIES {
             // A partition may have been dropped, or replaced by its sorted rows, between the two listings.
             if !matches!(&refreshed, Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::FileChanged)) {
                 break;
@@ -545,7 +563,7 @@ impl Dataset {
         with_partition_columns(self, partition)
     }
 
-    /// The partitions of a partitioned dataset in order, each with its directory, its values by column, and its rows with
+    /// Returns the partitions of a partitioned dataset in order, each with its directory, its values by column, and its rows with
     /// all columns; empty for other datasets, and for parts of partitioned ones.
     pub fn partitions(&self) -> Vec<Partition> {
         let Some(partitions) = partitions_of(self) else { return Vec::new() };

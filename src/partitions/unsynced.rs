@@ -11,7 +11,7 @@ use crate::table::{WriterOptions, is_durable, sync_leftovers};
 /// The partitions that earlier writers may have left without a sync.
 #[derive(Debug, Default)]
 pub(super) struct UnsyncedPartitions {
-    /// The directories of these partitions, once they were searched for.
+    /// The directories of these partitions; `None` until they were searched for.
     directories: Option<Vec<PathBuf>>,
 }
 
@@ -44,12 +44,13 @@ impl UnsyncedPartitions {
     }
 }
 
+/// The number of bytes whose copying takes as long as checking a partition.
+const CHECKING_WORK: usize = 64 << 10;
+
 /// Returns the partitions of `root` with commits that would not survive a power cut.
 fn find_unsynced(root: &Path) -> Result<Vec<PathBuf>> {
-    /// Checking a partition is equivalent to copying this many bytes.
-    const WORK: usize = 64 << 10;
     let mut directories = if is_directory(root)? { partition_directories(root)? } else { Vec::new() };
-    let are_durable = parallel::map(directories.len(), directories.len() * WORK, |number| {
+    let are_durable = parallel::map(directories.len(), directories.len() * CHECKING_WORK, |number| {
         // A partition that can't be read is synced later, which reports the error.
         is_durable(&directories[number]).unwrap_or(false)
     });

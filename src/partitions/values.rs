@@ -1,4 +1,4 @@
-//! Types and values of partition columns from the text in directories' names.
+//! Infers the types of partition columns from the text in directories' names, and parses their values.
 
 use arrow_schema::{DataType, Field};
 use chrono::NaiveDate;
@@ -7,7 +7,7 @@ use crate::array::{Value, value_bytes};
 use crate::error::{Error, Result};
 use crate::types::type_name;
 
-/// Returns the type of text that takes no memory per row.
+/// Returns the type of partition columns of text: a dictionary, as all rows of a partition have the same value.
 fn category() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
@@ -28,15 +28,20 @@ pub(super) fn infer<'a>(values: impl Iterator<Item = Option<&'a str>> + Clone) -
     }
 }
 
+/// Parses an integer in its canonical form.
 fn integer(text: &str) -> Option<i64> {
     let number: i64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
+/// The length of a date such as `2026-01-31`.
+const DATE_LEN: usize = 10;
+
+/// Parses a date in its canonical form to its day, counted from 1970.
 fn date(text: &str) -> Option<i64> {
     let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
     // The parser accepts spaces and signs as well.
-    (text.len() == 10 && date.to_string() == text).then(|| date.to_epoch_days().into())
+    (text.len() == DATE_LEN && date.to_string() == text).then(|| date.to_epoch_days().into())
 }
 
 /// Returns true if columns of the type can be partition columns.

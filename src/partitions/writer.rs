@@ -1,4 +1,12 @@
 //! Writes rows of any partitions, each to its own partition.
+//!
+//! Each partition is a table of its own, whose writer holds a lock, files and mappings. So at most
+//! [`max_open`](PartitionedWriter::max_open) are open at once:
+//!
+//! - Rows of an open partition go to its writer.
+//! - If another partition gets rows, the least recently used one without uncommitted rows is closed to make room.
+//! - If all of them have uncommitted rows, the new rows *wait* in memory, in order. The commit first commits the open
+//!   partitions, and then opens, writes and commits each waiting one.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -106,13 +114,13 @@ impl PartitionBy {
     /// Returns the text of a key in a directory's name; `None` for null.
     fn text(&self, key: &Value<'_>) -> Result<Option<String>> {
         let Some(mut text) = text_of(self.key(), key)? else { return Ok(None) };
-        // A day is written as 2026-01-31. The year may have a sign, so the parts are cut from the end.
-        let cut_parts = match self {
+        // A day is written as 2026-01-31. The year may have a sign, so the parts are removed from the end.
+        let removed_parts = match self {
             PartitionBy::Column(_) | PartitionBy::Day(_) => 0,
             PartitionBy::Month(_) => 1,
             PartitionBy::Year(_) => 2,
         };
-        for _ in 0..cut_parts {
+        for _ in 0..removed_parts {
             let Some(end) = text.rfind('-') else {
                 return Err(Error::internal(format!("a day without a month: '{text}'")));
             };
@@ -128,8 +136,10 @@ fn has_directory_names(data_type: &DataType) -> bool {
     data_type.is_integer() || matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Boolean | Date32)
 }
 
+/// Returns the day of a time, counted from 1970, in UTC.
 fn days_of(time: i64, unit: TimeUnit) -> i64 {
-    time.div_euclid(per_second(unit) * 86_400)
+    const SECONDS_PER_DAY: i64 = 86_400;
+    time.div_euclid(per_second(unit) * SECONDS_PER_DAY)
 }
 
 /// The values of a partition, as text.
@@ -149,7 +159,7 @@ struct OpenPartition {
 /// with one writer, and a commit is atomic within one partition: a reader, or a crash in between, may find it in one
 /// partition and not yet in another.
 ///
-/// A failed assertion, which is a bug of this library, is an error of kind `Internal`, also of all later calls, as with
+/// A failed assertion, which is a bug of this library, is an error of kind `Internal`, and so are all later calls, as with
 /// [`Writer`].
 #[derive(Debug)]
 pub struct PartitionedWriter {
@@ -157,9 +167,11 @@ pub struct PartitionedWriter {
     by: Vec<PartitionBy>,
     /// All columns.
     schema: SchemaRef,
-    /// The numbers of the stored columns.
+    /// The numbers of the stored columns: all but those that are in the directories' names.
     stored: Vec<usize>,
+    /// The options of each partition's writer.
     options: WriterOptions,
+    /// The maximum number of open partitions.
     max_open: usize,
     open: HashMap<PartitionValues, OpenPartition>,
     /// The partitions with rows that wait for the commit, because of the limit, in the order of their first rows.
@@ -269,7 +281,7 @@ impl PartitionedWriter {
         self.appends += 1;
         for (number, (keys, group)) in groups.into_iter().enumerate() {
             let rows = group.select_from(&stored)?;
-            debug_assert_eq!(rows.len().ok(), Some(group.0.len() as u64), "the rows of the group");
+            debug_assert_eq!(rows.len().ok(), Some(group.len() as u64), "the rows of the group");
             if let Err(e) = self.append_to(keys, rows) {
                 if number > 0 {
                     self.broken = Some(format!("appending failed midway ({})", e.message()));
@@ -338,8 +350,12 @@ impl PartitionedWriter {
         assert!(!partition.has_rows, "closing a partition with rows that were not committed");
         let closed = partition.writer.close();
         match &closed {
-            Ok(()) => drop(self.unsynced.remove(&keys)),
-            Err(e) => drop(self.unsynced.insert(keys, e.clone())),
+            Ok(()) => {
+                self.unsynced.remove(&keys);
+            }
+            Err(e) => {
+                self.unsynced.insert(keys, e.clone());
+            }
         }
         closed
     }
@@ -448,8 +464,8 @@ impl PartitionedWriter {
     /// Commits, syncs, and releases the partitions to other writers.
     ///
     /// # Errors
-    /// As [`commit`](PartitionedWriter::commit); the first error of [`Writer::close`], also of an earlier one as for
-    /// [`sync`](PartitionedWriter::sync), after all partitions were closed.
+    /// As [`commit`](PartitionedWriter::commit); otherwise, after all partitions were closed, the first error of
+    /// [`Writer::close`], now or, as for [`sync`](PartitionedWriter::sync), when a partition was closed earlier.
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
         self.stop_at_panic(PartitionedWriter::close_all)
@@ -465,8 +481,8 @@ impl PartitionedWriter {
         self.sync_leftovers()
     }
 
-    /// Runs the body of a public method. A panic in it, a failed assertion, becomes an error, and after it every call fails; so
-    /// it does after a failed assertion in a partition.
+    /// Runs the body of a public method. A panic in it, which is a failed assertion, becomes an error of kind `Internal`. After
+    /// such an error, whether of this writer or of a partition's, every call fails.
     fn stop_at_panic(&mut self, body: impl FnOnce(&mut PartitionedWriter) -> Result<()>) -> Result<()> {
         let result = catch_panic(|| body(self));
         if let Err(e) = &result
@@ -512,7 +528,8 @@ impl PartitionedWriter {
             if let Some((previous_keys, number)) = &previous
                 && previous_keys.iter().zip(&keys).all(|(a, b)| is_same(a, b))
             {
-                groups[*number].1.add(row);
+                let (_, group) = &mut groups[*number];
+                group.add(row);
                 continue;
             }
             let texts = self.by.iter().zip(&keys).map(|(by, key)| by.text(key)).collect::<Result<PartitionValues>>()?;
@@ -520,15 +537,17 @@ impl PartitionedWriter {
             if number == groups.len() {
                 groups.push((texts, PartitionRows::default()));
             }
-            groups[number].1.add(row);
+            let (_, group) = &mut groups[number];
+            group.add(row);
             previous = Some((keys, number));
         }
-        let grouped: usize = groups.iter().map(|(_, group)| group.0.len()).sum();
+        let grouped: usize = groups.iter().map(|(_, group)| group.len()).sum();
         assert_eq!(grouped as u64, rows.len()?, "each row is in one partition");
         Ok(groups)
     }
 }
 
+/// Returns true if two keys are equal. False for values that are no keys.
 fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) | (Value::Date(a), Value::Date(b)) => a == b,
@@ -542,20 +561,27 @@ fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
 
 /// Rows of a dataset that belong to one partition, in order.
 #[derive(Debug, Default)]
-struct PartitionRows(Vec<i64>);
+struct PartitionRows {
+    /// The numbers of the rows, as [`Dataset::take`] has them.
+    rows: Vec<i64>,
+}
 
 impl PartitionRows {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     fn add(&mut self, row: u64) {
-        debug_assert!(self.0.last().is_none_or(|&last| last < row as i64), "rows are added in order");
-        self.0.push(row as i64);
+        debug_assert!(self.rows.last().is_none_or(|&last| last < row as i64), "rows are added in order");
+        self.rows.push(row as i64);
     }
 
     /// Returns the rows: a slice of the dataset if they are consecutive, else gathered.
     fn select_from(&self, dataset: &Dataset) -> Result<Dataset> {
-        let (Some(&first), Some(&last)) = (self.0.first(), self.0.last()) else { return dataset.slice(0, 0) };
-        if (last - first) as usize + 1 == self.0.len() {
-            return dataset.slice(first as u64, self.0.len() as u64);
+        let (Some(&first), Some(&last)) = (self.rows.first(), self.rows.last()) else { return dataset.slice(0, 0) };
+        if (last - first) as usize + 1 == self.len() {
+            return dataset.slice(first as u64, self.len() as u64);
         }
-        dataset.take(&self.0)
+        dataset.take(&self.rows)
     }
 }
