@@ -15,7 +15,7 @@ use crate::tables::{number_schema, read_numbers, wait_for_background_syncs};
 use crate::thread::Thread;
 use crate::wait::wait_until;
 
-/// The sync that fails next.
+/// The sync that fails next; after it, syncs succeed again.
 #[derive(Debug, Default)]
 enum FailingSync {
     #[default]
@@ -30,12 +30,16 @@ enum FailingSync {
     BlockedFile,
 }
 
-/// Counts syncs, and makes one of them fail.
+/// An observer of the file system that counts syncs, and makes one of them fail.
+///
+/// A sync that is to fail as [`FailingSync::BlockedFile`] sets `is_blocked` and then waits for `is_released`, in the thread
+/// that syncs. The test waits for the former and sets the latter. Each is set once for each disk.
 #[derive(Debug, Default)]
 struct Disk {
     failing: Mutex<FailingSync>,
     is_blocked: AtomicBool,
     is_released: AtomicBool,
+    /// The number of syncs so far, of files and folders.
     syncs: AtomicU64,
 }
 
@@ -97,7 +101,7 @@ impl FsObserver for Disk {
     }
 }
 
-/// A table of numbers on such a disk.
+/// A table of numbers on a [`Disk`].
 struct Table {
     home: tempfile::TempDir,
     disk: Arc<Disk>,
@@ -132,7 +136,106 @@ impl Table {
     /// Checks that rows are durable up to `end`, as reported by the writer and to readers.
     #[track_caller]
     fn check_durable(&self, writer: &Writer, end: u64) {
-        assert_eq!((writer.durable_rows(), self.durable_end()), (end, end));
+        assert_eq!(writer.durable_rows(), end, "as reported by the writer");
+        assert_eq!(self.durable_end(), end, "as seen by readers");
+    }
+
+    fn read_numbers(&self) -> Vec<i64> {
+        read_numbers(&open(self.path()).unwrap())
+    }
+
+    /// Checks that readers and the next writer see `rows` rows, and that the writer continues after them.
+    #[track_caller]
+    fn check_rows(&self, rows: u64) {
+        assert_eq!(self.read_numbers(), (0..rows as i64).collect::<Vec<_>>());
+        let mut writer = self.open_writer();
+        assert_eq!(writer.rows(), rows);
+        commit(&mut writer, 2);
+        writer.close().unwrap();
+        assert_eq!(self.read_numbers(), (0..rows as i64 + 2).collect::<Vec<_>>());
+    }
+
+    /// Returns the path of the segment whose first row is `first_row`.
+    fn segment(&self, first_row: u64) -> PathBuf {
+        self.path().join(format!("{first_row:020}.arrow"))
+    }
+
+    /// Changes bytes of the first segment.
+    fn edit_segment(&self, edit: impl FnOnce(&mut [u8], Layout)) {
+        let path = self.segment(0);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let layout = Layout::parse(&bytes);
+        edit(&mut bytes, layout);
+        std::fs::write(&path, bytes).unwrap();
+    }
+
+    /// Damages the newest visible commit record.
+    fn damage_record(&self) {
+        self.edit_segment(|bytes, layout| {
+            let newest = layout.newest_record(bytes);
+            bytes[newest + RECORD_COUNTERS] ^= 1;
+        });
+    }
+
+    /// Overwrites a number that is stored in the first segment.
+    fn clear_number(&self, row: usize) {
+        self.edit_segment(|bytes, Layout { values, .. }| {
+            bytes[values + row * NUMBER_LEN..][..NUMBER_LEN].fill(0);
+        });
+    }
+}
+
+// Offsets in a segment, as the description of the format has them.
+
+/// The magic bytes of the header.
+const MAGIC: &[u8] = b"ArrwWood";
+/// The offset in the header of the live page's offset.
+const HEADER_LIVE: usize = 40;
+/// The offset in the header of the number of bytes from one record to the next.
+const HEADER_RECORD_LEN: usize = 48;
+/// The offset in the header of its list of buffers, each of which has an offset and a capacity.
+const HEADER_BUFFERS: usize = 128;
+/// The size of an entry in this list.
+const BUFFER_LEN: usize = 16;
+/// The number of the buffer with the values of the first column, after its validity bitmap.
+const VALUES_BUFFER: usize = 1;
+/// The size of the live page, which begins with the number of the newest commit. Two records follow, of even and of odd
+/// commits.
+const LIVE_PAGE_LEN: usize = 4096;
+/// The offset in a record of its first counter.
+const RECORD_COUNTERS: usize = 64;
+/// The size of a value of the table's column.
+const NUMBER_LEN: usize = size_of::<i64>();
+
+/// The offsets of a segment's parts, from its header.
+struct Layout {
+    /// The live page.
+    live: usize,
+    /// The number of bytes from one record to the next.
+    record_len: usize,
+    /// The values of the first column.
+    values: usize,
+}
+
+impl Layout {
+    fn parse(bytes: &[u8]) -> Layout {
+        let header = bytes.windows(MAGIC.len()).position(|window| window == MAGIC).unwrap();
+        let word = |offset: usize| {
+            let word = bytes[header + offset..].first_chunk().unwrap();
+            u64::from_le_bytes(*word) as usize
+        };
+        Layout {
+            live: word(HEADER_LIVE),
+            record_len: word(HEADER_RECORD_LEN),
+            values: word(HEADER_BUFFERS + VALUES_BUFFER * BUFFER_LEN),
+        }
+    }
+
+    /// Returns the offset of the newest visible record.
+    fn newest_record(&self, bytes: &[u8]) -> usize {
+        let is_odd = bytes[self.live] & 1 == 1;
+        let records = self.live + LIVE_PAGE_LEN;
+        if is_odd { records + self.record_len } else { records }
     }
 }
 
@@ -184,29 +287,34 @@ fn a_failed_sync_is_not_repeated() {
         assert_writer_failed(writer.commit());
         table.check_durable(&writer, 3);
         assert_writer_failed(writer.close());
-        assert_eq!((table.disk.syncs(), table.durable_end()), (syncs, 3));
+        assert_eq!(table.disk.syncs(), syncs);
+        assert_eq!(table.durable_end(), 3);
         // The next writer still reads the rows from the page cache, and writes them again.
         let mut writer = table.open_writer();
-        assert_eq!((writer.rows(), table.durable_end()), (3 + rows, 3));
+        assert_eq!(writer.rows(), 3 + rows);
+        assert_eq!(table.durable_end(), 3);
         assert!(writer.durable_rows() <= 3);
         writer.sync().unwrap();
         table.check_durable(&writer, 3 + rows);
     }
 }
 
-/// Regression test: the background thread synced again, too.
+/// The maximum number of commits until one is synced by its own thread.
+const MAX_COMMITS: usize = 10_000;
+
+/// Regression test: after a failed sync, the background thread synced again. The second sync succeeded, as in
+/// [`a_failed_sync_is_not_repeated`].
 #[test]
 fn the_background_thread_does_not_sync_after_a_failed_sync() {
     let table = Table::new(SyncPolicy::Every(Duration::from_millis(1)), None);
     let mut writer = table.open_writer();
     table.disk.fail(FailingSync::ByThread(thread::current().id()));
     // The sync succeeds if the background thread has already synced the row.
-    loop {
+    let has_failed = (0..MAX_COMMITS).any(|_| {
         commit(&mut writer, 1);
-        if writer.sync().is_err() {
-            break;
-        }
-    }
+        writer.sync().is_err()
+    });
+    assert!(has_failed, "the background thread has synced each of {MAX_COMMITS} commits first");
     let syncs = table.disk.syncs();
     let end = writer.durable_rows();
     assert!(end < writer.rows());
@@ -328,7 +436,7 @@ fn waiting_for_durability_includes_rows_of_a_killed_writer() {
     }
 }
 
-/// The segments of a killed writer may have no durable names yet.
+/// The segments of a killed writer may have no durable names yet: waiting for durability syncs the folder as well.
 #[test]
 fn waiting_for_durability_includes_names_of_a_killed_writer() {
     let table = Table::new(SyncPolicy::Never, Some(4));
@@ -362,63 +470,6 @@ fn waiting_for_durability_includes_a_schema_change_of_an_empty_table() {
     assert_eq!(writer.durability().wait().unwrap_err().kind(), ErrorKind::Io);
 }
 
-/// The positions of a segment's parts, from its header.
-struct Layout {
-    live: usize,
-    record_size: usize,
-    /// The values of the first column.
-    values: usize,
-}
-
-impl Layout {
-    fn parse(bytes: &[u8]) -> Layout {
-        let header = bytes.windows(8).position(|window| window == b"ArrwWood").unwrap();
-        let [live, record_size, values] = [40, 48, 128 + 16].map(|offset| {
-            let word = bytes[header + offset..][..8].try_into().unwrap();
-            u64::from_le_bytes(word) as usize
-        });
-        Layout { live, record_size, values }
-    }
-}
-
-impl Table {
-    fn segment(&self, first_row: u64) -> PathBuf {
-        self.path().join(format!("{first_row:020}.arrow"))
-    }
-
-    /// Changes bytes of the first segment.
-    fn edit_segment(&self, edit: impl FnOnce(&mut [u8], Layout)) {
-        let path = self.segment(0);
-        let mut bytes = std::fs::read(&path).unwrap();
-        let layout = Layout::parse(&bytes);
-        edit(&mut bytes, layout);
-        std::fs::write(&path, bytes).unwrap();
-    }
-
-    /// Damages the newest visible commit record.
-    fn damage_record(&self) {
-        self.edit_segment(|bytes, Layout { live, record_size, .. }| {
-            let newest = usize::from(bytes[live] & 1);
-            bytes[live + 4096 + newest * record_size + 64] ^= 1;
-        });
-    }
-
-    fn read_numbers(&self) -> Vec<i64> {
-        read_numbers(&open(self.path()).unwrap())
-    }
-
-    /// Checks that readers and the next writer see `rows` rows, and that the writer continues after them.
-    #[track_caller]
-    fn check_rows(&self, rows: u64) {
-        assert_eq!(self.read_numbers(), (0..rows as i64).collect::<Vec<_>>());
-        let mut writer = self.open_writer();
-        assert_eq!(writer.rows(), rows);
-        commit(&mut writer, 2);
-        writer.close().unwrap();
-        assert_eq!(self.read_numbers(), (0..rows as i64 + 2).collect::<Vec<_>>());
-    }
-}
-
 /// Regression test: if the newest visible record was damaged, readers fell back to the previous one, although later
 /// rows were durable according to a durable record or the log.
 #[test]
@@ -438,7 +489,8 @@ fn durable_rows_survive_a_damaged_record() {
     }
 }
 
-/// Regression test: the same happened to the rows of a full segment, and all later ones.
+/// Regression test: if the newest visible record of a full segment was damaged, readers fell back to the previous one, and
+/// the segment's last rows and all later segments were lost.
 #[test]
 fn durable_rows_of_a_full_segment_survive_a_damaged_record() {
     let table = Table::new(SyncPolicy::Never, Some(4));
@@ -471,7 +523,7 @@ fn rows_that_are_not_durable_are_lost_with_a_damaged_record() {
         }
         drop(writer);
         table.damage_record();
-        table.edit_segment(|bytes, Layout { values, .. }| bytes[values + 8 * 4..][..8].fill(0));
+        table.clear_number(4);
         table.check_rows(3);
     }
 }
@@ -528,14 +580,15 @@ fn durable_positions_survive_a_damaged_record() {
                 drop(writer);
             }
             table.damage_record();
-            assert_eq!(open(table.path()).unwrap().positions().unwrap()["from"], 3, "{rows} {is_closed}");
+            assert_eq!(open(table.path()).unwrap().positions().unwrap()["from"], 3, "{rows} rows, closed: {is_closed}");
             assert_eq!(table.open_writer().positions()["from"], 3);
             table.check_rows(rows);
         }
     }
 }
 
-/// The positions of the previous commit are kept.
+/// Positions that were not synced are lost with the newest visible record; those of the commit before it are kept, which are
+/// in the other record.
 #[test]
 fn positions_that_are_not_durable_are_lost_with_a_damaged_record() {
     let table = Table::new(SyncPolicy::Never, None);
