@@ -87,6 +87,7 @@ fn check_all(root: &Path, directories: &[PathBuf], altered: impl Fn(&Path) -> Re
             Err(e) => failures.push((directory, e.context("it would differ from other partitions"))),
         }
     }
+
     let Some((_, first)) = failures.first() else { return Ok(()) };
     let message = format!(
         "no partition was changed, since {} of {} partitions can't have this: {}",
@@ -94,6 +95,7 @@ fn check_all(root: &Path, directories: &[PathBuf], altered: impl Fn(&Path) -> Re
         directories.len(),
         describe_failures(root, &failures)
     );
+
     Err(Error::new(first.kind(), message).at(root))
 }
 

@@ -282,6 +282,7 @@ impl PartitionsFollower {
         let mut words = Vec::with_capacity(self.followed.len());
         let mut directories: Vec<PathBuf> = self.partitions.directories().map(Path::to_path_buf).collect();
         let mut without_word = Vec::new();
+
         for (number, followed) in self.followed.iter_mut().enumerate() {
             match followed.follow.wake_event() {
                 Ok(Some(WakeEvent::Word(word))) => words.push(word),
@@ -297,10 +298,12 @@ impl PartitionsFollower {
                 Err(_) => return Ok(false),
             }
         }
+
         let Ok(sleep) = WaitSet::new(words, &directories) else {
             self.must_poll = true;
             return Ok(false);
         };
+
         // Check for changes made before the watch began.
         if !self.partitions.is_settled() || !without_word.iter().all(|&number| self.followed[number].follow.is_newest())
         {

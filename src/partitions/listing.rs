@@ -90,6 +90,7 @@ pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionD
             None => (),
         }
     }
+
     let Some(first) = children.first() else { return Ok((listing, children)) };
     if let Some(other) = foreign {
         return Err(mixed(&first.path, &other.to_string_lossy()).at(directory));
@@ -101,6 +102,7 @@ pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionD
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }
+
     Ok((listing, children))
 }
 

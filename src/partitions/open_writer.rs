@@ -59,6 +59,7 @@ pub fn partition_writer(
         (None, _) if is_table_directory(&path)? => None,
         (None, sibling) => sibling.map(|sibling| sibling.schema),
     };
+
     if stored.is_some() && !is_table_directory(&path)? {
         let parent = path.parent().unwrap_or(root);
         options
@@ -66,6 +67,7 @@ pub fn partition_writer(
             .create_dir_levels(root, parent)
             .map_err(|e| Error::io("making the partition's directory", &e).at(parent))?;
     }
+
     Writer::open(path, stored, &options)
 }
 
@@ -121,12 +123,14 @@ fn check_levels(directory: &Path, names: &[&str], depth: usize) -> Result<Option
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }
+
     // A partition may have no file yet, so the first one with a file is used.
     for child in &children {
         if let Some(sibling) = check_levels(&child.path, names, depth + 1)? {
             return Ok(Some(sibling));
         }
     }
+
     Ok(None)
 }
 

@@ -124,6 +124,7 @@ pub(crate) fn open_partitions(
         leaves: Vec::new(),
         failure: None,
     };
+
     partitions.apply_scan(scan)?;
     partitions.check_complete()?;
     Ok(Some(partitions.into_dataset()))
@@ -197,6 +198,7 @@ fn scan_directories(root: &Path, opener: &dyn PartitionOpener, known: &[LeafPart
         known.iter().enumerate().map(|(number, leaf)| (leaf.path.as_path(), (number, leaf.identity))).collect();
     let mut scan = PartitionScan::default();
     let mut level: Vec<(PathBuf, Vec<PartitionKey>)> = vec![(root.to_path_buf(), Vec::new())];
+
     while !level.is_empty() {
         let mut candidates = Vec::new();
         for (directory, keys) in std::mem::take(&mut level) {
@@ -241,6 +243,7 @@ fn scan_directories(root: &Path, opener: &dyn PartitionOpener, known: &[LeafPart
             }
         }
     }
+
     Ok(scan)
 }
 
@@ -361,6 +364,7 @@ impl Partitions {
         let known = scan.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
         let older_leaves = std::mem::replace(&mut self.leaves, known);
         let older_schema = self.schema.clone();
+
         // Most partitions have the same schema, so it is only included when it changes.
         let mut included: Option<SchemaRef> = None;
         self.failure = scan.failure;
@@ -375,6 +379,7 @@ impl Partitions {
                 }
             }
         }
+
         if older_schema.fields() != self.schema.fields() {
             self.fit_all()?;
         } else {
@@ -383,6 +388,7 @@ impl Partitions {
                 leaf.fit(&stored_schema)?;
             }
         }
+
         let mut ordered = Vec::with_capacity(self.leaves.len());
         for leaf in self.leaves.drain(..) {
             ordered.push((leaf.sort_key()?, leaf));
@@ -631,6 +637,7 @@ mod tests {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         };
+
         partitions = settled(partitions);
         for (count, name) in [(2, "host=c/rows"), (3, "host=b/rows")] {
             std::fs::write(directory(name), "").unwrap();
@@ -675,6 +682,7 @@ mod tests {
             writer.close().unwrap();
             compact(directory(name), |_, _| ()).unwrap();
         };
+
         make("day=1", &[2, 1]);
         let opener = Replacing(directory("day=2"), Mutex::new(Some((directory(".newer"), directory("day=1")))));
         let dataset = open_partitions(root.path(), &Schema::empty(), Arc::new(opener)).unwrap().unwrap();

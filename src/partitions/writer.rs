@@ -210,6 +210,7 @@ impl PartitionedWriter {
                 "partition_by: expected a column, such as host, or a part of a time, such as day(ts)",
             ));
         }
+
         by.iter().try_for_each(|by| by.check(&schema))?;
         let keys: Vec<&str> = by.iter().map(PartitionBy::key).collect();
         for (number, level) in by.iter().enumerate() {
@@ -219,6 +220,7 @@ impl PartitionedWriter {
                 return Err(Error::invalid_argument(message));
             }
         }
+
         without_columns(&schema, &keys)?;
         let names = schema.fields().iter().map(|field| field.name().as_str());
         let stored = names.enumerate().filter(|(_, name)| !keys.contains(name)).map(|(number, _)| number).collect();
@@ -517,6 +519,7 @@ impl PartitionedWriter {
         let mut values: Vec<_> = columns.iter().map(Column::values).collect();
         let mut groups: Vec<(PartitionValues, PartitionRows)> = Vec::new();
         let mut numbers: HashMap<PartitionValues, usize> = HashMap::new();
+
         // The keys and the group of the previous row: consecutive rows mostly belong to one partition.
         let mut previous: Option<(Vec<Value<'_>>, usize)> = None;
         for row in 0..rows.len()? {
@@ -541,6 +544,7 @@ impl PartitionedWriter {
             group.add(row);
             previous = Some((keys, number));
         }
+
         let grouped: usize = groups.iter().map(|(_, group)| group.len()).sum();
         assert_eq!(grouped as u64, rows.len()?, "each row is in one partition");
         Ok(groups)

@@ -77,6 +77,7 @@ impl IncomingRows {
             check_text(node, &array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
             matched.push(array);
         }
+
         if let Some(unknown) =
             fields.iter().find(|field| plan.columns.iter().all(|node| node.field.name() != field.name()))
         {
@@ -88,6 +89,7 @@ impl IncomingRows {
         let dictionaries = plan.dictionaries.len();
         let keys = vec![GatheredKeys::default(); dictionaries];
         let mut incoming = IncomingRows { arrays: matched, rows, keys, categories: vec![0; dictionaries] };
+
         for (number, node) in plan.columns.iter().enumerate() {
             let array = incoming.arrays[number].clone();
             let name = node.field.name();
@@ -95,6 +97,7 @@ impl IncomingRows {
             let gathered = gathered.and_then(|()| incoming.gather(node, &array, 0..rows, entries));
             gathered.map_err(|e| e.context(format_args!("column '{name}'")))?;
         }
+
         Ok(incoming)
     }
 
@@ -254,6 +257,7 @@ impl IncomingRows {
         if let Some(counter) = node.nulls {
             into.fill_state().counters[counter] += put_validity(into, node.region, at, array.nulls(), rows)?;
         }
+
         match node.kind {
             Storage::Fixed { width } => put_values(into, new, width, node.values_region())?,
             Storage::Bits => {
@@ -284,6 +288,7 @@ impl IncomingRows {
             }
             Storage::Nothing | Storage::FixedList { .. } | Storage::Struct => (),
         }
+
         self.write_children(new, into, entries)
     }
 
@@ -534,6 +539,7 @@ fn put_bits(
             count
         }
     };
+
     // The tail may contain bits of rows that were rolled back.
     scratch[0] |= into.fill_state().tails[region] & !(0xff << shift);
     let rest = (shift + count) % 8;
@@ -619,6 +625,7 @@ fn put_offsets(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, base: u
         last = offset;
         offset.wrapping_add(shift)
     };
+
     let (fours, _) = offsets.as_chunks();
     let (eights, _) = offsets.as_chunks();
     match (source, width) {
@@ -627,6 +634,7 @@ fn put_offsets(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, base: u
         (_, 4) => put_words(into, region, start, eights, |raw| (next(wide(raw)) as u32).to_le_bytes())?,
         _ => put_words(into, region, start, eights, |raw| next(wide(raw)).to_le_bytes())?,
     }
+
     if is_sorted { Ok(()) } else { Err(Error::invalid("offsets are not in order")) }
 }
 
@@ -704,6 +712,7 @@ fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: u
         into.fill_state().counters[counter] = base + text.len() as u64;
         return Ok(());
     }
+
     let mut ends = Vec::with_capacity(rows.len());
     let mut text = Vec::new();
     for row in rows.clone() {
@@ -711,6 +720,7 @@ fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: u
         text.extend_from_slice(text_at(array, row)?.unwrap_or(&[]));
         ends.push(base + text.len() as u64);
     }
+
     put_numbers(into, node.values_region(), at + 1, &ends, width)?;
     put_large(into, node.text_region(), base, &text)?;
     into.fill_state().counters[counter] = base + text.len() as u64;

@@ -71,13 +71,16 @@ pub(crate) fn put_row(
             put_value(into, node, at, value)?;
         }
     }
+
     // A value of a mapped file that was truncated reads as zeros.
     check_pages()?;
+
     // Nothing can fail from here on: a row is counted as a whole or not at all.
     let counters = &mut into.fill_state().counters;
     for &column in &plan.texts {
         count_text(counters, &plan.columns[column], &row[column]);
     }
+
     // Each null has a counter: `put_value` fails where there is none.
     let nulls = plan.columns.iter().zip(row).filter(|(_, value)| matches!(value, Value::Null));
     for counter in nulls.filter_map(|(node, _)| node.nulls) {
@@ -188,11 +191,13 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
         }
         _ => (),
     }
+
     if let Value::Null = value {
         return node.kind == Storage::Nothing || node.nulls.is_some() && node.children.is_empty();
     }
     let is_text = || matches!(node.field.data_type(), Utf8 | LargeUtf8 | Utf8View);
     let is_binary = || matches!(node.field.data_type(), Binary | LargeBinary | BinaryView);
+
     match (node.kind, value) {
         (Storage::Bits, Value::Bool(_)) => true,
         (Storage::Keys { .. }, value) => entry_of(node, value).is_some(),
@@ -243,6 +248,7 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
     } else if matches!(value, Value::Null) && node.kind != Storage::Nothing {
         return Err(unwritable(node, value));
     }
+
     match (node.kind, value) {
         (Storage::Fixed { width: 8 }, Value::Int(n)) if is_signed_word(node.field.data_type()) => {
             live.put(node.values_region(), 8 * at, &n.to_le_bytes())

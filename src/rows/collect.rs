@@ -72,6 +72,7 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
     let copying = ColumnCopy::new(&fixed, fields.len());
     rows.copy(&copying, buffers.iter_mut().map(GrowableBuffer::as_mut_slice).collect())?;
     let mut values: Vec<Option<Buffer>> = vec![None; fields.len()];
+
     for (&(column, width), buffer) in fixed.iter().zip(buffers) {
         let whole = Bytes::from(buffer).slice(0, rows.count * width);
         values[column] = Some(whole.ok_or_else(|| Error::internal("a buffer is shorter than it was made"))?);
@@ -84,6 +85,7 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
         None => rows.gathered(column, &fields[column]),
     };
     let arrays = parallel::try_map(columns, bytes, |_| weight, make, || ())?;
+
     match arrays.into_iter().collect::<Option<Vec<_>>>() {
         Some(arrays) => {
             Dataset::from_batches(dataset.schema().clone(), vec![batch(dataset.schema(), rows.count, arrays)?])
@@ -227,6 +229,7 @@ impl<'a> BatchRows<'a> {
         let first = self.index.locate(at as u64, 0);
         let mut part = first.ok_or_else(|| Error::internal(format_args!("row {at} is in no batch")))?;
         let mut found = Vec::with_capacity(copying.columns.len());
+
         while at < block.rows.end && !copying.is_over() {
             let inside = at - self.index.start(part) as usize;
             let rows = self.index.rows_of(part);
@@ -248,6 +251,7 @@ impl<'a> BatchRows<'a> {
             at += len;
             part += 1;
         }
+
         Ok(())
     }
 

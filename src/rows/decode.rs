@@ -18,6 +18,7 @@ pub(super) fn decoded_type(want: &DataType, have: &DataType) -> DataType {
         have.as_ref().clone().with_data_type(decoded_type(want.data_type(), have.data_type())).into()
     };
     let inside = |have: &FieldRef| item_of(want).map_or_else(|| have.clone(), |want| field(want, have));
+
     match (want, have) {
         (_, RunEndEncoded(_, values)) => match decoded_type(want, values.data_type()) {
             text if is_text(&text) => Dictionary(Box::new(Int64), Box::new(text)),
@@ -220,6 +221,7 @@ mod tests {
                 Arc::new(Date32Array::from(vec![None, Some(9)])),
             ),
         ];
+
         for (array, expected) in cases {
             let stored = append_as(expected.data_type(), &array).unwrap();
             assert_eq!(stored.to_data(), expected.to_data(), "{array:?}");

@@ -69,11 +69,13 @@ pub(super) fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Dicti
         return rows.map(key).collect();
     };
     let values = array.child_data().first().ok_or_else(|| Error::invalid("a dictionary without values"))?;
+
     // Not of many values for a few rows: values without bytes may be any number.
     let is_worth_it = values.len() / 64 <= rows.len();
     let mut known: Vec<Option<u32>> = vec![None; if is_worth_it { values.len() } else { 0 }];
     let (entry_of, nulls) = (entry_lookup(array), array.nulls());
     let mut keys = Vec::with_capacity(rows.len());
+
     for row in rows {
         if nulls.is_some_and(|nulls| nulls.is_null(row)) {
             keys.push(0);
@@ -91,5 +93,6 @@ pub(super) fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Dicti
         }
         keys.push(key);
     }
+
     Ok(keys)
 }

@@ -81,6 +81,7 @@ mod tests {
         writer.append_row(&row(1, "one")).unwrap();
         writer.commit().unwrap();
         writer.append_row(&row(2, "two")).unwrap();
+
         // The fault occurs after the first column was written and the text was added to the dictionary.
         append_with_fault(|| writer.append_row(&row(-1, "lost")));
         append_with_fault(|| writer.append(&batch([-1, -2], ["one", "lost too"])));

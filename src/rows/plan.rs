@@ -334,22 +334,26 @@ impl Plan {
         for column in &self.columns {
             column.sizes(limits[ROWS], limits, &mut sizes)?;
         }
+
         for dictionary in &self.dictionaries {
             dictionary.values.sizes(limits[dictionary.entries], limits, &mut sizes)?;
         }
         sizes[self.names.region] = RegionSize { bytes: limits[self.names.bytes], is_text: false };
+
         for zones in &self.zones {
             sizes[zones.region] = RegionSize { bytes: zones.bytes(limits[ROWS]), is_text: false };
         }
 
         let mut regions = vec![Region::default(); self.regions];
         let mut next = start;
+
         // Dictionaries come first: copying the body of one copies everything before it as well. Text comes last, since
         // it has the most room to spare.
         let columns = self.dictionaries.first().map_or(self.names.region, |dictionary| dictionary.values.region);
         let sizes = &sizes;
         let others = (0..columns).filter(|&region| !sizes[region].is_text);
         let texts = (0..columns).filter(|&region| sizes[region].is_text);
+
         for region in (columns..self.regions).chain(others).chain(texts) {
             let size = sizes[region].bytes;
             if size > 0 {
@@ -357,6 +361,7 @@ impl Plan {
                 next = next.checked_add(size)?.checked_next_multiple_of(ALIGNMENT)?;
             }
         }
+
         (next < MOST_OFFSET).then_some((regions, next))
     }
 }
@@ -734,6 +739,7 @@ impl PlanNode {
             | Storage::ListViews { counter, .. } => Some(counter),
             _ => None,
         };
+
         if let Some(counter) = inside.filter(|&counter| rows == 0 && counters[counter] > 0) {
             return Err(format!("counter {counter}: no rows of '{name}' have {} items or bytes", counters[counter]));
         }
@@ -745,6 +751,7 @@ impl PlanNode {
                 ));
             }
         }
+
         self.children.iter().enumerate().try_for_each(|(number, child)| {
             let rows = self.child_rows(number, rows, counters).ok_or_else(|| format!("too many items of '{name}'"))?;
             child.check_counters(rows, counters)
@@ -768,12 +775,14 @@ impl PlanNode {
             found.push(BufferGrowth { region: self.region + number, counter, unit });
         };
         let bytes = |width: usize| GrowthUnit::Bytes { each: each * width as u64, first: 0 };
+
         // The first offset is 0, and is not written.
         let offsets = |width: usize| GrowthUnit::Bytes { each: each * width as u64, first: width as u64 };
         let data = GrowthUnit::Bytes { each: 1, first: 0 };
         if self.nulls.is_some() {
             add(0, counter, GrowthUnit::Bits { each });
         }
+
         match self.kind {
             Storage::Fixed { width } | Storage::Keys { width, .. } => add(1, counter, bytes(width)),
             Storage::Bits => add(1, counter, GrowthUnit::Bits { each }),
@@ -796,6 +805,7 @@ impl PlanNode {
             }
             Storage::Nothing | Storage::FixedList { .. } | Storage::Struct => (),
         }
+
         for (number, child) in self.children.iter().enumerate() {
             let rows = match self.kind {
                 Storage::List { counter, .. } | Storage::ListViews { counter, .. } => RowCount::of(counter),

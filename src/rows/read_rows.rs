@@ -47,6 +47,7 @@ pub(crate) fn read_rows(
         Storage::Keys { number, width } => block.keys_and_entries(plan, number, width)?,
         _ => return Err(Error::internal("rows of a nested column are read back")),
     };
+
     let validity = validity.map(|bits| {
         let nulls = (0..rows).filter(|row| bits[row / 8] >> (row % 8) & 1 == 0).count();
         (Buffer::from_vec(bits), nulls)
@@ -119,12 +120,14 @@ impl BlockReader<'_, '_> {
         let mut used: Vec<u64> = keys.chunks_exact(width).map(key_number).collect();
         used.sort_unstable();
         used.dedup();
+
         for key in keys.chunks_exact_mut(width) {
             let Ok(entry) = used.binary_search(&key_number(key)) else {
                 return Err(Error::internal("a key that is not among the keys"));
             };
             key.copy_from_slice(&(entry as u64).to_le_bytes()[..width]);
         }
+
         let stored = &plan.dictionaries[number].values;
         let mut offsets = vec![0_u8; ENTRY_OFFSET];
         let mut text = Vec::new();
@@ -141,6 +144,7 @@ impl BlockReader<'_, '_> {
             (self.read)(stored.text_region(), (end as usize - len) as u64, &mut text[before..])?;
             offsets.extend((text.len() as u32).to_le_bytes());
         }
+
         let data_type = stored.field.data_type().clone();
         let len = offsets.len() / ENTRY_OFFSET - 1;
         let buffers = vec![Buffer::from_vec(offsets), Buffer::from_vec(text)];

@@ -67,6 +67,7 @@ fn put_new_entries(
     })?;
     let stored = &dictionary.values;
     let base = entries.bytes(from);
+
     match stored.kind {
         Storage::Fixed { .. } => into.put(stored.values_region(), base, bytes)?,
         Storage::Bytes { width, .. } => {
@@ -80,6 +81,7 @@ fn put_new_entries(
         }
         other => return Err(Error::internal(format_args!("a dictionary whose values are {other:?}"))),
     }
+
     into.fill_state().counters[dictionary.entries] = upto as u64;
     if let Some(counter) = dictionary.bytes() {
         into.fill_state().counters[counter] = entries.bytes(upto);

@@ -395,6 +395,7 @@ fn rows_of_a_removed_table_are_not_durable() {
         |table| std::fs::remove_file(table.segment(4)).unwrap(),
         |table| std::fs::remove_dir_all(table.path()).unwrap(),
     ];
+
     for remove in removals {
         let table = Table::new(SyncPolicy::Never, Some(4));
         let mut writer = table.open_writer();

@@ -97,6 +97,7 @@ fn read_selected(segment: &Segment) -> Result<u64, FooterError> {
 fn read_footer_number(segment: &Segment, number: u64) -> Result<FooterCheck, FooterError> {
     let header = &segment.header;
     let start = header.footer_at(number);
+
     // Another reader reads all bytes up to the footer's length, with the schema behind the footer.
     let footer = read_bytes(segment, start, if header.shared == 0 { header.footer } else { header.tail - start })?;
     let messages = read_messages(segment, number, start, &footer)?;
@@ -108,6 +109,7 @@ fn read_footer_number(segment: &Segment, number: u64) -> Result<FooterCheck, Foo
             return Err((messages_start, message.into()).into());
         }
     };
+
     for (number, message) in messages.iter().enumerate() {
         let expected = message_metadata(&segment.plan, number, &header.regions, message.body, &counters);
         let difference = match expected {
@@ -118,6 +120,7 @@ fn read_footer_number(segment: &Segment, number: u64) -> Result<FooterCheck, Foo
             return Err((message.start, format!("message {number} for other readers: {difference}")).into());
         }
     }
+
     let unusual = find_unusual_byte(segment, (messages_start, number), &footer, &counters)?;
     Ok(FooterCheck { unusual, later: find_later(segment, number)?, counters })
 }
@@ -188,6 +191,7 @@ fn read_message(
             format!("the footer: a block {block:?} outside of its place, bytes {} to {}", room.start, room.end);
         return Err((footer_start, message).into());
     }
+
     let framed = read_bytes(segment, start, len)?;
     let (got, message) = framed.split_at(PREFIX);
     let prefix = [u32::MAX.to_le_bytes(), (len as u32 - PREFIX as u32).to_le_bytes()].concat();
@@ -203,6 +207,7 @@ fn read_message(
         );
         return Err((start, message).into());
     }
+
     Ok(FooterMessage { start, body: start + len, body_len, batch })
 }
 

@@ -83,14 +83,17 @@ impl TableRepair<'_> {
         let parts_removed = remove_leftovers(self.lock.medium(), self.home);
         parts_removed.map_err(|e| Error::io("syncing the directory that the table is in", &e).at(self.folder))?;
         let mut repaired = RepairReport { given_up: Some(0), ..RepairReport::default() };
+
         // A commit is kept or given up as a whole, so the repair begins like the next writer would.
         let is_changed = finish_commit(self.lock.medium(), self.home)?;
+
         // Merges are finished before anything moves: a damaged leftover of a merge costs no rows, and no file may be put in
         // its place.
         let is_finished = finish_merges(self.lock.medium(), self.home, &|start| before.is_damaged(start))?;
         restore_footers(self.lock.medium(), self.home, &before.without_footers())?;
         let mut rechecked = if is_changed || is_finished { Some(self.recheck(progress)?) } else { None };
         let mut replaced = None;
+
         loop {
             let checked = rechecked.as_ref().unwrap_or(before);
             let Some(first) = checked.segments.iter().position(SegmentCheck::has_damage) else {
@@ -136,6 +139,7 @@ impl TableRepair<'_> {
         assert!(moving.is_sorted(), "segments are listed in order");
         let medium = self.lock.medium();
         medium.check_directory().map_err(|e| Error::io("reading the table to be repaired", &e).at(self.folder))?;
+
         // A segment can't be moved out of a mount point.
         let is_mount_point = !self.lock.is_replaceable();
         let aside = create_damaged_folder(self.folder, moving, is_mount_point)?;
@@ -151,8 +155,10 @@ impl TableRepair<'_> {
             };
             moved.map_err(|e| moving_failed(&e, &from))?;
         }
+
         let path = chain::path(self.home, start);
         link_aside(&path, &aside.join(chain::name(start))).map_err(|e| e.at(&path))?;
+
         // The new names are on the disk before the damaged file loses its old one.
         sync_folder(&aside)?;
         replacement.put(medium, self.home, start).map_err(|e| e.at(&path))?;
@@ -281,6 +287,7 @@ impl Replacement {
         let path = chain::path(folder, start);
         let segment = none_if_corrupt(open_segment(&path))?.flatten();
         let mut other_schemas = Vec::new();
+
         for other in checked.segments.iter().filter(|other| other.start != start) {
             other_schemas.extend(schema_of(&chain::path(folder, other.start))?);
         }
@@ -290,6 +297,7 @@ impl Replacement {
             Some(segment) => good_rows_of_growable(segment)?,
             None => good_rows_of_dense(&path, &other_schemas)?,
         };
+
         if let Some(dataset) = good_rows {
             let mut rows = dataset.len()?;
             if segment.is_none()
@@ -304,6 +312,7 @@ impl Replacement {
                 return Ok((Replacement::Dense(part), rows));
             }
         }
+
         if first > 0 {
             return Ok((Replacement::Nothing, 0));
         }
@@ -317,6 +326,7 @@ impl Replacement {
         {
             return Ok((Replacement::Empty(Box::new(empty)), 0));
         }
+
         // The rest of a damaged schema contains types that can't grow.
         Ok((Replacement::Nothing, 0))
     }
@@ -554,6 +564,7 @@ fn good_rows_of_dense(path: &Path, other_schemas: &[SchemaRef]) -> Result<Option
             sorted_by != Some(number) || order::check_ascending("", &array, None).is_ok()
         })
     });
+
     let columns = arrays.iter().map(|array| check_and_mend(array.slice(0, rows as usize)));
     let columns = none_if_corrupt(columns.collect::<Result<_>>())?;
     Ok(columns.and_then(|columns| dataset_from_columns(ipc.schema(), columns, rows)))

@@ -99,6 +99,7 @@ pub(super) fn check_all_segments(
     let mut checked = TableCheck::default();
     let mut number = 0;
     let mut changes = 0;
+
     while let Some(&start) = starts.get(number) {
         progress(number as u64, starts.len() as u64);
         match check_file(&chain::path(folder, start), Some(start), is_live) {
@@ -116,6 +117,7 @@ pub(super) fn check_all_segments(
             Err(e) => return Err(e),
         }
     }
+
     progress(starts.len() as u64, starts.len() as u64);
     assert!(checked.segments.is_sorted_by(|a, b| a.start < b.start), "segments are checked in the order of their rows");
     checked.has_changed = changes > 0 || chain::list(folder)?.is_none_or(|current| current != starts);
@@ -125,6 +127,7 @@ pub(super) fn check_all_segments(
         Err(e) if e.is_corruption() || e.kind() == ErrorKind::NotFound => Vec::new(),
         Err(e) => return Err(e),
     };
+
     check_orphans(folder, &orphans, &mut checked)?;
     check_chain(folder, is_live, &mut checked)?;
     check_folder(folder, &mut checked)?;
@@ -196,6 +199,7 @@ fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) -> Result
         }
         before.findings.append(&mut findings.into_list()?);
     }
+
     Ok(())
 }
 
@@ -216,11 +220,13 @@ fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
 fn check_file(path: &Path, start: Option<u64>, is_live: bool) -> Result<SegmentCheck> {
     let mapping = Mapping::open(path, Mode::Read)?;
     let mut checked = SegmentCheck::default();
+
     // A single file may begin with any row.
     if let Some(start) = start {
         checked.start = start;
     }
     let mut findings = Findings::new(path);
+
     match open_mapping(mapping.clone()) {
         Ok(Some(segment)) => {
             let first = segment.header.first_row;
@@ -245,6 +251,7 @@ fn check_file(path: &Path, start: Option<u64>, is_live: bool) -> Result<SegmentC
         }
         Err(e) => return Err(e),
     }
+
     checked.findings = findings.into_list()?;
     Ok(checked)
 }
@@ -260,6 +267,7 @@ fn check_dense(mapping: Mapping, path: &Path, findings: &mut Findings, checked: 
         }
         Err(e) => return Err(e),
     };
+
     let CheckSummary { rows, batches, .. } = ipc.check_all(findings, &mut |_, _| ());
     if batches != 1 {
         findings.damage(None, format!("a segment has one record batch, got {batches}"));
@@ -274,6 +282,7 @@ fn check_dense(mapping: Mapping, path: &Path, findings: &mut Findings, checked: 
             format!("expected the first message behind the schema, got it at byte {got}: no dense file, and no header"),
         );
     }
+
     check_settings(&ipc, findings);
     checked.rows = Some(rows);
     checked.in_file = rows;
@@ -322,6 +331,7 @@ fn check_dense_zones(ipc: &IpcSource, column: usize, findings: &mut Findings) {
 fn check_growable(segment: &Segment, is_live: bool, findings: &mut Findings, checked: &mut SegmentCheck) {
     checked.schema = Some(segment.plan.schema.schema.clone());
     check_front(segment, findings);
+
     // The footer is read before the records, as rows are committed before they are published.
     let footer = footer_check::read(segment);
     let is_of_this_boot = match check_records(segment, is_live, footer.as_ref().ok(), findings) {
@@ -334,6 +344,7 @@ fn check_growable(segment: &Segment, is_live: bool, findings: &mut Findings, che
         Err(e) if e.is_corruption() && findings.has_damage() => return,
         Err(e) => return findings.error(segment.header.live, &e),
     };
+
     checked.rows = Some(record.rows());
     checked.sealed = record.sealed;
     check_values(segment, &record, findings);
@@ -345,6 +356,7 @@ fn check_growable(segment: &Segment, is_live: bool, findings: &mut Findings, che
         findings.error(segment.header.regions[segment.plan.names.region].offset, &e);
     }
     check_log(segment, &record, findings);
+
     match footer {
         Err(FooterError::Unwritten((at, message))) if !is_of_this_boot => {
             checked.lacks_footer = true;
@@ -453,6 +465,7 @@ fn check_records(
     let records = Records::read(segment)?;
     // The newest commit is found first: only then it is known whether the page cache is the writer's.
     let newest = segment.newest();
+
     // If only a comparison shows that the rows are there, or no record is whole, bytes that were written with them may be
     // lost as in a crash.
     let is_of_this_boot = segment.is_same() && records.all().any(|record| segment.is_present(record));
@@ -468,11 +481,13 @@ fn check_records(
         let message = format!("the newest commit record: expected that of commit {sequence}, got {got}; {fallback}");
         findings.add(is_of_this_boot, header.page().record(sequence), message);
     }
+
     for (offset, record) in records.with_offsets(segment) {
         if let Err(e) = segment.check_record(record) {
             findings.damage(offset, e.message());
         }
     }
+
     match other {
         Some(other) if other.sequence > sequence && segment.is_present(other) => {
             let message = format!(
@@ -496,12 +511,14 @@ fn check_records(
         }
         _ => (),
     }
+
     for (number, durable) in (0..).zip(&records.durable) {
         let offset = header.durable(number);
         if durable.is_none() && !is_blank(segment, offset)? {
             findings.add(is_of_this_boot && !is_live, offset, "a durable record is not whole");
         }
     }
+
     check_durable(segment, &records, is_of_this_boot, findings);
     Ok(is_of_this_boot)
 }
@@ -521,6 +538,7 @@ fn check_durable(segment: &Segment, records: &Records, is_of_this_boot: bool, fi
         Err(e) if e.is_corruption() => return,
         Err(e) => return findings.error(segment.header.live, &e),
     };
+
     for (number, record) in records.durable.iter().enumerate() {
         let Some(record) = record.as_ref().filter(|record| segment.check_record(record).is_ok()) else { continue };
         let at = segment.header.durable(number as u64);
@@ -561,6 +579,7 @@ fn is_up_to(counters: &[u64], others: &[u64]) -> bool {
 pub(super) fn newest_undamaged(segment: &Segment) -> Result<Record> {
     let records = Records::read(segment)?;
     let seen = none_if_corrupt(segment.newest())?;
+
     // A part of a commit must not stay: its other segments have no names, or don't count.
     let footer = match footer_check::read(segment) {
         Err(FooterError::Unread(e)) => return Err(e),
@@ -580,18 +599,21 @@ pub(super) fn newest_undamaged(segment: &Segment) -> Result<Record> {
             None => segment.empty_record(),
         },
     };
+
     for record in records.sound_durable(segment) {
         let Some(before) = records.counters_before(segment, record) else { continue };
         if record.rows() <= newest.rows() && checksum(segment, &before, record)? != record.delta {
             newest = Record { counters: before, ..record.clone() };
         }
     }
+
     if let Some(Some((entry, _))) = none_if_corrupt(find_log_difference(segment, &newest))? {
         newest.counters = entry.before;
     }
     if nulls_agree(segment, &newest) {
         return Ok(newest);
     }
+
     // Null counts have no location; the best known counts are the ones of an older record that match its bitmaps.
     let older = sound.into_iter().find(|record| record.rows() <= newest.rows() && nulls_agree(segment, record));
     Ok(older.cloned().unwrap_or_else(|| segment.empty_record()))
@@ -614,6 +636,7 @@ fn check_values(segment: &Segment, record: &Record, findings: &mut Findings) {
         segment.column(number, record).and_then(|array| segment.checked(number, array, record))
     });
     assert_eq!(checked.len(), columns.len(), "each column is checked");
+
     for (column, checked) in columns.iter().zip(&checked) {
         if let Err(e) = checked {
             let offset = match segment.header.regions[column.region].offset {
@@ -624,12 +647,14 @@ fn check_values(segment: &Segment, record: &Record, findings: &mut Findings) {
             findings.error_in(offset, &format!("column '{}': ", column.field.name()), e);
         }
     }
+
     if let Some(number) = segment.header.order().map(|column| column as usize)
         && let Ok(array) = &checked[number]
         && let Err(e) = order::check_ascending(columns[number].field.name(), array, None)
     {
         findings.damage(segment.header.regions[columns[number].values_region()].offset, e.message());
     }
+
     for map in &segment.plan.zones {
         if let Ok(array) = &checked[map.column]
             && let Err((offset, e)) = check_zones(segment, record, map, array)
@@ -706,6 +731,7 @@ fn check_footer(segment: &Segment, record: &Record, footer: &FooterCheck, is_ope
             return findings.damage(tail, format!("other readers see {rows} rows, expected {newest}"));
         }
     }
+
     if let Some(later) = footer.later.filter(|_| !is_open) {
         let message = format!("other readers see {rows} rows of {newest}, and footer {later} was written later");
         findings.note(tail, message);

@@ -385,6 +385,7 @@ impl FooterRing {
         let mut footers = Vec::new();
         let mut piece = vec![0; ((READ / header.footer).max(1) * header.footer) as usize];
         let mut offset = first;
+
         while let Some(data) = store.next_data(offset)?.filter(|&data| data < end) {
             let data = data.max(first);
             // The footer that contains the first byte of data.
@@ -406,6 +407,7 @@ impl FooterRing {
                 offset += header.footer;
             }
         }
+
         Ok(footers)
     }
 
@@ -486,6 +488,7 @@ impl FooterRing {
             messages.splice(..0, vec![0; slot.messages as usize]);
             messages_start = header.ring;
         }
+
         let footer_start = header.footer_at(slot.number);
         let length = (header.tail - footer_start) as u32;
         assert_eq!(selected_footer(header, length), Some(slot.number), "the length selects the footer");

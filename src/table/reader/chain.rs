@@ -260,6 +260,7 @@ impl SegmentChain {
                 lost_end = lost_end.max(starts[count] + segment.visible_rows()?);
             }
         };
+
         if let Some((segment, _)) = &last
             && !segment.is_original_file()
         {

@@ -80,6 +80,7 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
             None => Error::invalid_argument(message),
         });
     }
+
     let dataset = dataset.refresh()?;
     let end = dataset.first_row() + dataset.len()?;
     let next = start.unwrap_or(end);
@@ -93,6 +94,7 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
         last_check: Instant::now(),
         waker: None,
     };
+
     follower.check_gap()?;
     if next > end {
         return Err(follower.beyond(end));
@@ -255,17 +257,20 @@ impl TableFollower {
             return Ok(());
         };
         let word = page.sequence() as usize;
+
         for _ in 0..MAX_SPINS {
             if mapping.load64(word) != sequence {
                 return Ok(());
             }
             std::hint::spin_loop();
         }
+
         if self.has_frequent_commits {
             std::thread::sleep(timeout.min(MIN_WAKE_INTERVAL));
             self.has_frequent_commits = mapping.load64(word) != sequence;
             return Ok(());
         }
+
         let timeout = if mapping.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL_INTERVAL) };
         publish::request_wake(mapping, page);
         let words = mapping_to_wait_on(segment, mapping);
@@ -275,6 +280,7 @@ impl TableFollower {
             }
             None => publish::wait(words, page, sequence, timeout),
         }
+
         if mapping.load64(word) != sequence {
             let last_wake = self.last_wake.replace(Instant::now());
             self.has_frequent_commits = last_wake.is_some_and(|last_wake| last_wake.elapsed() < MIN_WAKE_INTERVAL);

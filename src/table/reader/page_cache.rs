@@ -168,12 +168,14 @@ impl Segment {
                 base = self.proof_base(&durable, renewed_base);
             }
         }
+
         if let Some(base) = base.filter(|base| record.has_all_counted_in(base)) {
             let computed = proof_of(&self.plan, &base.counters, &record.counters, |region, at, into| {
                 self.read_region(region, at, into)
             })?;
             return Ok(computed == word);
         }
+
         // The overwriting record has all of the commit.
         self.is_on_disk_as(record, |_| true)
     }
@@ -230,6 +232,7 @@ impl Segment {
         }
         let Some(folder) = self.path().parent() else { return Ok(true) };
         let mut end = self.header.first_row + record.rows();
+
         for _ in 0..MAX_COMMIT_SEGMENTS {
             let path = chain::path(folder, end);
             let mapping = match Mapping::open(&path, Mode::Read).map_err(Error::from) {
@@ -256,6 +259,7 @@ impl Segment {
             }
             end = next.header.first_row + newest.rows();
         }
+
         Ok(false)
     }
 }

@@ -66,6 +66,7 @@ fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], 
                 .push((at, format!("column '{name}': the last list ends at {end:?}, expected {}", counters[counter])));
         }
     }
+
     if let Storage::DenseUnion { first } = node.kind {
         let got = members_of(segment, node, rows);
         let expected = &counters[first..first + node.children.len()];
@@ -74,6 +75,7 @@ fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], 
             damages.push((at, format!("column '{name}': members have {got:?} rows, expected {expected:?}")));
         }
     }
+
     if let Storage::Views { counter } = node.kind {
         let at = segment.header.regions[node.values_region()].offset;
         match end_of_views(segment, node.values_region(), rows) {
@@ -85,6 +87,7 @@ fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], 
             None => damages.push((at, format!("column '{name}': there are fewer than {rows} views"))),
         }
     }
+
     // Counts beyond the values were reported with the nulls.
     let _ = node.each_child(rows, counters, |child, rows| {
         count_items(segment, child, rows, counters, damages);

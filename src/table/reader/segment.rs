@@ -148,6 +148,7 @@ impl Segment {
             let got = mapping.len();
             return Err(Error::invalid(format!("the segment has {got} bytes, expected {expected}; it was cut off")));
         }
+
         mapping.set_allowed_changes(AllowedChanges::InPlace(header.marks(start as u64, &fixed)));
         let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| IncrementalCheck::default()).collect();
         Ok(Some(Segment {
@@ -417,6 +418,7 @@ impl Segment {
         self.mapping.read_at(self.header.regions[buffer.region].offset as usize, &mut bytes)?;
         let mut names = Vec::new();
         let mut rest = &bytes[..];
+
         // Reads no more names than there are positions, because each is compared with all before it.
         while let Some((&len, more)) = rest.split_first().filter(|_| names.len() < record.positions.len()) {
             let Some((name, more)) = more.split_at_checked(len.into()) else { break };
@@ -428,6 +430,7 @@ impl Segment {
             names.push(name.to_string());
             rest = more;
         }
+
         if names.len() == record.positions.len() && rest.is_empty() {
             return Ok(names);
         }
@@ -439,6 +442,7 @@ impl Segment {
             bytes.len(),
             rest.len()
         );
+
         Err(Error::invalid(message).at(self.path()))
     }
 

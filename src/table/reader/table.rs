@@ -63,6 +63,7 @@ fn open_chain(
     let Some(&last_start) = chain.starts.last() else {
         return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder));
     };
+
     // Its identity is taken before it is opened: if it is replaced in between, the next check finds the difference.
     let last_file = FileId::find(&chain::path(folder, last_start))?.filter(|_| chain.last.is_none());
     let dense = match &chain.last {
@@ -74,6 +75,7 @@ fn open_chain(
         (None, Some(ipc)) => (ipc.schema().clone(), dense_settings(ipc.schema()).map_err(|e| e.at(folder))?),
         (None, None) => return Err(Error::internal("a table without a last segment").at(folder)),
     };
+
     if let Some(ipc) = &dense {
         // Files that were pushed to a store and copied back are no segments, although they have such names.
         if ipc.is_indexed() || ipc.num_batches()? > 1 {
@@ -84,6 +86,7 @@ fn open_chain(
             return Err(sealed_source::replaced(folder));
         }
     }
+
     // Segments read with another schema, or from another directory, can't be shared.
     let folder_id = chain.folder_id;
     let before =
@@ -95,6 +98,7 @@ fn open_chain(
             Arc::new(TableInfo { folder: folder.to_path_buf(), folder_id, schema, options, settings, dropped })
         }
     };
+
     let history_before = before.as_ref().and_then(|before| before.history);
     let mut entries = Vec::with_capacity(chain.starts.len());
     for (first_row, next) in chain::with_next(&chain.starts) {
@@ -106,6 +110,7 @@ fn open_chain(
         };
         entries.push(entry);
     }
+
     if let Some(ipc) = dense {
         let rows = ipc.count_until(u64::MAX)?;
         entries.push(SegmentEntry::opened(last_start, rows, OpenedSegment::Dense(Box::new(ipc))));
@@ -119,6 +124,7 @@ fn open_chain(
         };
         LiveSource::new(&table, history.clone(), Snapshot::new(segment, record))
     });
+
     Ok(Some(dataset(&table, history, live)))
 }
 
@@ -258,10 +264,12 @@ impl LiveSource {
     fn follow_names(&self, record: &Record) -> Result<Option<Dataset>> {
         let Snapshot { segment, .. } = &self.snapshot;
         let folder = &self.table.folder;
+
         // A replayed segment's pages are private, and miss later writes.
         if record.boot != boot_id() || segment.replayed.is_some() {
             return Ok(None);
         }
+
         // Earlier segments may be dropped.
         let first_row = self.history.as_ref().map_or(segment.header.first_row, |history| history.start());
         if !self.table.is_in_place()? || !exists(&chain::path(folder, first_row))? {
@@ -270,6 +278,7 @@ impl LiveSource {
         let mut segment = segment.clone();
         let mut record = record.clone();
         let mut sealed = Vec::new();
+
         while record.sealed {
             let first_row = segment.header.first_row;
             let rows = record.rows();
@@ -293,6 +302,7 @@ impl LiveSource {
             });
             (segment, record) = next;
         }
+
         // The segments were opened by their names, which another directory may have as well.
         if !self.table.is_in_place()? {
             return Ok(None);
@@ -404,6 +414,7 @@ impl Dataset {
             }
             pieces.extend(newer.pieces().iter().map(|newer| SourceSlice { columns: columns.clone(), ..newer.clone() }));
         }
+
         if !Arc::ptr_eq(&schema, self.schema()) {
             pieces.iter().try_for_each(|piece| check_schema(piece, &schema))?;
         }
@@ -726,6 +737,7 @@ mod tests {
             |_, [without_writer, _]| without_writer.refresh(),
             |_, [_, with_two_segments]| with_two_segments.refresh(),
         ];
+
         for (number, open_merged) in cases.into_iter().enumerate() {
             let folder = tempfile::tempdir().unwrap();
             let table = folder.path().join("t");

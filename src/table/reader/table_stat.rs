@@ -77,6 +77,7 @@ fn read_stat(folder: &Path) -> Result<Option<TableStat>> {
     };
     let segments = chain.starts.len() as u64;
     let mut stat = TableStat { first_row, segments, ..TableStat::default() };
+
     for &start in &chain.starts {
         stat.add_file(&chain::path(folder, start))?;
     }
@@ -99,6 +100,7 @@ fn read_stat(folder: &Path) -> Result<Option<TableStat>> {
             }
         }
     }
+
     if stat.live && is_locked(folder)? {
         stat.writer = chain.last.map(|(segment, _)| segment.writer());
     }
