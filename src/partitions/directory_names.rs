@@ -45,8 +45,8 @@ pub(super) fn text_of(key: &str, value: &Value<'_>) -> Result<Option<String>> {
         Value::Str(text) => Ok(Some((*text).to_owned())),
         Value::Date(days) if !is_in_calendar(*days) => {
             let message = format!(
-                "partition column '{key}': expected a date of the calendar, got {days} days since 1970, which has no year; \
-                 leave such rows out, or split them by another column"
+                "partition column '{key}': expected a date of the calendar, got {days} days since 1970, which has no \
+                 year; leave such rows out, or split them by another column"
             );
             Err(Error::invalid_argument(message))
         }

@@ -3,9 +3,9 @@
 //! A [`PartitionsFollower`] has one [`TableFollower`] for each partition, and alternates between two modes:
 //!
 //! - While rows arrive, it polls all partitions, with pauses that double from [`MIN_PAUSE`] to [`MAX_PAUSE`].
-//! - Then it sleeps: a [`WaitSet`] waits in the kernel for the words of all live segments, and for names added to or removed
-//!   from the directories. It is created first, and then everything is looked at once more, so that no change in between
-//!   is missed.
+//! - Then it sleeps: a [`WaitSet`] waits in the kernel for the words of all live segments, and for names added to or
+//!   removed from the directories. It is created first, and then everything is looked at once more, so that no change
+//!   in between is missed.
 //!
 //! All state belongs to the calling thread; the threads of the `WaitSet` only wake it.
 
@@ -25,8 +25,8 @@ use crate::table::{TableFollower, WakeEvent, follow};
 
 /// The minimum time between two polls of all partitions, while rows arrive.
 const MIN_PAUSE: Duration = Duration::from_micros(500);
-/// The maximum time between two polls, after which the follower sleeps until it is woken. If it can't be woken, it keeps
-/// polling at this interval.
+/// The maximum time between two polls, after which the follower sleeps until it is woken. If it can't be woken, it
+/// keeps polling at this interval.
 const MAX_PAUSE: Duration = Duration::from_millis(20);
 /// The maximum duration of a sleep: some ways of removing files don't wake the follower.
 const MAX_SLEEP: Duration = Duration::from_secs(30);
@@ -42,16 +42,17 @@ pub enum FollowFrom {
     /// Partitions that are not in the map, such as renamed ones, are new and begin with their first row.
     ///
     /// The numbers refer to the directory that has the name now. If its partition was sorted, or dropped and created
-    /// again, since the numbers were noted, they refer to other rows. Leave a partition out to begin with its first row.
+    /// again, since the numbers were noted, they refer to other rows. Leave a partition out to begin with its first
+    /// row.
     Rows(BTreeMap<String, u64>),
 }
 
-/// Iterates over new rows of a partitioned table, partition by partition. The rows of each partition come in order, each
-/// once. New partitions are found within milliseconds, and begin with their first row.
+/// Iterates over new rows of a partitioned table, partition by partition. The rows of each partition come in order,
+/// each once. New partitions are found within milliseconds, and begin with their first row.
 ///
-/// Between commits the follower sleeps and takes no processor time: a commit, or a created or removed partition, wakes it.
-/// Waiting needs one thread per 127 partitions, which ends with the follower. If the system can't wake it, or the files
-/// are not writable, it polls all partitions every 20 ms.
+/// Between commits the follower sleeps and takes no processor time: a commit, or a created or removed partition, wakes
+/// it. Waiting needs one thread per 127 partitions, which ends with the follower. If the system can't wake it, or the
+/// files are not writable, it polls all partitions every 20 ms.
 #[derive(Debug)]
 pub struct PartitionsFollower {
     /// The whole dataset, which finds new partitions.
@@ -233,8 +234,8 @@ impl PartitionsFollower {
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<(String, Dataset)>> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
-            // The last poll reads all partitions even if no event has come: the thread that wakes this one may not have run
-            // since the rows were committed.
+            // The last poll reads all partitions even if no event has come: the thread that wakes this one may not have
+            // run since the rows were committed.
             let is_last = time_left(deadline).is_zero();
             let is_asleep = self.is_asleep();
             if is_last || !is_asleep {
@@ -270,8 +271,8 @@ impl PartitionsFollower {
         self.sleep.as_ref().is_some_and(|(sleep, since)| !sleep.has_changed() && since.elapsed() < MAX_SLEEP)
     }
 
-    /// Starts to sleep until a partition has rows, is created or removed. Returns false if the follower can't be woken, or
-    /// if something has happened already.
+    /// Starts to sleep until a partition has rows, is created or removed. Returns false if the follower can't be woken,
+    /// or if something has happened already.
     fn fall_asleep(&mut self) -> Result<bool> {
         if self.sleep.is_some() {
             return Ok(true);
@@ -343,7 +344,8 @@ impl PartitionsFollower {
         Ok(None)
     }
 
-    /// Returns new rows of partition `number` with its name and all columns of the follower, to which it adds new columns.
+    /// Returns new rows of partition `number` with its name and all columns of the follower, to which it adds new
+    /// columns.
     fn with_all_columns(&mut self, number: usize, stored: &Dataset) -> Result<(String, Dataset)> {
         let followed = &self.followed[number];
         let older = self.partitions.schema().clone();

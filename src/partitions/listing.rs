@@ -30,14 +30,14 @@ impl PartitionDirectory {
     /// Returns the keys of this directory, if `keys` are the keys of its parent.
     ///
     /// # Errors
-    /// `SchemaMismatch` if a level above has the same column. Without this check, a link to a directory above would be followed
-    /// without end.
+    /// `SchemaMismatch` if a level above has the same column. Without this check, a link to a directory above would be
+    /// followed without end.
     pub fn keys_below(&self, keys: &[PartitionKey]) -> Result<Vec<PartitionKey>> {
         let column = self.column();
         if keys.iter().any(|(other, _)| other == column) {
             let message = format!(
-                "the partition column '{column}' is at two levels of directories; rename one, or remove the link if this is \
-                 one to a directory above"
+                "the partition column '{column}' is at two levels of directories; rename one, or remove the link if \
+                 this is one to a directory above"
             );
             return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&self.path));
         }
@@ -98,7 +98,8 @@ pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionD
     let (first_column, _) = &first.key;
     if let Some(other_column) = children.iter().map(PartitionDirectory::column).find(|&column| column != first_column) {
         let message = format!(
-            "partitions of two columns stand side by side, '{first_column}' and '{other_column}'; expected one column per level"
+            "partitions of two columns stand side by side, '{first_column}' and '{other_column}'; expected one column \
+             per level"
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }
@@ -131,7 +132,7 @@ fn directories_below(directory: &Path, keys: &[PartitionKey]) -> Result<Vec<Path
 fn mixed(partition: &Path, other: &str) -> Error {
     let name = partition.file_name().unwrap_or(partition.as_os_str()).to_string_lossy();
     Error::invalid(format!(
-        "the directory holds partitions ('{name}') and '{other}', so whether its rows belong to a partition is unknown; \
-         move one of them"
+        "the directory holds partitions ('{name}') and '{other}', so whether its rows belong to a partition is \
+         unknown; move one of them"
     ))
 }

@@ -20,8 +20,8 @@ use crate::table::{Writer, WriterOptions, is_table_directory, open_table};
 /// options say.
 ///
 /// # Errors
-/// As [`Writer::open`] and [`partition_path`]; `SchemaMismatch` if other partitions have other columns; `InvalidArgument` if
-/// `table` is a table without partitions.
+/// As [`Writer::open`] and [`partition_path`]; `SchemaMismatch` if other partitions have other columns;
+/// `InvalidArgument` if `table` is a table without partitions.
 pub fn partition_writer(
     table: impl AsRef<Path>,
     partition: &[(&str, Value<'_>)],
@@ -78,7 +78,8 @@ struct Sibling {
     schema: SchemaRef,
 }
 
-/// Returns `schema` with the dictionaries of `sibling`, and keeps options from making dictionaries that it doesn't have.
+/// Returns `schema` with the dictionaries of `sibling`, and keeps options from making dictionaries that it doesn't
+/// have.
 ///
 /// # Errors
 /// `SchemaMismatch` if the schemas differ otherwise.
@@ -118,8 +119,8 @@ fn check_levels(directory: &Path, names: &[&str], depth: usize) -> Result<Option
     let (first_column, _) = &first.key;
     if name != first_column {
         let message = format!(
-            "partitions there have the column '{first_column}' at this level, and the new one has {name}; give the same \
-             columns in the same order"
+            "partitions there have the column '{first_column}' at this level, and the new one has {name}; give the \
+             same columns in the same order"
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }

@@ -1,9 +1,9 @@
 //! Opens all partitions of a directory as one dataset, which finds new ones when it is refreshed.
 //!
-//! A *partition*, or leaf, is a directory with rows. Above it are directories named by the partition columns, one level for
-//! each. A *scan* lists all levels and opens the leaves that are not known yet; [`Partitions`] keeps the others as they are.
-//! A directory that can't be opened doesn't make the scan fail: its error is kept in `failure`, and reported once the other
-//! partitions were found.
+//! A *partition*, or leaf, is a directory with rows. Above it are directories named by the partition columns, one level
+//! for each. A *scan* lists all levels and opens the leaves that are not known yet; [`Partitions`] keeps the others as
+//! they are. A directory that can't be opened doesn't make the scan fail: its error is kept in `failure`, and reported
+//! once the other partitions were found.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -413,7 +413,8 @@ impl Partitions {
     /// Creates a partition without pieces.
     ///
     /// # Errors
-    /// `SchemaMismatch` if it has other keys than these partitions; `InvalidData` if a value is not of the column's type.
+    /// `SchemaMismatch` if it has other keys than these partitions; `InvalidData` if a value is not of the column's
+    /// type.
     fn new_leaf(&self, new: NewPartition) -> Result<LeafPartition> {
         let NewPartition { path, identity, keys, stored } = new;
         let key_names: Vec<&str> = keys.iter().map(|(name, _)| name.as_str()).collect();
@@ -456,14 +457,14 @@ impl Partitions {
         self.listed.iter().map(DirectoryListing::path)
     }
 
-    /// Returns true if a rescan would find nothing new: no directory was created or removed since the scan, and all partitions
-    /// were opened.
+    /// Returns true if a rescan would find nothing new: no directory was created or removed since the scan, and all
+    /// partitions were opened.
     pub(super) fn is_settled(&self) -> bool {
         self.failure.is_none() && !self.listed.iter().any(DirectoryListing::may_have_changed)
     }
 
-    /// Returns the current partitions. Known partitions keep their rows. Partitions that can't be opened, or don't fit the
-    /// others, are left out, which [`check_complete`](Partitions::check_complete) reports.
+    /// Returns the current partitions. Known partitions keep their rows. Partitions that can't be opened, or don't fit
+    /// the others, are left out, which [`check_complete`](Partitions::check_complete) reports.
     pub(super) fn rescan(&self) -> Result<Partitions> {
         let mut newer = self.clone();
         if !self.is_settled() {
@@ -569,8 +570,8 @@ impl Dataset {
         with_partition_columns(self, partition)
     }
 
-    /// Returns the partitions of a partitioned dataset in order, each with its directory, its values by column, and its rows with
-    /// all columns; empty for other datasets, and for parts of partitioned ones.
+    /// Returns the partitions of a partitioned dataset in order, each with its directory, its values by column, and its
+    /// rows with all columns; empty for other datasets, and for parts of partitioned ones.
     pub fn partitions(&self) -> Vec<Partition> {
         let Some(partitions) = partitions_of(self) else { return Vec::new() };
         let mut list = Vec::with_capacity(partitions.leaves.len());
@@ -647,8 +648,8 @@ mod tests {
         }
     }
 
-    /// `refresh` failed if a partition of sealed segments was replaced by its sorted rows after the partitions were listed
-    /// and before its segments were opened.
+    /// `refresh` failed if a partition of sealed segments was replaced by its sorted rows after the partitions were
+    /// listed and before its segments were opened.
     #[cfg(feature = "table")]
     #[test]
     fn refresh_finds_a_partition_that_is_replaced_meanwhile() {

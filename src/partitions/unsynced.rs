@@ -16,8 +16,8 @@ pub(super) struct UnsyncedPartitions {
 }
 
 impl UnsyncedPartitions {
-    /// Syncs the rows that were committed to the partitions of `root` before the first call. Partitions that have a writer
-    /// are left to the next call.
+    /// Syncs the rows that were committed to the partitions of `root` before the first call. Partitions that have a
+    /// writer are left to the next call.
     ///
     /// # Errors
     /// The first error of a partition, after all others were synced.

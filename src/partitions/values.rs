@@ -76,8 +76,8 @@ pub(super) fn parse<'a>(field: &Field, text: Option<&'a str>) -> Result<Value<'a
         return Ok(value);
     }
     Err(Error::invalid(format!(
-        "partition column '{}' is {}, and a directory has the value '{text}'; open the table again, or with types of your \
-         own",
+        "partition column '{}' is {}, and a directory has the value '{text}'; open the table again, or with types of \
+         your own",
         field.name(),
         type_name(field.data_type())
     )))

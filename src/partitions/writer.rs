@@ -159,8 +159,8 @@ struct OpenPartition {
 /// with one writer, and a commit is atomic within one partition: a reader, or a crash in between, may find it in one
 /// partition and not yet in another.
 ///
-/// A failed assertion, which is a bug of this library, is an error of kind `Internal`, and so are all later calls, as with
-/// [`Writer`].
+/// A failed assertion, which is a bug of this library, is an error of kind `Internal`, and so are all later calls, as
+/// with [`Writer`].
 #[derive(Debug)]
 pub struct PartitionedWriter {
     root: PathBuf,
@@ -370,8 +370,8 @@ impl PartitionedWriter {
         Err(e.clone().context(what))
     }
 
-    /// Makes all appended rows visible to others, partition by partition, each atomically. With [`SyncPolicy::Commit`] all
-    /// are on the disk when this returns, as after [`sync`](PartitionedWriter::sync).
+    /// Makes all appended rows visible to others, partition by partition, each atomically. With [`SyncPolicy::Commit`]
+    /// all are on the disk when this returns, as after [`sync`](PartitionedWriter::sync).
     ///
     /// # Errors
     /// As [`Writer::commit`] and [`PartitionedWriter::append_dataset`]; partitions before the named one are committed.
@@ -416,14 +416,14 @@ impl PartitionedWriter {
         Ok(())
     }
 
-    /// Brings all committed rows to the disk, including rows that earlier writers have left in any partition: everything
-    /// that was committed before this writer was created survives a power cut, too. A partition that another process is
-    /// writing now is left to that process.
+    /// Brings all committed rows to the disk, including rows that earlier writers have left in any partition:
+    /// everything that was committed before this writer was created survives a power cut, too. A partition that another
+    /// process is writing now is left to that process.
     ///
     /// # Errors
     /// The first error of [`Writer::sync`], after all open partitions were synced, else the first error of another
-    /// partition. If a partition could not be closed, to make room for another one, the error is reported again until rows
-    /// are appended to the partition, committed and synced.
+    /// partition. If a partition could not be closed, to make room for another one, the error is reported again until
+    /// rows are appended to the partition, committed and synced.
     pub fn sync(&mut self) -> Result<()> {
         self.check_failure()?;
         self.stop_at_panic(PartitionedWriter::sync_all)
@@ -483,8 +483,8 @@ impl PartitionedWriter {
         self.sync_leftovers()
     }
 
-    /// Runs the body of a public method. A panic in it, which is a failed assertion, becomes an error of kind `Internal`. After
-    /// such an error, whether of this writer or of a partition's, every call fails.
+    /// Runs the body of a public method. A panic in it, which is a failed assertion, becomes an error of kind
+    /// `Internal`. After such an error, whether of this writer or of a partition's, every call fails.
     fn stop_at_panic(&mut self, body: impl FnOnce(&mut PartitionedWriter) -> Result<()>) -> Result<()> {
         let result = catch_panic(|| body(self));
         if let Err(e) = &result

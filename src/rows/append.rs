@@ -50,8 +50,8 @@ impl IncomingRows {
     /// Matches columns to the table's by name, checks types and nulls, and adds new texts to the dictionaries.
     ///
     /// # Errors
-    /// `SchemaMismatch` naming the column, for another type and for ordered categories in another order; `InvalidArgument` naming
-    /// the column and, for a null and for text that is not UTF-8, the row.
+    /// `SchemaMismatch` naming the column, for another type and for ordered categories in another order;
+    /// `InvalidArgument` naming the column and, for a null and for text that is not UTF-8, the row.
     pub fn new(
         plan: &Plan,
         fields: &[FieldRef],
@@ -692,7 +692,8 @@ fn put_members(into: &mut impl RowSink, new: &NewRows<'_>, first: usize) -> Resu
     put_numbers(into, node.values_region(), *at, &offsets, UNION_OFFSET)
 }
 
-/// Appends texts with offsets of `width` bytes; `counter` counts their bytes. They are copied at once where that is possible.
+/// Appends texts with offsets of `width` bytes; `counter` counts their bytes. They are copied at once where that is
+/// possible.
 fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
     let base = into.fill_state().counters[counter];

@@ -35,8 +35,8 @@ impl DictionaryEntries {
     /// Returns the error for a value for which no key is left.
     pub fn full_error(&self) -> Error {
         Error::unsupported(format!(
-            "the dictionary is full: it has {} values of {} at most, in 2^31 bytes at most; make the table with a wider \
-             type of keys, or without a dictionary",
+            "the dictionary is full: it has {} values of {} at most, in 2^31 bytes at most; make the table with a \
+             wider type of keys, or without a dictionary",
             self.ends.len(),
             self.max_entries
         ))

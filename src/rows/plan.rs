@@ -1,7 +1,7 @@
 //! The layout of a schema in a segment: its buffers, and the counters of how far they are filled.
 //!
-//! A [`Plan`] has one [`PlanNode`] for each field, as a tree, and one [`PlanDictionary`] for each dictionary. Each buffer has
-//! a region of the file, and both nodes and records refer to regions and counters by number:
+//! A [`Plan`] has one [`PlanNode`] for each field, as a tree, and one [`PlanDictionary`] for each dictionary. Each
+//! buffer has a region of the file, and both nodes and records refer to regions and counters by number:
 //!
 //! ```text
 //! counter 0: rows
@@ -12,8 +12,8 @@
 //! last: bytes of the names of positions
 //! ```
 //! A node's regions follow each other: the validity bitmap (or the type ids of a union), then values, offsets, views or
-//! keys, then text or sizes. Columns may have zones, which are the least and the greatest value of each block of rows; their
-//! regions come last, and their length follows from the number of rows.
+//! keys, then text or sizes. Columns may have zones, which are the least and the greatest value of each block of rows;
+//! their regions come last, and their length follows from the number of rows.
 //!
 //! Reader, writer and the published footers all walk the same tree.
 
@@ -163,8 +163,8 @@ impl PlanDictionary {
         DictionaryEntries::new(self.most)
     }
 
-    /// Returns the bytes of each of its first `count` values. `first` is the buffer after the validity bitmap, and `data` the
-    /// text, if it has any. `None` if a value is outside of them.
+    /// Returns the bytes of each of its first `count` values. `first` is the buffer after the validity bitmap, and
+    /// `data` the text, if it has any. `None` if a value is outside of them.
     pub fn stored<'a>(&self, count: usize, first: &'a [u8], data: &'a [u8]) -> Option<Vec<&'a [u8]>> {
         let text = |from: u64, to: u64| data.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?);
         match self.values.kind {
@@ -322,7 +322,8 @@ impl Plan {
         limits
     }
 
-    /// Returns the limits of rows in memory: what offsets can address. Rows without bytes may be as many as an array can have.
+    /// Returns the limits of rows in memory: what offsets can address. Rows without bytes may be as many as an array
+    /// can have.
     pub fn limits_in_memory(&self) -> Vec<u64> {
         self.limits(|counter| if counter == ROWS { MOST_IN_MEMORY } else { MOST_BYTES_IN_MEMORY })
     }
@@ -374,8 +375,8 @@ struct RegionSize {
     is_text: bool,
 }
 
-/// Gives numbers to the counters and buffers of fields, in the order of the tree. Dictionaries are collected in `encoded`,
-/// and get their numbers after all fields.
+/// Gives numbers to the counters and buffers of fields, in the order of the tree. Dictionaries are collected in
+/// `encoded`, and get their numbers after all fields.
 #[derive(Default)]
 struct PlanBuilder {
     counters: usize,
@@ -398,7 +399,8 @@ impl PlanBuilder {
         self.regions - count
     }
 
-    /// Takes a region for each of the node's own buffers. Its variadic buffers, those of views, are one buffer of text here.
+    /// Takes a region for each of the node's own buffers. Its variadic buffers, those of views, are one buffer of text
+    /// here.
     fn take_regions_of(&mut self, node: &Node) -> usize {
         self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic))
     }
@@ -604,8 +606,8 @@ pub(crate) fn supports_zones(data_type: &DataType) -> bool {
 fn unsupported(field: &FieldRef) -> Error {
     let name = field_type_name(field);
     Error::unsupported(format!(
-        "{name} can't grow in a table; take the type of its values. What can grow is every type but those with run ends, and \
-         dictionaries of text, bytes, numbers and times"
+        "{name} can't grow in a table; take the type of its values. What can grow is every type but those with run \
+         ends, and dictionaries of text, bytes, numbers and times"
     ))
 }
 
@@ -624,8 +626,8 @@ impl RowCount {
 }
 
 impl PlanNode {
-    /// Returns the number of the region of the values, offsets, views or keys, after the validity bitmap; of a dense union,
-    /// the region of its offsets, after the type ids.
+    /// Returns the number of the region of the values, offsets, views or keys, after the validity bitmap; of a dense
+    /// union, the region of its offsets, after the type ids.
     #[inline]
     pub fn values_region(&self) -> usize {
         self.region + 1
@@ -839,8 +841,8 @@ mod tests {
     fn all_rows_may_be_null_unlike_in_early_writers() {
         let fields = vec![Field::new("n", DataType::Int64, true), Field::new("text", DataType::Utf8, true)];
         let plan = Plan::for_schema(&Arc::new(Schema::new(fields))).unwrap();
-        // The counters are rows, nulls of each column, bytes of text, and bytes of names. Early writers had less room for
-        // nulls than for rows.
+        // The counters are rows, nulls of each column, bytes of text, and bytes of names. Early writers had less room
+        // for nulls than for rows.
         assert_eq!(plan.limits(|counter| if counter == ROWS { 1000 } else { 10 }), [1000, 1000, 1000, 10, MOST_NAMES]);
         let check = |counters: [u64; 5]| plan.check_counters(&counters, &[1000, 10, 10, 10, 10]);
         assert_eq!(check([900, 900, 11, 10, 10]), Ok(()));

@@ -15,8 +15,8 @@ const ENTRY_OFFSET: usize = 4;
 /// Fills its last argument with the bytes of a region from an offset on.
 pub(crate) type ReadRegion<'a> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> Result<()>;
 
-/// Returns rows `start .. end` of column `column`, which has no children, copied into memory; for a dictionary, only the
-/// entries that occur.
+/// Returns rows `start .. end` of column `column`, which has no children, copied into memory; for a dictionary, only
+/// the entries that occur.
 ///
 /// # Errors
 /// Returns the errors of `read`; `InvalidData` for damaged values.
@@ -108,8 +108,8 @@ impl BlockReader<'_, '_> {
         Ok(vec![views, text])
     }
 
-    /// Reads the keys of `width` bytes, renumbered to refer to the entries that occur, and these entries, which are texts with
-    /// offsets of [`ENTRY_OFFSET`] bytes.
+    /// Reads the keys of `width` bytes, renumbered to refer to the entries that occur, and these entries, which are
+    /// texts with offsets of [`ENTRY_OFFSET`] bytes.
     fn keys_and_entries(
         &mut self,
         plan: &Plan,

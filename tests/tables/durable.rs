@@ -32,8 +32,8 @@ enum FailingSync {
 
 /// An observer of the file system that counts syncs, and makes one of them fail.
 ///
-/// A sync that is to fail as [`FailingSync::BlockedFile`] sets `is_blocked` and then waits for `is_released`, in the thread
-/// that syncs. The test waits for the former and sets the latter. Each is set once for each disk.
+/// A sync that is to fail as [`FailingSync::BlockedFile`] sets `is_blocked` and then waits for `is_released`, in the
+/// thread that syncs. The test waits for the former and sets the latter. Each is set once for each disk.
 #[derive(Debug, Default)]
 struct Disk {
     failing: Mutex<FailingSync>,
@@ -490,8 +490,8 @@ fn durable_rows_survive_a_damaged_record() {
     }
 }
 
-/// Regression test: if the newest visible record of a full segment was damaged, readers fell back to the previous one, and
-/// the segment's last rows and all later segments were lost.
+/// Regression test: if the newest visible record of a full segment was damaged, readers fell back to the previous one,
+/// and the segment's last rows and all later segments were lost.
 #[test]
 fn durable_rows_of_a_full_segment_survive_a_damaged_record() {
     let table = Table::new(SyncPolicy::Never, Some(4));
@@ -588,8 +588,8 @@ fn durable_positions_survive_a_damaged_record() {
     }
 }
 
-/// Positions that were not synced are lost with the newest visible record; those of the commit before it are kept, which are
-/// in the other record.
+/// Positions that were not synced are lost with the newest visible record; those of the commit before it are kept,
+/// which are in the other record.
 #[test]
 fn positions_that_are_not_durable_are_lost_with_a_damaged_record() {
     let table = Table::new(SyncPolicy::Never, None);

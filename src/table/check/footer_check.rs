@@ -23,7 +23,8 @@ pub(super) struct FooterCheck {
 }
 
 impl FooterCheck {
-    /// Returns the footer's counters, with the length of the positions' names in `record`: other readers don't see positions.
+    /// Returns the footer's counters, with the length of the positions' names in `record`: other readers don't see
+    /// positions.
     pub fn with_names_of(&self, segment: &Segment, record: &Record) -> Vec<u64> {
         let names = segment.plan.names.bytes;
         let mut counters = self.counters.clone();
@@ -68,8 +69,8 @@ pub(super) fn read(segment: &Segment) -> Result<FooterCheck, FooterError> {
     }
 }
 
-/// Returns the number of the published footer. A crash can't damage it: it is one word, and the bytes behind it were on the
-/// disk before the segment had a name.
+/// Returns the number of the published footer. A crash can't damage it: it is one word, and the bytes behind it were on
+/// the disk before the segment had a name.
 fn read_selected(segment: &Segment) -> Result<u64, FooterError> {
     let header = &segment.header;
     let tail = read_bytes(segment, header.tail, TAIL_LEN)?;
@@ -246,8 +247,8 @@ impl BatchCursor {
 /// The number of the buffer with the text of a field, after validity bitmap and offsets or views.
 const TEXT_BUFFER: usize = 2;
 
-/// Sets the counters of a node and its children as the message has them, and moves the cursor behind them. Returns `None` if
-/// the message is too short, or has negative numbers.
+/// Sets the counters of a node and its children as the message has them, and moves the cursor behind them. Returns
+/// `None` if the message is too short, or has negative numbers.
 fn collect_counters(
     node: &PlanNode,
     batch: &BatchHeader,
@@ -356,8 +357,8 @@ fn read_stamp(segment: &Segment, number: u64) -> Result<u64, FooterError> {
     Ok(footer_stamp(header, &footer, number).time)
 }
 
-/// Returns true if a copy of the schema confirms the one at the front of the file: a footer, published or not, has the same
-/// one, or none can be read.
+/// Returns true if a copy of the schema confirms the one at the front of the file: a footer, published or not, has the
+/// same one, or none can be read.
 ///
 /// # Errors
 /// Returns the errors of reading the file.
@@ -366,15 +367,15 @@ pub(super) fn has_witness(segment: &Segment) -> Result<bool> {
     Ok(copies.is_empty() || copies.contains(&true))
 }
 
-/// Returns true if no copy of the schema has damage that a crash can't cause: the one that footers share never changes, and
-/// was on the disk before the segment had a name.
+/// Returns true if no copy of the schema has damage that a crash can't cause: the one that footers share never changes,
+/// and was on the disk before the segment had a name.
 fn has_written_schema(segment: &Segment) -> Result<bool, FooterError> {
     let copies = copies_of_schema(segment).map_err(FooterError::Unread)?;
     Ok(if segment.header.shared == 0 { copies.is_empty() || copies.contains(&true) } else { copies == [true] })
 }
 
-/// Compares each copy of the schema that can be read, in all footers or for all of them, with the one at the front of the
-/// file. Returns true for each that is the same.
+/// Compares each copy of the schema that can be read, in all footers or for all of them, with the one at the front of
+/// the file. Returns true for each that is the same.
 fn copies_of_schema(segment: &Segment) -> Result<Vec<bool>> {
     let header = &segment.header;
     let mut copies = Vec::new();

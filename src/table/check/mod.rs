@@ -1,7 +1,7 @@
 //! Checks and repairs whole tables.
 //!
-//! `segments` finds damage, `footer_check` reads back the published footer, `table_check` has the findings, and `repair`
-//! keeps the good rows. Uses all other modules of `table`.
+//! `segments` finds damage, `footer_check` reads back the published footer, `table_check` has the findings, and
+//! `repair` keeps the good rows. Uses all other modules of `table`.
 
 mod footer_check;
 mod repair;

@@ -4,12 +4,12 @@
 //! ticks/000 ticks/100 ticks/200          ticks/000 ticks/100 (dense, rows 100 to 163)
 //!           damaged              ──▶     ticks.damaged/100 ticks.damaged/200
 //! ```
-//! Nothing is written into a damaged file, except that a prepared commit is finished as by the next writer. The new file is
-//! on the disk before anything moves, and so are the segments before it; then the segments move, the last one first, so
-//! that an interrupted repair leaves a table with the same damage and fewer segments after it.
+//! Nothing is written into a damaged file, except that a prepared commit is finished as by the next writer. The new
+//! file is on the disk before anything moves, and so are the segments before it; then the segments move, the last one
+//! first, so that an interrupted repair leaves a table with the same damage and fewer segments after it.
 //!
-//! If all rows of the damaged segment are good, up to the next one, it alone moves. Text that is not UTF-8 costs no row:
-//! `?` takes the place of its bytes.
+//! If all rows of the damaged segment are good, up to the next one, it alone moves. Text that is not UTF-8 costs no
+//! row: `?` takes the place of its bytes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -87,8 +87,8 @@ impl TableRepair<'_> {
         // A commit is kept or given up as a whole, so the repair begins like the next writer would.
         let is_changed = finish_commit(self.lock.medium(), self.home)?;
 
-        // Merges are finished before anything moves: a damaged leftover of a merge costs no rows, and no file may be put in
-        // its place.
+        // Merges are finished before anything moves: a damaged leftover of a merge costs no rows, and no file may be
+        // put in its place.
         let is_finished = finish_merges(self.lock.medium(), self.home, &|start| before.is_damaged(start))?;
         restore_footers(self.lock.medium(), self.home, &before.without_footers())?;
         let mut rechecked = if is_changed || is_finished { Some(self.recheck(progress)?) } else { None };
@@ -133,8 +133,8 @@ impl TableRepair<'_> {
             .ok_or_else(|| Error::internal("the repaired table has no segment").at(self.folder))
     }
 
-    /// Moves the segments `moving` aside, of which `start` is the first, and puts the replacement in its place. Returns the
-    /// paths to which they were moved.
+    /// Moves the segments `moving` aside, of which `start` is the first, and puts the replacement in its place. Returns
+    /// the paths to which they were moved.
     fn replace(&self, replacement: Replacement, start: u64, moving: &[u64]) -> Result<Vec<PathBuf>> {
         assert!(moving.is_sorted(), "segments are listed in order");
         let medium = self.lock.medium();
@@ -227,7 +227,8 @@ fn create_damaged_folder(folder: &Path, moving: &[u64], is_inside: bool) -> Resu
     Ok(aside)
 }
 
-/// Returns true if the segments `moving` of the table in `folder` can be moved to the folder `aside`, or were moved there.
+/// Returns true if the segments `moving` of the table in `folder` can be moved to the folder `aside`, or were moved
+/// there.
 fn has_room_for(aside: &Path, folder: &Path, moving: &[u64]) -> Result<bool> {
     if exists(aside)? && !is_directory(aside)? {
         return Ok(false);
@@ -578,7 +579,8 @@ mod tests {
 
     use super::*;
 
-    /// Regression test: the path of a second directory was converted to UTF-8 and back, and was in another directory then.
+    /// Regression test: the path of a second directory was converted to UTF-8 and back, and was in another directory
+    /// then.
     #[test]
     fn damaged_paths_keep_bytes_that_are_not_utf8() {
         let table = Path::new(OsStr::from_bytes(b"caf\xe9/ticks"));

@@ -185,7 +185,10 @@ fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) -> Result
                 let end = before.start + rows;
                 findings.note(
                     None,
-                    format!("it has all rows to {end}, and the next segment begins with {next}: compacting was cut off; compact the table"),
+                    format!(
+                        "it has all rows to {end}, and the next segment begins with {next}: compacting was cut \
+                         off; compact the table"
+                    ),
                 );
                 before.rows = Some(next - before.start);
             }
@@ -327,7 +330,8 @@ fn check_dense_zones(ipc: &IpcSource, column: usize, findings: &mut Findings) {
     }
 }
 
-/// Checks a growable segment: schema, records, values, counters, dictionaries, positions, log, and the published footer.
+/// Checks a growable segment: schema, records, values, counters, dictionaries, positions, log, and the published
+/// footer.
 fn check_growable(segment: &Segment, is_live: bool, findings: &mut Findings, checked: &mut SegmentCheck) {
     checked.schema = Some(segment.plan.schema.schema.clone());
     check_front(segment, findings);
@@ -361,8 +365,8 @@ fn check_growable(segment: &Segment, is_live: bool, findings: &mut Findings, che
         Err(FooterError::Unwritten((at, message))) if !is_of_this_boot => {
             checked.lacks_footer = true;
             let message = format!(
-                "other readers find no rows: {message}; a crash came before that was on the disk. The next writer puts it \
-                 right, or `arrowwood check --repair`"
+                "other readers find no rows: {message}; a crash came before that was on the disk. The next writer \
+                 puts it right, or `arrowwood check --repair`"
             );
             findings.note(at, message);
         }
@@ -409,8 +413,8 @@ impl Records {
         }
     }
 
-    /// Returns the visible record that doesn't count yet: a killed writer had prepared the commit, or had not stored its
-    /// number. The footer for other readers shows rows of a prepared commit, but otherwise only committed ones.
+    /// Returns the visible record that doesn't count yet: a killed writer had prepared the commit, or had not stored
+    /// its number. The footer for other readers shows rows of a prepared commit, but otherwise only committed ones.
     fn uncommitted(&self, segment: &Segment, footer: Option<&FooterCheck>) -> Option<&Record> {
         let [current, next] = &self.visible;
         let current =
@@ -451,8 +455,8 @@ impl Records {
     }
 }
 
-/// Checks the records. Returns true if the newest commits are of this boot, and in its page cache. Otherwise the effects of a
-/// system crash are not damage.
+/// Checks the records. Returns true if the newest commits are of this boot, and in its page cache. Otherwise the
+/// effects of a system crash are not damage.
 ///
 /// # Errors
 /// Returns the errors of reading the records.
@@ -466,8 +470,8 @@ fn check_records(
     // The newest commit is found first: only then it is known whether the page cache is the writer's.
     let newest = segment.newest();
 
-    // If only a comparison shows that the rows are there, or no record is whole, bytes that were written with them may be
-    // lost as in a crash.
+    // If only a comparison shows that the rows are there, or no record is whole, bytes that were written with them may
+    // be lost as in a crash.
     let is_of_this_boot = segment.is_same() && records.all().any(|record| segment.is_present(record));
     let header = &segment.header;
     let sequence = records.sequence;
@@ -664,8 +668,8 @@ fn check_values(segment: &Segment, record: &Record, findings: &mut Findings) {
     }
 }
 
-/// Checks that the zones of a column agree with its rows; the error comes with the offset in the buffer of the first zone
-/// that doesn't.
+/// Checks that the zones of a column agree with its rows; the error comes with the offset in the buffer of the first
+/// zone that doesn't.
 fn check_zones(segment: &Segment, record: &Record, map: &PlanZones, array: &ArrayData) -> Result<(), (u64, Error)> {
     let zones = segment.zones(map, record).map_err(|e| (0, e))?;
     for (number, zone) in zones.iter().enumerate() {

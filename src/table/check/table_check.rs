@@ -88,8 +88,8 @@ impl TableCheck {
         end
     }
 
-    /// Returns true if segment number `number` has only `rows` rows before the next one begins, and a schema that fits the
-    /// table, so that the next segment can stay when this one is replaced by these rows.
+    /// Returns true if segment number `number` has only `rows` rows before the next one begins, and a schema that fits
+    /// the table, so that the next segment can stay when this one is replaced by these rows.
     pub(super) fn is_whole(&self, number: usize, rows: u64) -> bool {
         self.rows_to_next(number) == Some(rows) && !self.segments[number].is_foreign
     }
@@ -100,9 +100,9 @@ impl TableCheck {
     }
 
     /// Prepares to continue the check when the segment that begins with row `row` is gone, and the table's segments are
-    /// `starts` now. The findings about dropped segments are forgotten. So are those about the dense segment that has the
-    /// rows now and about all later ones, unless it was checked after the merge. Returns the number of the next segment to
-    /// check.
+    /// `starts` now. The findings about dropped segments are forgotten. So are those about the dense segment that has
+    /// the rows now and about all later ones, unless it was checked after the merge. Returns the number of the next
+    /// segment to check.
     pub(super) fn continue_without(&mut self, row: u64, starts: &[u64]) -> usize {
         debug_assert!(starts.is_sorted(), "segments are listed in order");
         let first = starts.first().copied().unwrap_or(row);

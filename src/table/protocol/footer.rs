@@ -1,7 +1,8 @@
-//! Encodes and decodes the footer that other Arrow readers find at a live segment's end, and the messages that it points to.
+//! Encodes and decodes the footer that other Arrow readers find at a live segment's end, and the messages that it
+//! points to.
 //!
-//! Each footer of format 1.0 has the schema, and its messages are in the slot of its number. Since 1.1 all footers point
-//! to one schema behind them, and their messages may be anywhere in the ring.
+//! Each footer of format 1.0 has the schema, and its messages are in the slot of its number. Since 1.1 all footers
+//! point to one schema behind them, and their messages may be anywhere in the ring.
 
 use crate::ipc::{
     BatchMetadata, Block, FOOTER_BATCH, batch_metadata, footer, footer_with_shared_schema,
@@ -158,8 +159,8 @@ fn add_buffer(metadata: &mut BatchMetadata, region: Region, base: u64, length: u
     }
     debug_assert!(region.offset >= base, "buffers come after all messages");
     metadata.buffers.push(((region.offset - base) as i64, length as i64));
-    // The body's end moves in steps, so that it is mostly the same in two messages. Some readers take it from the footer, and
-    // the buffers from the message, which is a newer one if they were slow.
+    // The body's end moves in steps, so that it is mostly the same in two messages. Some readers take it from the
+    // footer, and the buffers from the message, which is a newer one if they were slow.
     let step = (region.capacity / STEPS).next_multiple_of(LINE).max(LINE);
     let end = length.next_multiple_of(step).min(region.capacity.next_multiple_of(LINE));
     metadata.body_length = metadata.body_length.max((region.offset - base + end) as i64);
@@ -191,8 +192,8 @@ pub(in crate::table) fn encode_footer(
     Some((bytes, footer))
 }
 
-/// Returns the number of the footer that the footer's length selects; `None` if no footer has this length. The word has no
-/// checksum.
+/// Returns the number of the footer that the footer's length selects; `None` if no footer has this length. The word has
+/// no checksum.
 pub(in crate::table) fn selected_footer(header: &Header, length: u32) -> Option<u64> {
     let count = u64::from(length).checked_div(header.footer)?;
     let fits = u64::from(length).is_multiple_of(header.footer);
@@ -216,13 +217,14 @@ pub(in crate::table) fn footer_stamp(header: &Header, bytes: &[u8], number: u64)
     FooterStamp { time: word_at(bytes, bytes.len() - STAMP), messages }
 }
 
-/// Reads a little-endian word; 0 if the bytes end before it, as in a footer that is too short for a pointer to messages.
+/// Reads a little-endian word; 0 if the bytes end before it, as in a footer that is too short for a pointer to
+/// messages.
 fn word_at(bytes: &[u8], offset: usize) -> u64 {
     bytes.get(offset..).and_then(|rest| rest.first_chunk()).map_or(0, |raw| u64::from_le_bytes(*raw))
 }
 
-/// Returns true if the selected footer and its messages are the ones for `counters`. `read` fills its last argument with
-/// the bytes of the file from an offset on.
+/// Returns true if the selected footer and its messages are the ones for `counters`. `read` fills its last argument
+/// with the bytes of the file from an offset on.
 pub(in crate::table) fn is_published<E>(
     sizes: &FooterSizes,
     plan: &Plan,

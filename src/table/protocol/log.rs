@@ -1,12 +1,14 @@
-//! Encodes and decodes the log of a segment: small durable commits, each in one place, so that one write makes it durable.
+//! Encodes and decodes the log of a segment: small durable commits, each in one place, so that one write makes it
+//! durable.
 //!
 //! ```text
 //! entry   record │ counters before │ bytes appended          cut into pages of 4096 bytes;
 //!         page 0 │ 00×8 page 1     │ 00×8 page 2             all but the first begin with 8 zeros
 //! ```
 //! An entry is a durable record with the bytes that were appended since the previous counters, buffer by buffer, in the
-//! order of a durable record's checksum. A system crash loses the pages of the columns and keeps the entry, so the bytes
-//! are restored from it. Entries may be overwritten once their bytes are in the columns and covered by a durable record.
+//! order of a durable record's checksum. A system crash loses the pages of the columns and keeps the entry, so the
+//! bytes are restored from it. Entries may be overwritten once their bytes are in the columns and covered by a durable
+//! record.
 
 use crate::error::Result;
 use crate::rows::{Extent, Plan};
@@ -62,8 +64,8 @@ impl AppendedBytes {
     }
 }
 
-/// Returns the bytes that were appended between commits with counters `from` and `to`, region by region. If bits grow from
-/// `m` to `n`, these are the bytes from ⌊m/8⌋ on.
+/// Returns the bytes that were appended between commits with counters `from` and `to`, region by region. If bits grow
+/// from `m` to `n`, these are the bytes from ⌊m/8⌋ on.
 pub(in crate::table) fn appended_bytes(plan: &Plan, from: &[u64], to: &[u64]) -> Result<Vec<AppendedBytes>> {
     let before = plan.extents(from)?;
     let after = plan.extents(to)?;
@@ -99,8 +101,8 @@ pub(in crate::table) struct LogEntry {
 }
 
 impl LogEntry {
-    /// Encodes `record` as an entry, in whole pages, with the bytes appended since the counters `before`. Returns `None` if
-    /// they are too many.
+    /// Encodes `record` as an entry, in whole pages, with the bytes appended since the counters `before`. Returns
+    /// `None` if they are too many.
     ///
     /// Sets the record's `delta`; `copy` fills its last argument with the bytes of a region from an offset on.
     ///
@@ -135,8 +137,8 @@ impl LogEntry {
         Ok(Some(paged(&bytes)))
     }
 
-    /// Decodes the entry at byte `start` of a log, and returns it with its length in the log; `None` if there is no intact
-    /// entry.
+    /// Decodes the entry at byte `start` of a log, and returns it with its length in the log; `None` if there is no
+    /// intact entry.
     ///
     /// # Errors
     /// `InvalidData` if its checksums are right but `check` finds that it can't belong to the segment.
@@ -154,7 +156,8 @@ impl LogEntry {
         check(&record)?;
         let before: Vec<u64> = bytes[head..].as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect();
         if before.iter().zip(&record.counters).any(|(before, after)| before > after) {
-            // No writer has written an entry like this; it may be torn, as only the record's own checksum was compared so far.
+            // No writer has written an entry like this; it may be torn, as only the record's own checksum was compared
+            // so far.
             return Ok(None);
         }
         let pieces = appended_bytes(plan, &before, &record.counters)?;
@@ -207,9 +210,9 @@ pub(in crate::table) fn entries(
     Ok(entries)
 }
 
-/// Returns the entries, in the order of their commits, that follow the durable commit `base`: each begins where the commits
-/// before it end, or earlier, and has more than they do. `boot` is the boot of the base; `None` if nothing was durable. All
-/// returned entries are of one boot.
+/// Returns the entries, in the order of their commits, that follow the durable commit `base`: each begins where the
+/// commits before it end, or earlier, and has more than they do. `boot` is the boot of the base; `None` if nothing was
+/// durable. All returned entries are of one boot.
 pub(in crate::table) fn entries_after(
     mut entries: Vec<LogEntry>,
     boot: Option<[u8; 16]>,
@@ -249,7 +252,8 @@ fn paged(bytes: &[u8]) -> Vec<u8> {
     paged
 }
 
-/// Returns the first `len` bytes of the entry whose pages begin at byte `start`; `None` if the log or the entry ends before.
+/// Returns the first `len` bytes of the entry whose pages begin at byte `start`; `None` if the log or the entry ends
+/// before.
 fn unpaged(log: &[u8], start: usize, len: usize) -> Option<Vec<u8>> {
     let first_len = len.min(PAGE as usize);
     let mut bytes = log.get(start..start.checked_add(first_len)?)?.to_vec();

@@ -1,8 +1,8 @@
 //! Implements the protocol between a table's writer and its readers.
 //!
 //! - `publish` makes a commit visible to readers of this library, and wakes those that wait for one.
-//! - `footer`, `ring` and `rate_limiter` publish footers for other Arrow readers: `footer` encodes them, `ring` finds a place
-//!   in the file that no reader can be using, and `rate_limiter` limits how often, so that there always is one.
+//! - `footer`, `ring` and `rate_limiter` publish footers for other Arrow readers: `footer` encodes them, `ring` finds a
+//!   place in the file that no reader can be using, and `rate_limiter` limits how often, so that there always is one.
 //! - `log` encodes and decodes small durable commits.
 //! - `proof` computes the checksum that tells whether the rows of a visible commit are there.
 //!

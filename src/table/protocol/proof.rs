@@ -1,7 +1,8 @@
 //! Computes the proof of a visible commit: a checksum of the bytes appended since a durable record.
 //!
 //! A commit is visible as soon as it is in the page cache. The machine may stay up and lose the page cache of a file
-//! system, as when a snapshot of its volume is mounted. A reader that can't rule this out compares the rows with the proof.
+//! system, as when a snapshot of its volume is mounted. A reader that can't rule this out compares the rows with the
+//! proof.
 //!
 //! ```text
 //! buffer 0   ├──── durable ────┼── appended ──┤   CRC-32C     ┐
@@ -16,8 +17,8 @@ use crate::rows::{BufferGrowth, Plan};
 use crate::table::format::Header;
 use crate::table::protocol::log::appended_bytes;
 
-/// Returns the proof of a commit with counters `to` since one with counters `from`; `copy` fills its last argument with the
-/// bytes of a region from an offset on.
+/// Returns the proof of a commit with counters `to` since one with counters `from`; `copy` fills its last argument with
+/// the bytes of a region from an offset on.
 ///
 /// # Errors
 /// Returns the errors of `copy`.
@@ -38,8 +39,8 @@ fn turn(region: usize) -> u32 {
     (region % u32::BITS as usize) as u32
 }
 
-/// Computes the proof of each commit for the writer, as [`proof_of`] would, with checksums that continue where they ended
-/// at the last commit.
+/// Computes the proof of each commit for the writer, as [`proof_of`] would, with checksums that continue where they
+/// ended at the last commit.
 #[derive(Clone, Debug, Default)]
 pub(in crate::table) struct Checksums {
     /// The buffers that have bytes, in the order of their regions.
@@ -57,8 +58,8 @@ pub(in crate::table) struct Checksums {
 /// Stands for no run in [`Checksums::numbers`]: it is the number of none.
 const NO_RUN: usize = usize::MAX;
 
-/// Bytes that were written and not committed. Their checksum is taken from memory, as reading them back costs as much as
-/// writing them.
+/// Bytes that were written and not committed. Their checksum is taken from memory, as reading them back costs as much
+/// as writing them.
 #[derive(Clone, Copy, Debug)]
 struct WrittenBytes {
     /// The offset of their last byte.
@@ -85,8 +86,8 @@ impl CountedBuffer {
     }
 }
 
-/// The maximum number of new bytes of a buffer that are read through the mapping. More bytes are read at once from the file,
-/// as they may have been written without the mapping.
+/// The maximum number of new bytes of a buffer that are read through the mapping. More bytes are read at once from the
+/// file, as they may have been written without the mapping.
 const MAX_MAPPED_BYTES: u64 = 1 << 10;
 
 impl Checksums {
@@ -121,8 +122,8 @@ impl Checksums {
         self.written[number] = Some(WrittenBytes { upto, crc: crc32c::crc32c_append(crc, whole), last });
     }
 
-    /// Forgets the bytes of a region that were written at `offset` or later, before others are stored there. Returns the
-    /// offset behind the bytes that are still known.
+    /// Forgets the bytes of a region that were written at `offset` or later, before others are stored there. Returns
+    /// the offset behind the bytes that are still known.
     pub fn forget_written(&mut self, region: usize, offset: u64) -> u64 {
         let Some(written) = self.written.get_mut(self.numbers[region]) else { return 0 };
         *written = written.filter(|written| written.upto < offset);
@@ -147,8 +148,8 @@ impl Checksums {
     }
 }
 
-/// Advances runs with many new bytes over all whole ones. Bytes that were written are taken from memory, all others from
-/// the file.
+/// Advances runs with many new bytes over all whole ones. Bytes that were written are taken from memory, all others
+/// from the file.
 #[cold]
 fn take_many(
     runs: &mut [ByteRun],

@@ -1,9 +1,9 @@
 //! Publishes commits from the writer to its readers: three protocols over the shared words of a segment's live page.
 //!
-//! - *Commit and read*: the writer stores a record, then its number in the word `sequence`; readers load the number, then the
-//!   record. No reader takes parts of two records for one.
-//! - *Sleep and wake*: a reader sets the word `waiting` and sleeps on `sequence`; the writer makes a system call to wake it only
-//!   if the flag is set. No reader sleeps through a commit.
+//! - *Commit and read*: the writer stores a record, then its number in the word `sequence`; readers load the number,
+//!   then the record. No reader takes parts of two records for one.
+//! - *Sleep and wake*: a reader sets the word `waiting` and sleeps on `sequence`; the writer makes a system call to
+//!   wake it only if the flag is set. No reader sleeps through a commit.
 //! - *Footers* for other Arrow readers, which take no part in any protocol: see [`publish_footer`].
 //!
 //! There is one writer, and any number of readers in any processes. No lock is shared. The first two protocols:
@@ -19,8 +19,8 @@
 //! waiting was or is not 0: wake                     ── full fence ──
 //!                                                   sequence still the known one: sleep on it
 //! ```
-//! There are two records. The one of parity `next` belongs to the commit before the newest one: a slow reader may be copying it. It
-//! notices, because the record's own sequence changes before the rest of the record.
+//! There are two records. The one of parity `next` belongs to the commit before the newest one: a slow reader may be
+//! copying it. It notices, because the record's own sequence changes before the rest of the record.
 //!
 //! `waiting` is cleared *before* the store that sleepers watch. Cleared after it, it could be the flag of a reader that
 //! has already seen this commit and goes to sleep until the next one. That commit would not wake the reader.
@@ -78,8 +78,8 @@ pub fn commit(words: &impl SharedWords, page: LivePage, sequence: u64, record: &
 
 /// Returns the newest commit, or `None` if its record is damaged, or was torn in each of `patience` attempts.
 ///
-/// `bytes` has room for the longest record, `fixed` is the number of a record's bytes before the positions, and `decode`
-/// decodes the record of a commit with a given number.
+/// `bytes` has room for the longest record, `fixed` is the number of a record's bytes before the positions, and
+/// `decode` decodes the record of a commit with a given number.
 pub fn newest<R>(
     words: &impl SharedWords,
     page: LivePage,
@@ -107,8 +107,8 @@ pub fn newest<R>(
     None
 }
 
-/// Sets the flag of sleeping readers, before the caller loads the number of the newest commit once more. Stores nothing if
-/// the flag is set: a store would change the modification time of a file that may have no writer.
+/// Sets the flag of sleeping readers, before the caller loads the number of the newest commit once more. Stores nothing
+/// if the flag is set: a store would change the modification time of a file that may have no writer.
 pub fn request_wake(words: &impl SharedWords, page: LivePage) {
     if words.load32(page.waiting()) == 0 {
         words.publish32(page.waiting(), 1);
@@ -130,8 +130,8 @@ pub fn wait(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: Du
     }
 }
 
-/// Atomically publishes a new footer for other Arrow readers: writes `slot` and `footer`, each an offset and bytes, then
-/// stores `length` at `tail`, which selects the footer. No reader may be using either.
+/// Atomically publishes a new footer for other Arrow readers: writes `slot` and `footer`, each an offset and bytes,
+/// then stores `length` at `tail`, which selects the footer. No reader may be using either.
 ///
 /// # Errors
 /// Returns the errors of the disk. Nothing was published then.

@@ -1,9 +1,10 @@
-//! Limits how often footers are published, so that the place of each rests before it is used again: another Arrow reader
-//! may pause for that long between any two of its reads.
+//! Limits how often footers are published, so that the place of each rests before it is used again: another Arrow
+//! reader may pause for that long between any two of its reads.
 //!
-//! A place *rests* from the time when another footer is published in its stead until [`RateLimiter::rest`] has passed. With
-//! `p` places, fewer than `p` footers may be published within that time: `steady` ones at equal intervals, `burst` at once
-//! after a pause, and `urgent` more if callers wait for them. One place has the published footer, and a few are spare.
+//! A place *rests* from the time when another footer is published in its stead until [`RateLimiter::rest`] has passed.
+//! With `p` places, fewer than `p` footers may be published within that time: `steady` ones at equal intervals, `burst`
+//! at once after a pause, and `urgent` more if callers wait for them. One place has the published footer, and a few are
+//! spare.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,23 +1,24 @@
 //! Publishes footers for other Arrow readers, and manages the ring of their messages.
 //!
-//! To publish, the messages are written to a part of the ring that no reader can be using, a footer to its own place, and
-//! then the footer's *length*, one aligned word, is stored: footers begin at increasing distances before it, so another
-//! length selects another footer (a flatbuffer ignores the bytes after it).
+//! To publish, the messages are written to a part of the ring that no reader can be using, a footer to its own place,
+//! and then the footer's *length*, one aligned word, is stored: footers begin at increasing distances before it, so
+//! another length selects another footer (a flatbuffer ignores the bytes after it).
 //!
 //! The *place* ([`FooterSlot`]) of a footer and its messages is in one of three states:
 //!
 //! - *published*: readers that open the file use it.
-//! - *resting*: another footer was published in its stead less than a minute ago. A reader may have read the footer before,
-//!   and still has to decode the messages it points to; a minute is the time it has for that.
+//! - *resting*: another footer was published in its stead less than a minute ago. A reader may have read the footer
+//!   before, and still has to decode the messages it points to; a minute is the time it has for that.
 //! - *free*: it may be written.
 //!
-//! Only the writer, which has the table's lock, changes these states; they are in its memory. Readers see the length, the
-//! footers and the messages. The next writer recovers the states from the times in the footers ([`FooterRing::reopen`]).
+//! Only the writer, which has the table's lock, changes these states; they are in its memory. Readers see the length,
+//! the footers and the messages. The next writer recovers the states from the times in the footers
+//! ([`FooterRing::reopen`]).
 //!
-//! The messages of a footer, its *group*, follow those of the footer before it around the ring, 64 bytes earlier in each
-//! *lap*. A reader that comes back to old messages after more than that minute finds the middle of other messages, and no
-//! message. The file is sparse: only the parts of the ring that are in use, or will be soon, have *blocks* of the file
-//! system.
+//! The messages of a footer, its *group*, follow those of the footer before it around the ring, 64 bytes earlier in
+//! each *lap*. A reader that comes back to old messages after more than that minute finds the middle of other messages,
+//! and no message. The file is sparse: only the parts of the ring that are in use, or will be soon, have *blocks* of
+//! the file system.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -33,7 +34,8 @@ use crate::map::SharedFile;
 use crate::rows::Plan;
 use crate::table::format::{Header, LINE, PAGE};
 
-/// Footers are used in runs of this many, as many as possible of the first ones: a reader reads all bytes behind a footer.
+/// Footers are used in runs of this many, as many as possible of the first ones: a reader reads all bytes behind a
+/// footer.
 const RUN: u64 = 128;
 /// The number of groups that get blocks at a time, as far as [`MAX_STEP`] allows it.
 const STEP_GROUPS: u64 = 128;
@@ -71,8 +73,8 @@ struct FooterSlot {
     messages: u64,
 }
 
-/// The position in the ring of the next footer's messages, and the bytes around it that have blocks. Offsets count from the
-/// start of the ring, and `from`, `next` and `next + ready` follow each other around it:
+/// The position in the ring of the next footer's messages, and the bytes around it that have blocks. Offsets count from
+/// the start of the ring, and `from`, `next` and `next + ready` follow each other around it:
 ///
 /// ```text
 /// ┆ no blocks │ messages, resting or published │ ready to be written │ no blocks ┆
@@ -110,7 +112,8 @@ impl Frontier {
         (to + self.lap - from) % self.lap
     }
 
-    /// Returns the parts of the ring in which the `len` bytes from `from` on are: two if they go beyond the end of the lap.
+    /// Returns the parts of the ring in which the `len` bytes from `from` on are: two if they go beyond the end of the
+    /// lap.
     fn parts(&self, from: u64, len: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let end = from + len;
         // The last group of a lap may end beyond it.
@@ -124,8 +127,8 @@ impl Frontier {
         self.distance(self.next, used) < self.group
     }
 
-    /// Continues behind one of the groups at `used`, where the gap to the next one is largest. Stays where it is if no gap has
-    /// room for a group.
+    /// Continues behind one of the groups at `used`, where the gap to the next one is largest. Stays where it is if no
+    /// gap has room for a group.
     fn go_around(&mut self, used: &[u64]) {
         let mut max_gap = 0;
         for start in used.iter().map(|messages| (messages + self.group) % self.lap) {
@@ -167,7 +170,8 @@ impl Frontier {
         self.ready = self.ready.saturating_sub(self.group);
     }
 
-    /// Takes the parts of the ring before `used`, the oldest messages in use, if they are enough to give their blocks back.
+    /// Takes the parts of the ring before `used`, the oldest messages in use, if they are enough to give their blocks
+    /// back.
     fn take_rested(&mut self, used: u64) -> Option<impl Iterator<Item = Range<u64>> + use<>> {
         let rested = self.distance(self.from, used);
         // Newer messages come before the oldest ones after the file system was full.
@@ -181,8 +185,8 @@ impl Frontier {
     }
 }
 
-/// The free footers. They are taken run by run, from the first run on, and downwards in each run. Polars reads the footer's
-/// length twice, and refuses the file if the second is greater, so lengths should rarely grow.
+/// The free footers. They are taken run by run, from the first run on, and downwards in each run. Polars reads the
+/// footer's length twice, and refuses the file if the second is greater, so lengths should rarely grow.
 #[derive(Debug)]
 struct FreeFooters {
     /// The number of the segment's first footer. Footers before it have given their place to the schema.
@@ -230,8 +234,8 @@ impl FreeFooters {
         Some(self.first + number as u64 * RUN + last as u64)
     }
 
-    /// Returns the same footer as [`FreeFooters::next`], after giving it blocks of the file system; `None` if no free one
-    /// has blocks or gets some.
+    /// Returns the same footer as [`FreeFooters::next`], after giving it blocks of the file system; `None` if no free
+    /// one has blocks or gets some.
     fn prepare(&mut self, store: &SharedFile, header: &Header, current: Option<u64>) -> io::Result<Option<u64>> {
         let all = self.is_free.len() as u64;
         let Some(number) = self.next(current, all) else { return Ok(None) };
@@ -455,7 +459,8 @@ impl FooterRing {
     }
 
     /// Publishes `counters`, which commit `sequence` made visible. Call it only after [`wait`](FooterRing::wait) or
-    /// [`wait_if_urgent`](FooterRing::wait_if_urgent) has returned zero, unless a slow reader may lose the place it is using.
+    /// [`wait_if_urgent`](FooterRing::wait_if_urgent) has returned zero, unless a slow reader may lose the place it is
+    /// using.
     ///
     /// # Errors
     /// Returns the errors of the disk. The footer published before stays then.
@@ -544,7 +549,8 @@ impl FooterRing {
         }
     }
 
-    /// Returns the parts of the file, as start and end, that are used only by places that have rested or were never used.
+    /// Returns the parts of the file, as start and end, that are used only by places that have rested or were never
+    /// used.
     pub fn unused(&mut self, header: &Header) -> Vec<(u64, u64)> {
         self.retire_rested();
         let mut used: Vec<u64> = self.resting.iter().map(|resting| resting.slot.number).collect();
@@ -596,8 +602,8 @@ impl Clocks {
     }
 }
 
-/// Replaces times of `footers` that are later than `now`, in the file as well: the clock was put back, and they would not
-/// tell when the places have rested. The order of the times stays.
+/// Replaces times of `footers` that are later than `now`, in the file as well: the clock was put back, and they would
+/// not tell when the places have rested. The order of the times stays.
 fn put_back_stamps(footers: &mut [StampedFooter], header: &Header, store: &SharedFile, now: u64) -> io::Result<()> {
     for (later, footer) in (0..).zip(footers) {
         if footer.stamp > now {

@@ -1,9 +1,9 @@
 //! Lists the segments in a table's folder, and finds out which of them are valid.
 //!
-//! A commit may fill several segments. Its writer gives the later ones their names, with *provisional* records, before it
-//! seals the first one, which makes the commit visible. So a provisional segment counts only if the one before it is sealed
-//! and ends where it begins. Segments at the end of the list that don't count are *orphans*, left by a writer that was killed
-//! or by a crash; the next writer removes them.
+//! A commit may fill several segments. Its writer gives the later ones their names, with *provisional* records, before
+//! it seals the first one, which makes the commit visible. So a provisional segment counts only if the one before it is
+//! sealed and ends where it begins. Segments at the end of the list that don't count are *orphans*, left by a writer
+//! that was killed or by a crash; the next writer removes them.
 
 use std::path::{Path, PathBuf};
 
@@ -70,8 +70,8 @@ pub(in crate::table) fn listing_failed(e: &std::io::Error, folder: &Path) -> Err
     Error::io("listing the directory", e).at(folder)
 }
 
-/// Returns true if a directory entry is a partition, as in a directory of partitions: a directory named `key=value`, or a
-/// link to one.
+/// Returns true if a directory entry is a partition, as in a directory of partitions: a directory named `key=value`, or
+/// a link to one.
 fn is_partition(entry: &std::fs::DirEntry) -> Result<bool> {
     let name = entry.file_name();
     let name = name.as_encoded_bytes();
@@ -91,10 +91,11 @@ pub(crate) fn is_table_directory(folder: &Path) -> Result<bool> {
 /// Lists the segments like [`list`], consistent at one moment: a single listing during which names are added may show a
 /// later name but not an earlier one.
 ///
-/// If the folder's times are the same before and after the listing, and too old for a later change to go unnoticed, nothing
-/// was added or removed. Otherwise the folder is listed until two listings are equal. That suffices, because names are
-/// added, and removed, in the order of their rows: if the first listing shows a name, all earlier names had been added when
-/// the second one began. The second one shows each of them, unless it was removed, and then those before it were, too.
+/// If the folder's times are the same before and after the listing, and too old for a later change to go unnoticed,
+/// nothing was added or removed. Otherwise the folder is listed until two listings are equal. That suffices, because
+/// names are added, and removed, in the order of their rows: if the first listing shows a name, all earlier names had
+/// been added when the second one began. The second one shows each of them, unless it was removed, and then those
+/// before it were, too.
 ///
 /// # Errors
 /// `Busy` if names change with each listing.
@@ -152,7 +153,8 @@ pub(in crate::table) struct SegmentChain {
     pub folder_id: Option<FileId>,
     /// The first rows of the valid segments.
     pub starts: Vec<u64>,
-    /// The first rows of the segments after them that are not valid: parts of a commit that was never made, or was lost.
+    /// The first rows of the segments after them that are not valid: parts of a commit that was never made, or was
+    /// lost.
     pub orphans: Vec<u64>,
     /// The row after the last one that was committed in an orphan and lost in a system crash; 0 if none was.
     pub lost_end: u64,
@@ -173,12 +175,12 @@ const MAX_CHAIN_ATTEMPTS: usize = 64;
 /// The maximum number of attempts to read a table in which the same file is missing each time.
 const MAX_SAME_FILE_ATTEMPTS: usize = 16;
 
-/// The maximum number of attempts to read a table whose directory is being replaced, or whose segments are being removed: each
-/// finds another file gone, so another process makes progress.
+/// The maximum number of attempts to read a table whose directory is being replaced, or whose segments are being
+/// removed: each finds another file gone, so another process makes progress.
 const MAX_ATTEMPTS: usize = 4096;
 
-/// Repeats `read`, which lists segments and then opens some by their names, if the directory was replaced meanwhile, or a
-/// segment was dropped or merged with the one before it.
+/// Repeats `read`, which lists segments and then opens some by their names, if the directory was replaced meanwhile, or
+/// a segment was dropped or merged with the one before it.
 pub(super) fn repeated<T>(folder: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
     let mut last_missing = None;
     let mut repetitions = 0;
@@ -226,8 +228,8 @@ impl SegmentChain {
     }
 
     /// Returns true if the commit that sealed the last segment continues in another one, which did not exist or was not
-    /// valid when the folder was listed: segments get their names before the previous one is sealed. The other one may be
-    /// gone again, and then the last one is, too, as segments are dropped in the order of their rows.
+    /// valid when the folder was listed: segments get their names before the previous one is sealed. The other one may
+    /// be gone again, and then the last one is, too, as segments are dropped in the order of their rows.
     fn is_passed(&self, folder: &Path) -> Result<bool> {
         let Some((segment, record)) = self.last.as_ref().filter(|(_, record)| record.sealed) else { return Ok(false) };
         let Some(end) = segment.header.first_row.checked_add(record.rows()) else { return Ok(false) };
@@ -298,7 +300,8 @@ impl SegmentChain {
     }
 }
 
-/// Returns the sealed segments that a power cut may lose, the last one first. `starts` are all sealed segments of a table.
+/// Returns the sealed segments that a power cut may lose, the last one first. `starts` are all sealed segments of a
+/// table.
 ///
 /// # Errors
 /// Returns the errors of opening segments.
@@ -323,9 +326,9 @@ pub(in crate::table) fn non_durable_segments(folder: &Path, starts: &[u64]) -> R
     Ok(non_durable.into_iter().map(|(start, _)| start).collect())
 }
 
-/// Returns true if the segments before the last of `starts`, which is `last`, are sealed and end where the next one begins,
-/// back to one that does not depend on others. Segments become durable in order, so none needs to be checked before a
-/// durable sealed one.
+/// Returns true if the segments before the last of `starts`, which is `last`, are sealed and end where the next one
+/// begins, back to one that does not depend on others. Segments become durable in order, so none needs to be checked
+/// before a durable sealed one.
 fn is_reached(folder: &Path, starts: &[u64], last: (&Segment, &Record)) -> Result<bool> {
     let mut is_last = true;
     for (start, next) in with_next(starts).rev() {
@@ -349,7 +352,8 @@ fn is_reached(folder: &Path, starts: &[u64], last: (&Segment, &Record)) -> Resul
     Ok(true)
 }
 
-/// Iterates over the first rows of segments, each with that of the next segment. The last one has none, and is left out.
+/// Iterates over the first rows of segments, each with that of the next segment. The last one has none, and is left
+/// out.
 pub(super) fn with_next(starts: &[u64]) -> impl DoubleEndedIterator<Item = (u64, u64)> {
     starts.iter().copied().zip(starts.iter().copied().skip(1))
 }
@@ -357,14 +361,15 @@ pub(super) fn with_next(starts: &[u64]) -> impl DoubleEndedIterator<Item = (u64,
 /// Returns the error for an incomplete copy of a table.
 fn torn_copy(end: u64, next: u64) -> Error {
     Error::invalid(format!(
-        "the segment has rows up to {end}, and the next one begins with row {next}: the table was copied while it was written, or in \
-         part; once its writer has closed, copy it again by the same means (rsync -a, cp -u, tar), or let `arrowwood check --repair` \
-         keep the rows up to {end}"
+        "the segment has rows up to {end}, and the next one begins with row {next}: the table was copied while it was \
+         written, or in part; once its writer has closed, copy it again by the same means (rsync -a, cp -u, tar), or \
+         let `arrowwood check --repair` keep the rows up to {end}"
     ))
 }
 
-/// Returns true if a segment is a copy that was made in this boot, on the file system that it was written to, and its newest
-/// record is committed. Any other copy may have been left by a crash or a lost page cache: then the rows before count.
+/// Returns true if a segment is a copy that was made in this boot, on the file system that it was written to, and its
+/// newest record is committed. Any other copy may have been left by a crash or a lost page cache: then the rows before
+/// count.
 fn is_copy_of_this_boot(segment: &Segment, record: &Record) -> Result<bool> {
     let mount = segment.mapping.mount_info()?.mount;
     let is_same_mount = record.proof.is_some_and(|proof| proof.mount == mount && mount != 0);
@@ -391,8 +396,8 @@ fn check_copy(folder: &Path, starts: &[u64], count_rows: impl Fn(&Segment, Recor
     Ok(())
 }
 
-/// Returns true if `segment` has what it must begin with: the positions and the dictionary entries of the segment before it.
-/// Only a segment without rows that may have lost bytes in a crash can lack them.
+/// Returns true if `segment` has what it must begin with: the positions and the dictionary entries of the segment
+/// before it. Only a segment without rows that may have lost bytes in a crash can lack them.
 fn has_begun((before, sealed): (&Segment, &Record), (segment, record): (&Segment, &Record)) -> bool {
     let is_sure = record.boot == boot_id() && !segment.is_doubtful();
     if is_sure || record.rows() > 0 {
@@ -448,7 +453,8 @@ fn meanwhile() {
     }
 }
 
-/// Opens a growable segment with its newest commit, and checks that the file has its name; `None` for another Arrow file.
+/// Opens a growable segment with its newest commit, and checks that the file has its name; `None` for another Arrow
+/// file.
 pub(super) fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {
     let Some((segment, record)) = open_newest(path)? else { return Ok(None) };
     if Some(segment.header.first_row) != path.file_name().and_then(|name| first_row(name.to_str()?)) {
@@ -470,7 +476,8 @@ pub(in crate::table) fn foreign_files_error(folder: &Path) -> Error {
     if let Some(partition) = entries.find(|entry| matches!(is_partition(entry), Ok(true))) {
         let name = partition.file_name().to_string_lossy().into_owned();
         let message = format!(
-            "the directory holds partitions ('{name}'), each of which is a table: write one of them, or split rows by partition"
+            "the directory holds partitions ('{name}'), each of which is a table: write one of them, or split rows by \
+             partition"
         );
         return Error::new(ErrorKind::InvalidArgument, message).at(folder);
     }

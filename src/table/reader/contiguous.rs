@@ -66,8 +66,8 @@ fn only_column(part: &BatchSlice<'_>) -> usize {
     part.piece.columns[0]
 }
 
-/// Returns the values of the parts, if they can be mapped side by side: each but the last fills its pages, and each begins
-/// and ends with its segment.
+/// Returns the values of the parts, if they can be mapped side by side: each but the last fills its pages, and each
+/// begins and ends with its segment.
 fn adjacent_extents<'a>(parts: &[BatchSlice<'a>]) -> Result<Option<Vec<ColumnExtent<'a>>>> {
     let mut extents = Vec::with_capacity(parts.len());
     for (number, part) in parts.iter().enumerate() {

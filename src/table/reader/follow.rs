@@ -4,13 +4,13 @@
 //!
 //! 1. It reads the word a few times, as commits often come at once.
 //! 2. If the last wake-up was a moment ago, it sleeps for a fixed time instead of asking to be woken.
-//! 3. Otherwise it sets the segment's `waiting` flag and sleeps until the word changes. The writer clears the flag and wakes
-//!    all sleepers of the word. [`publish`] describes why no wake-up is missed.
+//! 3. Otherwise it sets the segment's `waiting` flag and sleeps until the word changes. The writer clears the flag and
+//!    wakes all sleepers of the word. [`publish`] describes why no wake-up is missed.
 //!
-//! To set the flag, it maps the file writable. If it has no permission to write, it polls. Once the segment is sealed, or
-//! if the last file doesn't grow, there is no word to sleep on, and it polls as well. A [`FollowWaker`] ends a sleep from
-//! another thread. As removing a directory wakes nobody, no sleep is longer than [`MAX_SLEEP`], after which the follower
-//! checks that the table is still there.
+//! To set the flag, it maps the file writable. If it has no permission to write, it polls. Once the segment is sealed,
+//! or if the last file doesn't grow, there is no word to sleep on, and it polls as well. A [`FollowWaker`] ends a sleep
+//! from another thread. As removing a directory wakes nobody, no sleep is longer than [`MAX_SLEEP`], after which the
+//! follower checks that the table is still there.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -34,15 +34,15 @@ const MAX_SLEEP: Duration = Duration::from_millis(500);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// The number of polls before a follower sleeps. They take less time than going to sleep and waking up.
 const MAX_SPINS: usize = 100;
-/// The shortest time between two wake-ups. Waking a process takes its writer some 4 µs: a follower of more frequent commits
-/// polls this often instead of asking to be woken.
+/// The shortest time between two wake-ups. Waking a process takes its writer some 4 µs: a follower of more frequent
+/// commits polls this often instead of asking to be woken.
 const MIN_WAKE_INTERVAL: Duration = Duration::from_micros(250);
 
 /// The maximum number of attempts to open a table again while its rows are being dropped.
 const MAX_REOPENS: usize = 3;
 
-/// An iterator over the new rows of a table, as datasets. These keep their segments open, and can still be read after the
-/// rows are dropped from the table.
+/// An iterator over the new rows of a table, as datasets. These keep their segments open, and can still be read after
+/// the rows are dropped from the table.
 #[derive(Debug)]
 pub struct TableFollower {
     dataset: Dataset,
@@ -62,12 +62,12 @@ pub struct TableFollower {
     waker: Option<FollowWaker>,
 }
 
-/// Iterates over the rows of the table `dataset` from row number `start` on, or over those committed from now on. Each item
-/// contains the rows committed since the previous one. Ends after `timeout` without new rows, or never.
+/// Iterates over the rows of the table `dataset` from row number `start` on, or over those committed from now on. Each
+/// item contains the rows committed since the previous one. Ends after `timeout` without new rows, or never.
 ///
 /// # Errors
-/// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped, or if the table
-/// ends before `start`.
+/// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped, or if the
+/// table ends before `start`.
 pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) -> Result<TableFollower> {
     if dataset.origin().is_some() {
         let message = "the dataset has partitions: follow the directory of one, or all of them by follow_partitions";
@@ -212,7 +212,8 @@ impl TableFollower {
     fn beyond(&self, end: u64) -> Error {
         let first = self.dataset.first_row();
         self.out_of_range(format!(
-            "following from row {}: the table has {} so far, and the next one is number {end}: follow the table from there to get it",
+            "following from row {}: the table has {} so far, and the next one is number {end}: follow the table from \
+             there to get it",
             self.next,
             plural(end - first, "row", "rows")
         ))
@@ -298,8 +299,8 @@ pub(crate) enum WakeEvent {
 }
 
 impl TableFollower {
-    /// Returns the event that announces new rows. From now on the writer wakes its waiters; the caller must poll for rows
-    /// committed before. `None` if the writer can't wake this process, for lack of permissions or mappings.
+    /// Returns the event that announces new rows. From now on the writer wakes its waiters; the caller must poll for
+    /// rows committed before. `None` if the writer can't wake this process, for lack of permissions or mappings.
     pub(crate) fn wake_event(&mut self) -> Result<Option<WakeEvent>> {
         guard(|| self.request_wake())
     }
@@ -338,16 +339,16 @@ impl TableFollower {
     }
 }
 
-/// Returns the mapping to wait on: the segment's, which is read-only, unless its words never change. Linux treats a wait on
-/// a writable mapping as a store, which changes the file's modification time. Patched pages belong to this process, and
-/// don't change, and neither do pages of a file in a lower layer.
+/// Returns the mapping to wait on: the segment's, which is read-only, unless its words never change. Linux treats a
+/// wait on a writable mapping as a store, which changes the file's modification time. Patched pages belong to this
+/// process, and don't change, and neither do pages of a file in a lower layer.
 fn mapping_to_wait_on<'a>(segment: &'a Segment, wake_mapping: &'a Mapping) -> &'a Mapping {
     if segment.mapping.is_patched() || segment.is_on_overlay { wake_mapping } else { &segment.mapping }
 }
 
-/// Returns a mapping of the file that is mapped as `segment`, writable if permitted, so that the writer can be notified:
-/// `wake_mapping`, or a new one in its place. `None` if another file has the segment's name by now, as when a larger segment
-/// has replaced an empty one: it has other words.
+/// Returns a mapping of the file that is mapped as `segment`, writable if permitted, so that the writer can be
+/// notified: `wake_mapping`, or a new one in its place. `None` if another file has the segment's name by now, as when a
+/// larger segment has replaced an empty one: it has other words.
 fn open_wake_mapping<'a>(wake_mapping: &'a mut Option<Mapping>, segment: &Mapping) -> Result<Option<&'a Mapping>> {
     if !wake_mapping.as_ref().is_some_and(|mapping| mapping.is_same_file(segment)) {
         *wake_mapping = match segment.path() {
@@ -411,8 +412,8 @@ mod tests {
         Writer::open(table, Some(schema), &options).unwrap()
     }
 
-    /// A larger segment replaced an empty one. The follower went on to sleep on the old file, so that it was never woken, or
-    /// didn't sleep at all.
+    /// A larger segment replaced an empty one. The follower went on to sleep on the old file, so that it was never
+    /// woken, or didn't sleep at all.
     #[test]
     fn follower_sleeps_on_the_file_of_the_next_rows() {
         let folder = tempfile::tempdir().unwrap();

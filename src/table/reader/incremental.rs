@@ -10,8 +10,8 @@ const MAX_ATTEMPTS: usize = 16;
 
 impl IncrementalAggregation {
     /// Returns the groups' keys and the results for all committed rows, bit for bit as [`Aggregation::finish`] would.
-    /// After the first call only new rows are read, and the rows of the last block if it was not full. All rows are read
-    /// again if earlier ones may have changed, because rows were dropped or sorted, or the schema has changed. A
+    /// After the first call only new rows are read, and the rows of the last block if it was not full. All rows are
+    /// read again if earlier ones may have changed, because rows were dropped or sorted, or the schema has changed. A
     /// dataset of more than one table, such as one of partitions, is read again at each change.
     ///
     /// Only floats may differ in their last bits: if zones of an indexed column let [`Aggregation::finish`] skip blocks
@@ -20,7 +20,10 @@ impl IncrementalAggregation {
     /// ```no_run
     /// # use arrowwood::*;
     /// let ticks = open("ticks")?;
-    /// let asked = ticks.aggregate(&["symbol"]).column("price", AggregateFunction::Mean).column_as("last", "price", AggregateFunction::Last);
+    /// let asked = ticks
+    ///     .aggregate(&["symbol"])
+    ///     .column("price", AggregateFunction::Mean)
+    ///     .column_as("last", "price", AggregateFunction::Last);
     /// let mut means = asked.incremental()?;
     /// for rows in follow(&ticks, None, None)? {
     ///     println!("{} more rows: {}", rows?.len()?, means.refresh()?);

@@ -16,8 +16,8 @@ use crate::dataset::{Batches, ConstantColumn, Facts, Files, Footprint, Source, S
 use crate::error::Result;
 use crate::map::ChangeCheck;
 
-/// The rows of the live segment at one commit, as a source of one batch. A refresh that finds a newer commit makes another
-/// one.
+/// The rows of the live segment at one commit, as a source of one batch. A refresh that finds a newer commit makes
+/// another one.
 #[derive(Debug)]
 pub(super) struct LiveSource {
     pub table: Arc<TableInfo>,
@@ -144,14 +144,15 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Finds the table of a piece, unless an adapter gives it other columns: a partition's table is refreshed by its dataset.
+    /// Finds the table of a piece, unless an adapter gives it other columns: a partition's table is refreshed by its
+    /// dataset.
     pub fn for_table(piece: &'a SourceSlice) -> Growth<'a> {
         if piece.source.adapted().is_some() { Growth::Fixed } else { Growth::find(piece.source.as_ref()) }
     }
 }
 
-/// Returns the segment with the values of column `column` in batch `batch` of a source, the column's number there, and the
-/// segment's rows; `None` if the source is no table.
+/// Returns the segment with the values of column `column` in batch `batch` of a source, the column's number there, and
+/// the segment's rows; `None` if the source is no table.
 pub(super) fn segment_of(source: &dyn Source, batch: usize, column: usize) -> Result<Option<(&Segment, usize, u64)>> {
     if let Some(stored) = source.adapted() {
         return source.adapted_column(column).map_or(Ok(None), |column| segment_of(stored, batch, column));

@@ -1,19 +1,20 @@
 //! Reads tables, even while they are written.
 //!
-//! A table is a directory of *segments*: files whose names are the numbers of their first rows. The last one is *live*, which
-//! means that rows are appended to it. The others are *sealed*: their rows are final. A sealed segment is *growable*, as
-//! its writer has left it, or *dense*, an ordinary Arrow file that compaction has made of one or more growable ones.
+//! A table is a directory of *segments*: files whose names are the numbers of their first rows. The last one is *live*,
+//! which means that rows are appended to it. The others are *sealed*: their rows are final. A sealed segment is
+//! *growable*, as its writer has left it, or *dense*, an ordinary Arrow file that compaction has made of one or more
+//! growable ones.
 //!
 //! A growable segment stores a *record* for a commit: how far its buffers are filled, by the counters of
-//! [`Plan`](crate::rows::Plan). It has places for two *visible* records, which are in the page cache and written alternately,
-//! for two *durable* ones, and a *log* of small durable commits. As long as the page cache is there, the visible record counts;
-//! after a crash of the system, the newest durable commit does.
+//! [`Plan`](crate::rows::Plan). It has places for two *visible* records, which are in the page cache and written
+//! alternately, for two *durable* ones, and a *log* of small durable commits. As long as the page cache is there, the
+//! visible record counts; after a crash of the system, the newest durable commit does.
 //!
-//! The files, in reading order: `segment` (one file), `recovery` (recovery after a crash), `page_cache` (whether commits of
-//! this boot are there), `chain` (the segments of a table), `sealed_source` (sealed segments as a source), `live` (the live
-//! one), `table` (both), `contiguous` (columns over several segments), `recount` (counters recomputed from the values),
-//! `table_stat`, `segment_stat`, `waker`, `follow`, `incremental` (aggregations of growing tables). Uses `format` and
-//! `protocol`.
+//! The files, in reading order: `segment` (one file), `recovery` (recovery after a crash), `page_cache` (whether
+//! commits of this boot are there), `chain` (the segments of a table), `sealed_source` (sealed segments as a source),
+//! `live` (the live one), `table` (both), `contiguous` (columns over several segments), `recount` (counters recomputed
+//! from the values), `table_stat`, `segment_stat`, `waker`, `follow`, `incremental` (aggregations of growing tables).
+//! Uses `format` and `protocol`.
 
 pub(super) mod chain;
 mod contiguous;

@@ -1,13 +1,13 @@
 //! Finds out whether the page cache is the one that a segment was written to.
 //!
-//! The pages of a killed writer stay in the page cache, and the commits that it made visible count. But a machine may lose
-//! a page cache without a reboot: when a volume is detached or fails, or when a snapshot of it is mounted. So a commit of
-//! this boot counts only if the segment was opened through the same mount as its writer's, or if its rows match its
-//! [proof](crate::table::protocol::proof).
+//! The pages of a killed writer stay in the page cache, and the commits that it made visible count. But a machine may
+//! lose a page cache without a reboot: when a volume is detached or fails, or when a snapshot of it is mounted. So a
+//! commit of this boot counts only if the segment was opened through the same mount as its writer's, or if its rows
+//! match its [proof](crate::table::protocol::proof).
 //!
-//! The answer is a state of the open segment, [`PageCacheState`](super::segment::PageCacheState), which the first reader of a
-//! commit finds out. It depends on nothing that may change later: whoever commits after that has opened the file through the
-//! same page cache.
+//! The answer is a state of the open segment, [`PageCacheState`](super::segment::PageCacheState), which the first
+//! reader of a commit finds out. It depends on nothing that may change later: whoever commits after that has opened the
+//! file through the same page cache.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -21,7 +21,8 @@ use crate::map::{Mapping, Mode, MountInfo, MutexExt, boot_id};
 use crate::table::format::{RENEWED_PROOF, Record};
 use crate::table::protocol::proof::proof_of;
 
-/// The commits whose bytes this process has compared with their checksums. Later bytes are written to the same page cache.
+/// The commits whose bytes this process has compared with their checksums. Later bytes are written to the same page
+/// cache.
 static VERIFIED: Mutex<Option<HashSet<VerifiedKey>>> = Mutex::new(None);
 
 /// A file, as opened through a mount, and a commit of it.
@@ -44,8 +45,8 @@ const MAX_VERIFIED: usize = 1 << 16;
 const MAX_COMMIT_SEGMENTS: usize = 1 << 16;
 
 impl Segment {
-    /// Returns true if a visible commit was made in this boot, and its rows are there. Compares the rows with their proof only
-    /// if that can't be known otherwise, and only once.
+    /// Returns true if a visible commit was made in this boot, and its rows are there. Compares the rows with their
+    /// proof only if that can't be known otherwise, and only once.
     ///
     /// # Errors
     /// Returns the errors of reading rows.
@@ -62,8 +63,8 @@ impl Segment {
         }
     }
 
-    /// Returns true if a record, visible or durable, is of this boot, and the page cache is not known to be another than its
-    /// writer's.
+    /// Returns true if a record, visible or durable, is of this boot, and the page cache is not known to be another
+    /// than its writer's.
     pub fn is_present(&self, record: &Record) -> bool {
         record.boot == boot_id() && !(self.is_lost() && record.sequence <= self.page_cache.0.load(Ordering::Relaxed))
     }
@@ -84,8 +85,8 @@ impl Segment {
         self.page_cache.0.load(Ordering::Relaxed) == SAME
     }
 
-    /// Returns true if other bytes than the rows of `record`, the newest commit, may be lost, as they were written to a page
-    /// cache that may be gone.
+    /// Returns true if other bytes than the rows of `record`, the newest commit, may be lost, as they were written to a
+    /// page cache that may be gone.
     pub fn may_lack_bytes(&self, record: &Record) -> bool {
         record.boot != boot_id() || self.is_doubtful()
     }
@@ -95,8 +96,8 @@ impl Segment {
         let mount = self.mapping.mount_info()?.mount;
         // Early writers stored no proof; a writer that didn't know its mount stored 0.
         let is_same = record.proof.is_none_or(|proof| proof.mount == mount && mount != 0);
-        // If the log was replayed, there was no commit of this boot when the segment was opened: this one was made since, to
-        // this page cache. Its proof doesn't cover the private pages.
+        // If the log was replayed, there was no commit of this boot when the segment was opened: this one was made
+        // since, to this page cache. Its proof doesn't cover the private pages.
         let is_newer = self.replayed.as_ref().is_some_and(|left| record.sequence > left.record.sequence);
         let state = if is_same || is_newer {
             SAME
@@ -105,7 +106,8 @@ impl Segment {
         })? {
             HAS_ROWS
         } else if self.visible_within(1)?.is_some_and(|visible| visible.sequence > record.sequence) {
-            // A writer has committed meanwhile, to this page cache, and has overwritten the record that the proof began at.
+            // A writer has committed meanwhile, to this page cache, and has overwritten the record that the proof began
+            // at.
             SAME
         } else {
             self.newest_sequence()?
@@ -114,8 +116,9 @@ impl Segment {
         Ok(state >= HAS_ROWS)
     }
 
-    /// Returns true if `compare` does, now or in an earlier call for the same file, mount and `sequence`, which is the number
-    /// of a durable record, or [`VISIBLE`]. Later bytes are written to the same page cache, so the answer stays true.
+    /// Returns true if `compare` does, now or in an earlier call for the same file, mount and `sequence`, which is the
+    /// number of a durable record, or [`VISIBLE`]. Later bytes are written to the same page cache, so the answer stays
+    /// true.
     fn verify_once(&self, sequence: u64, compare: impl FnOnce() -> Result<bool>) -> Result<bool> {
         let mount = self.mapping.mount_info()?;
         let file = self.mapping.identity().filter(|_| mount.mount != 0);
@@ -188,8 +191,8 @@ impl Segment {
         }
     }
 
-    /// Returns true if a durable record has the same contents as `record`, its rows are on the disk, and it does not depend on
-    /// the segments before.
+    /// Returns true if a durable record has the same contents as `record`, its rows are on the disk, and it does not
+    /// depend on the segments before.
     ///
     /// # Errors
     /// Returns the errors of reading rows.
@@ -197,7 +200,8 @@ impl Segment {
         self.is_on_disk_as(record, |durable| !durable.provisional)
     }
 
-    /// Returns true if a durable record that `is_accepted` has the same contents as `record`, and its rows are on the disk.
+    /// Returns true if a durable record that `is_accepted` has the same contents as `record`, and its rows are on the
+    /// disk.
     fn is_on_disk_as(&self, record: &Record, is_accepted: impl Fn(&Record) -> bool) -> Result<bool> {
         let durable = self.durable_records()?;
         let same = durable.iter().find(|durable| {

@@ -105,8 +105,8 @@ pub(in crate::table) fn offset_at(segment: &Segment, region: usize, width: usize
     Some((segment.header.regions.get(region)?.offset + from, u64::from_le_bytes(wide)))
 }
 
-/// Returns the item at which the first `rows` list views end, which are in the order of their items; `None` if the regions
-/// have fewer views. `region` is that of the validity bitmap.
+/// Returns the item at which the first `rows` list views end, which are in the order of their items; `None` if the
+/// regions have fewer views. `region` is that of the validity bitmap.
 pub(in crate::table) fn end_of_list_views(segment: &Segment, region: usize, width: usize, rows: u64) -> Option<u64> {
     let Some(last) = rows.checked_sub(1) else { return Some(0) };
     let (_, offset) = offset_at(segment, region + 1, width, last)?;

@@ -1,12 +1,12 @@
 //! Recovers segments after a system crash: falls back on durable records and the log.
 //!
-//! Three kinds of commits are found in a segment: the visible one, durable records, and entries of the log. Which of them is
-//! the newest valid one depends on the page cache:
+//! Three kinds of commits are found in a segment: the visible one, durable records, and entries of the log. Which of
+//! them is the newest valid one depends on the page cache:
 //!
-//! - If the visible record is of this boot, and the page cache is the writer's, it counts ([`Segment::newest`]). If it is
-//!   torn, the other visible record counts, or a durable commit that has more.
-//! - Otherwise the system has crashed since. The newest durable record whose bytes are on the disk counts, followed by the
-//!   entries of the log that continue it ([`recover`]).
+//! - If the visible record is of this boot, and the page cache is the writer's, it counts ([`Segment::newest`]). If it
+//!   is torn, the other visible record counts, or a durable commit that has more.
+//! - Otherwise the system has crashed since. The newest durable record whose bytes are on the disk counts, followed by
+//!   the entries of the log that continue it ([`recover`]).
 //!
 //! A durable record contains a checksum of the bytes appended since the previous durable record, so record and data can
 //! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum doesn't
@@ -22,7 +22,8 @@ use crate::table::format::{MOST_SEQUENCE, NO_BOOT, PAGE, Record, UNSYNCED};
 use crate::table::protocol::log::{AppendedBytes, LogEntry, appended_bytes, entries, entries_after};
 use crate::table::reader::segment::{RecoveredState, Segment};
 
-/// Returns the checksum of the bytes that were appended between commits with counters `from` and `to`, buffer by buffer.
+/// Returns the checksum of the bytes that were appended between commits with counters `from` and `to`, buffer by
+/// buffer.
 ///
 /// # Errors
 /// Returns the errors of `copy`, which fills its last argument with the bytes of a region from an offset on.
@@ -44,18 +45,18 @@ pub(in crate::table) fn check_boot_id() -> Result<()> {
     if id != [0; 16] {
         return Ok(());
     }
-    let message = "the machine's boot has no id (in /proc/sys/kernel/random/boot_id), by which growing tables know what a \
-                   crash of the machine may have cost; mount /proc";
+    let message = "the machine's boot has no id (in /proc/sys/kernel/random/boot_id), by which growing tables know \
+                   what a crash of the machine may have cost; mount /proc";
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// A note in the segment of data that may not be on the disk: its sync is in progress, has failed, or was interrupted by the
-/// writer's death.
+/// A note in the segment of data that may not be on the disk: its sync is in progress, has failed, or was interrupted
+/// by the writer's death.
 ///
 /// The writer stores the note before it writes the data, and clears it after the sync. A reader loads the data, then an
-/// acquire fence, then the note: if it has seen unsynced data, it sees the note, or a later one. The note is one word, so it
-/// is never torn; it contains a checksum of the boot's id, so that a note of an earlier boot counts for nothing: after a
-/// reboot, the file has the contents of the disk.
+/// acquire fence, then the note: if it has seen unsynced data, it sees the note, or a later one. The note is one word,
+/// so it is never torn; it contains a checksum of the boot's id, so that a note of an earlier boot counts for nothing:
+/// after a reboot, the file has the contents of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) struct UnsyncedMarker {
     /// The number of the durable record, 0 or 1, that may not be on the disk.
@@ -76,8 +77,8 @@ pub enum CommitDurability {
 }
 
 impl UnsyncedMarker {
-    /// The bits of a note that tell which durable record it is about; the other bits below the log page are those of the
-    /// boot's checksum. A word without a note is 0.
+    /// The bits of a note that tell which durable record it is about; the other bits below the log page are those of
+    /// the boot's checksum. A word without a note is 0.
     const RECORD_BITS: u32 = 3;
     /// The value of these bits for no durable record. Records 0 and 1 have the values 1 and 2.
     const NO_RECORD: u64 = 3;
@@ -140,7 +141,8 @@ impl Segment {
         Ok(logged.pop().map(|entry| entry.record).or(base).map_or(0, |record| record.rows()))
     }
 
-    /// Returns true if the commit of `record`, the segment's newest one, is in a durable record or a log that is on the disk.
+    /// Returns true if the commit of `record`, the segment's newest one, is in a durable record or a log that is on the
+    /// disk.
     ///
     /// # Errors
     /// `InvalidData` if an intact record can't belong to the segment.
@@ -187,8 +189,8 @@ impl Segment {
         match seen {
             Some(record) if self.is_current(&record)? => Ok(record),
             Some(record) => self.recovered(record.sequence),
-            // The pages of sequence and records reach the disk, or a copy, in any order, so the record may be older than
-            // its number: the previous commit is valid then.
+            // The pages of sequence and records reach the disk, or a copy, in any order, so the record may be older
+            // than its number: the previous commit is valid then.
             None => match self.other_visible()? {
                 Some(record) => Ok(record),
                 None => self.recovered(self.sane_sequence()?),
@@ -196,7 +198,8 @@ impl Segment {
         }
     }
 
-    /// Finds the commit after `newest` that seals the segment, if a writer of this boot has prepared but not published it.
+    /// Finds the commit after `newest` that seals the segment, if a writer of this boot has prepared but not published
+    /// it.
     ///
     /// # Errors
     /// `InvalidData` if an intact record can't belong to the segment.
@@ -234,8 +237,8 @@ impl Segment {
     pub(super) fn left_by_a_crash(&self) -> Result<Option<RecoveredState>> {
         let visible = match self.visible_within(1)? {
             Some(record) if self.is_current(&record)? => return Ok(None),
-            // The other record doesn't matter: it may be that of the first commit of this boot, which is being made, or whose
-            // writer was killed.
+            // The other record doesn't matter: it may be that of the first commit of this boot, which is being made, or
+            // whose writer was killed.
             Some(record) => record.sequence,
             None => match self.newest_whole()? {
                 Some(record) if self.is_current(&record)? => return Ok(None),
@@ -253,8 +256,9 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Returns the segment with the bytes of the log's intact entries of this boot in place of the bytes in the columns;
-    /// `None` if there are no such entries. Each entry has a checksum of its bytes, and committed bytes never change.
+    /// Returns the segment with the bytes of the log's intact entries of this boot in place of the bytes in the
+    /// columns; `None` if there are no such entries. Each entry has a checksum of its bytes, and committed bytes never
+    /// change.
     pub fn with_log(&self) -> Result<Option<Segment>> {
         let mut entries = self.log_entries()?;
         entries.retain(|entry| entry.record.boot == boot_id());
@@ -352,8 +356,8 @@ impl Segment {
         Error::invalid(message).at(self.path())
     }
 
-    /// Returns the newest commit of this boot if its visible record is torn: the other visible one, or a durable one that
-    /// has more.
+    /// Returns the newest commit of this boot if its visible record is torn: the other visible one, or a durable one
+    /// that has more.
     fn other_visible(&self) -> Result<Option<Record>> {
         let Some(record) = self.newest_whole()? else { return Ok(None) };
         let record = self.checked_record(record)?;
@@ -368,9 +372,9 @@ impl Segment {
     /// Returns the newest durable commit, if it was synced in this boot, has more than `seen`, and its bytes are in the
     /// columns; in a copy of the file they may be missing.
     ///
-    /// Numbers don't tell which of the two is newer, as a durable record may have a larger number than the visible record of
-    /// the same commit; counters do, as they never decrease. If only positions differ, a smaller number belongs to an older
-    /// commit; with a larger one, nothing that was synced is newer than the durable commit.
+    /// Numbers don't tell which of the two is newer, as a durable record may have a larger number than the visible
+    /// record of the same commit; counters do, as they never decrease. If only positions differ, a smaller number
+    /// belongs to an older commit; with a larger one, nothing that was synced is newer than the durable commit.
     fn synced_behind(&self, seen: &Record) -> Result<Option<Record>> {
         let (mut newest, logged) = self.synced()?;
         if let Some(base) = &newest
@@ -406,8 +410,8 @@ impl Segment {
         Ok(true)
     }
 
-    /// Returns the number, 0 or 1, of a durable record whose bytes did not all reach the disk, so that an earlier commit,
-    /// `kept`, is the valid one after a system crash.
+    /// Returns the number, 0 or 1, of a durable record whose bytes did not all reach the disk, so that an earlier
+    /// commit, `kept`, is the valid one after a system crash.
     ///
     /// # Errors
     /// Returns the errors of [`Segment::record_at`].
@@ -479,8 +483,8 @@ pub(super) fn recover(segment: &Segment, visible: u64) -> Result<RecoveredState>
     Ok(RecoveredState { base, record: Record { sequence, provisional: last.provisional, boot, ..newest }, entries })
 }
 
-/// Returns the entries of the log that follow durable record `base`, or the empty segment. A sealed segment has all bytes
-/// in its columns.
+/// Returns the entries of the log that follow durable record `base`, or the empty segment. A sealed segment has all
+/// bytes in its columns.
 fn entries_behind(segment: &Segment, base: Option<&Record>, logged: Vec<LogEntry>) -> Vec<LogEntry> {
     let empty = segment.empty_record();
     let last = base.unwrap_or(&empty);
@@ -536,15 +540,16 @@ pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>
 
 #[cfg(test)]
 thread_local! {
-    /// Simulates another process that changes the table when this thread has opened a segment, and has not read its newest
-    /// commit.
+    /// Simulates another process that changes the table when this thread has opened a segment, and has not read its
+    /// newest commit.
     pub(in crate::table) static BEFORE_READING: std::cell::Cell<Option<Box<dyn FnOnce()>>>
         = const { std::cell::Cell::new(None) };
 }
 
 /// Opens the segment at `path`, with its newest commit.
 pub(in crate::table) fn open_newest(path: &Path) -> Result<Option<(Segment, Record)>> {
-    // Repeated only if a writer has made the first commit of this boot meanwhile: then nothing is replayed the next time.
+    // Repeated only if a writer has made the first commit of this boot meanwhile: then nothing is replayed the next
+    // time.
     loop {
         let Some(segment) = open_segment(path)? else { return Ok(None) };
         #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Reads the sealed segments of a table as a source of batches. They are opened when their rows are first needed.
 //!
-//! All datasets of a table share one [`SegmentList`], which only grows: a [`SealedSource`] is its first `len` entries, so a
-//! refresh that finds one more sealed segment copies nothing. Three things are shared between threads:
+//! All datasets of a table share one [`SegmentList`], which only grows: a [`SealedSource`] is its first `len` entries,
+//! so a refresh that finds one more sealed segment copies nothing. Three things are shared between threads:
 //!
 //! - The list. Entries are added under the mutex `adding`, and read without it: an [`AppendVec`] never moves an entry.
-//! - The file of an entry, an `OnceLock`. Threads that need it at the same time may all open it, and the first one's file is
-//!   kept. They hold no lock meanwhile.
-//! - `TableInfo::dropped`, which only increases. A reader that doesn't find a segment raises it, so that the next refresh
-//!   lists the directory. Relaxed order suffices: nothing else is published by it, and a reader that sees it late refreshes
-//!   late.
+//! - The file of an entry, an `OnceLock`. Threads that need it at the same time may all open it, and the first one's
+//!   file is kept. They hold no lock meanwhile.
+//! - `TableInfo::dropped`, which only increases. A reader that doesn't find a segment raises it, so that the next
+//!   refresh lists the directory. Relaxed order suffices: nothing else is published by it, and a reader that sees it
+//!   late refreshes late.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,8 @@ pub(super) fn removed(path: &Path) -> Error {
 
 /// Returns the error for a table whose row numbers have changed.
 pub(super) fn replaced(folder: &Path) -> Error {
-    let message = "the directory was replaced after the table was opened, as by compact with sort: rows have other numbers now; \
-                   open the table again";
+    let message = "the directory was replaced after the table was opened, as by compact with sort: rows have other \
+                   numbers now; open the table again";
     Error::new(ErrorKind::FileChanged, message).at(folder)
 }
 
@@ -97,8 +97,8 @@ impl TableInfo {
         replaced(&self.folder)
     }
 
-    /// Returns the first row of the last current segment that begins at row `row` or before: after a merge, the dense segment
-    /// that has the row.
+    /// Returns the first row of the last current segment that begins at row `row` or before: after a merge, the dense
+    /// segment that has the row.
     fn start_at_or_before(&self, row: u64) -> Result<Option<u64>> {
         let starts = chain::list_at_one_moment(&self.folder)?;
         Ok(starts.and_then(|starts| starts.into_iter().rev().find(|&start| start <= row)))
@@ -181,8 +181,8 @@ pub(super) struct SegmentEntry {
     pub opened: OnceLock<OpenedFile>,
 }
 
-/// The opened file of a segment. File and conversion are set together: if two threads open the segment, one may find the file
-/// that replaced the other's, with another schema.
+/// The opened file of a segment. File and conversion are set together: if two threads open the segment, one may find
+/// the file that replaced the other's, with another schema.
 #[derive(Debug)]
 pub(super) struct OpenedFile {
     pub file: OpenedSegment,
@@ -413,7 +413,8 @@ impl SegmentEntry {
     /// Returns the segment's file, which is opened by the first call.
     ///
     /// # Errors
-    /// `NotFound` if the segment was dropped, `FileChanged` if the directory was replaced, or the errors of opening the file.
+    /// `NotFound` if the segment was dropped, `FileChanged` if the directory was replaced, or the errors of opening the
+    /// file.
     pub fn open(&self, table: &TableInfo) -> Result<&OpenedFile> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
@@ -478,7 +479,8 @@ impl SegmentEntry {
         Ok(OpenedSegment::DenseSlice(Box::new(slice)))
     }
 
-    /// Returns the rows of this segment in the previous one by name, if the two were merged; `None` if they were dropped.
+    /// Returns the rows of this segment in the previous one by name, if the two were merged; `None` if they were
+    /// dropped.
     fn merged(&self, table: &TableInfo) -> Result<Option<OpenedSegment>> {
         for _ in 0..MAX_MERGES {
             let Some(before) = table.start_at_or_before(self.first_row)? else { return Ok(None) };
@@ -612,8 +614,8 @@ impl SealedSource {
         chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row + last.rows))
     }
 
-    /// Returns true if the last segment is still the same file: it may have been removed together with later ones, or merged
-    /// with them, and then no segment has the name of its end.
+    /// Returns true if the last segment is still the same file: it may have been removed together with later ones, or
+    /// merged with them, and then no segment has the name of its end.
     ///
     /// # Errors
     /// `Io`.

@@ -1,7 +1,7 @@
 //! Maps growable segments for their readers, with arrays over the bytes of a commit.
 //!
-//! A [`Segment`] is opened once, and shared by all datasets of it. Its header and schema never change. What changes is the
-//! number of the newest commit and the records, which the writer stores by the protocol of
+//! A [`Segment`] is opened once, and shared by all datasets of it. Its header and schema never change. What changes is
+//! the number of the newest commit and the records, which the writer stores by the protocol of
 //! [`publish`](crate::table::protocol::publish), and the bytes after those of the newest commit. A record that was read
 //! stays valid as long as the file is the same: committed bytes never change.
 
@@ -43,11 +43,11 @@ pub(in crate::table) struct RecoveredState {
     pub entries: Vec<LogEntry>,
 }
 
-/// The state of the page cache through which a segment is read: one of the following constants. Any other number, which is
-/// less than all of them, is that of the newest commit that is lost, with all earlier ones.
+/// The state of the page cache through which a segment is read: one of the following constants. Any other number, which
+/// is less than all of them, is that of the newest commit that is lost, with all earlier ones.
 ///
-/// Threads that find it unknown each find it out from the file, and store the result. It is stored and loaded relaxed: no
-/// other memory depends on it, and all of the results are true.
+/// Threads that find it unknown each find it out from the file, and store the result. It is stored and loaded relaxed:
+/// no other memory depends on it, and all of the results are true.
 #[derive(Debug)]
 pub(in crate::table) struct PageCacheState(pub AtomicU64);
 
@@ -80,8 +80,8 @@ pub(in crate::table) struct Segment {
     pub plan: Arc<Plan>,
     /// The number of rows up to which the values of each column, and then of each dictionary, have been checked.
     checked: Box<[IncrementalCheck]>,
-    /// After a system crash: the commits that are in the log and not in the columns. The mapping is private then, and has
-    /// their bytes in place.
+    /// After a system crash: the commits that are in the log and not in the columns. The mapping is private then, and
+    /// has their bytes in place.
     pub replayed: Option<RecoveredState>,
     /// Whether commits of this boot are there: see [`page_cache`](super::page_cache).
     pub(super) page_cache: PageCacheState,
@@ -185,8 +185,8 @@ impl Segment {
         Ok(copy)
     }
 
-    /// Returns true if a writer has committed `record` since the segment was opened with bytes of its log: then its private
-    /// pages lack the bytes appended to them.
+    /// Returns true if a writer has committed `record` since the segment was opened with bytes of its log: then its
+    /// private pages lack the bytes appended to them.
     pub fn is_outdated(&self, record: &Record) -> bool {
         self.replayed.as_ref().is_some_and(|left| left.record.sequence != record.sequence)
     }
@@ -235,8 +235,9 @@ impl Segment {
         Ok(self.is_on_overlay && self.mapping.read_word(self.header.live + SEQUENCE)? > self.sequence())
     }
 
-    /// Returns the value that [`Segment::sequence`] has as long as `record` is the newest commit. That is its number, or a
-    /// smaller one if it was recovered after a crash of the machine. The next commit has a greater number than both.
+    /// Returns the value that [`Segment::sequence`] has as long as `record` is the newest commit. That is its number,
+    /// or a smaller one if it was recovered after a crash of the machine. The next commit has a greater number than
+    /// both.
     #[inline]
     pub fn expected_sequence(&self, record: &Record) -> u64 {
         let sequence = self.sequence();
@@ -437,8 +438,8 @@ impl Segment {
         let got = names.len();
         let expected = record.positions.len();
         let message = format!(
-            "the names of positions: expected {expected} different ones in {} bytes, got {got} and {} bytes that are none; \
-             restore the file, or let `arrowwood check --repair` keep what is good",
+            "the names of positions: expected {expected} different ones in {} bytes, got {got} and {} bytes that are \
+             none; restore the file, or let `arrowwood check --repair` keep what is good",
             bytes.len(),
             rest.len()
         );

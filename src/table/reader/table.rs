@@ -1,10 +1,10 @@
-//! Opens and refreshes a table for its readers: sealed segments, which are opened when their rows are first needed, and the
-//! live one at one commit.
+//! Opens and refreshes a table for its readers: sealed segments, which are opened when their rows are first needed, and
+//! the live one at one commit.
 //!
-//! A dataset never changes. A refresh compares the number of the newest commit in the live segment, one word, with that of
-//! the dataset's commit. If they are equal, and no name has changed that could matter, the dataset is returned again. If
-//! only commits were added, the new dataset shares everything but the record. If the segment was sealed, the next ones are
-//! found by their names ([`LiveSource::follow_names`]); in all other cases the directory is listed again
+//! A dataset never changes. A refresh compares the number of the newest commit in the live segment, one word, with that
+//! of the dataset's commit. If they are equal, and no name has changed that could matter, the dataset is returned
+//! again. If only commits were added, the new dataset shares everything but the record. If the segment was sealed, the
+//! next ones are found by their names ([`LiveSource::follow_names`]); in all other cases the directory is listed again
 //! ([`LiveSource::reopen`]), and segments that are the same files stay open.
 //!
 //! ```text
@@ -175,9 +175,9 @@ impl LiveSource {
 
     /// Returns true if the first segments were dropped before the commit of `record`.
     ///
-    /// A writer that has dropped segments makes a commit without rows. Names are checked only after such a commit, or after
-    /// several commits, one of which may be one without rows: checking a name takes as long as a whole refresh that finds
-    /// one more commit.
+    /// A writer that has dropped segments makes a commit without rows. Names are checked only after such a commit, or
+    /// after several commits, one of which may be one without rows: checking a name takes as long as a whole refresh
+    /// that finds one more commit.
     fn has_dropped(&self, record: &Record) -> Result<bool> {
         let last = &self.snapshot.record;
         let may_have_dropped = record.sequence > last.sequence + 1 || record.counters == last.counters;
@@ -188,16 +188,16 @@ impl LiveSource {
         self.is_in_place()
     }
 
-    /// Returns true if rows may follow this sealed segment: the next segment's name exists, or this one was merged, perhaps
-    /// with the next. A file that is merged may have other names, as in a backup of links.
+    /// Returns true if rows may follow this sealed segment: the next segment's name exists, or this one was merged,
+    /// perhaps with the next. A file that is merged may have other names, as in a backup of links.
     fn has_more(&self) -> Result<bool> {
         Ok(exists(&self.next_path())?
             || self.snapshot.segment.is_removed()?
             || !self.is_in_place()? && exists(&self.table.folder)?)
     }
 
-    /// Returns true if a larger file has replaced this empty segment. Its writer may have been killed before it marked this
-    /// one as sealed.
+    /// Returns true if a larger file has replaced this empty segment. Its writer may have been killed before it marked
+    /// this one as sealed.
     fn is_replaced(&self) -> Result<bool> {
         Ok(self.snapshot.record.rows() == 0 && self.snapshot.segment.is_replaced_at(&self.path())?)
     }
@@ -212,8 +212,8 @@ impl LiveSource {
         chain::path(&self.table.folder, self.snapshot.segment.header.first_row)
     }
 
-    /// Returns the path at which rows continue once the segment is sealed. This path has to be watched, as compaction seals
-    /// the last segment and replaces it, so that its words don't change any more.
+    /// Returns the path at which rows continue once the segment is sealed. This path has to be watched, as compaction
+    /// seals the last segment and replaces it, so that its words don't change any more.
     fn next_path(&self) -> PathBuf {
         let Snapshot { segment, record, .. } = &self.snapshot;
         chain::path(&self.table.folder, segment.header.first_row + record.rows())
@@ -259,8 +259,8 @@ impl LiveSource {
         newer.ok_or_else(|| sealed_source::replaced(&self.table.folder))
     }
 
-    /// Returns the current state of the table, if the segment is sealed by `record`: later segments are found by their names,
-    /// without opening the others. `None` if the folder has to be listed.
+    /// Returns the current state of the table, if the segment is sealed by `record`: later segments are found by their
+    /// names, without opening the others. `None` if the folder has to be listed.
     fn follow_names(&self, record: &Record) -> Result<Option<Dataset>> {
         let Snapshot { segment, .. } = &self.snapshot;
         let folder = &self.table.folder;
@@ -594,8 +594,8 @@ pub(super) fn wait_target(dataset: &Dataset) -> Option<WaitTarget<'_>> {
     Some(WaitTarget { segment, page: segment.header.page(), sequence: segment.expected_sequence(record) })
 }
 
-/// Checks that the table of `dataset` still exists. Returns the dataset to continue with: a newer one if another file has
-/// replaced the live segment, to which no rows are appended then.
+/// Checks that the table of `dataset` still exists. Returns the dataset to continue with: a newer one if another file
+/// has replaced the live segment, to which no rows are appended then.
 ///
 /// # Errors
 /// `FileChanged` if the table was removed, so that no more rows will come.
@@ -617,9 +617,9 @@ pub(super) fn check_still_there(dataset: &Dataset) -> Result<Dataset> {
     Err(sealed_source::removed(path))
 }
 
-/// Returns the whole table `newest` without the open files of segments before row number `next`. Datasets of their rows keep
-/// them open as long as they are needed. A follower that kept them, too, would have all segments of months mapped, or copied
-/// into memory.
+/// Returns the whole table `newest` without the open files of segments before row number `next`. Datasets of their rows
+/// keep them open as long as they are needed. A follower that kept them, too, would have all segments of months mapped,
+/// or copied into memory.
 pub(super) fn release_segments(newest: &Dataset, next: u64) -> Dataset {
     let history = newest.pieces().first().and_then(whole_history);
     let live = newest.pieces().last().and_then(growing);
@@ -672,7 +672,8 @@ pub(crate) fn check_goes_on(before: &Dataset, newest: &Dataset, next: u64) -> Re
     Err(table.replaced())
 }
 
-/// Returns true if `newest`, which was refreshed from `before`, has the same rows in the same columns, followed by new ones.
+/// Returns true if `newest`, which was refreshed from `before`, has the same rows in the same columns, followed by new
+/// ones.
 #[cfg(feature = "compute")]
 pub(super) fn goes_on(before: &Dataset, newest: &Dataset) -> Result<bool> {
     let mut pairs = before.pieces().iter().zip(newest.pieces());
@@ -728,8 +729,8 @@ mod tests {
     use crate::table::{CompactOptions, Writer, WriterOptions, compact, compact_with};
     use crate::{Value, open, parse_schema};
 
-    /// The last segment was dense, and was merged with the previous one after a reader had listed both. The reader didn't
-    /// find its file, and reported the table as not found.
+    /// The last segment was dense, and was merged with the previous one after a reader had listed both. The reader
+    /// didn't find its file, and reported the table as not found.
     #[test]
     fn open_lists_again_if_the_last_segment_was_merged() {
         let cases: [fn(&Path, [Dataset; 2]) -> Result<Dataset>; 3] = [
@@ -767,8 +768,8 @@ mod tests {
         }
     }
 
-    /// After a reader had listed the only segment, a commit filled several segments, and the first of them were dropped. As
-    /// the second segment was missing, the rows of the first were taken for the whole table.
+    /// After a reader had listed the only segment, a commit filled several segments, and the first of them were
+    /// dropped. As the second segment was missing, the rows of the first were taken for the whole table.
     #[test]
     fn open_sees_no_part_of_a_commit_whose_first_rows_are_dropped() {
         let folder = tempfile::tempdir().unwrap();

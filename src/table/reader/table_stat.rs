@@ -143,8 +143,8 @@ fn durable_end(folder: &Path, chain: &SegmentChain, last: &Segment) -> Result<u6
     }
 }
 
-/// Returns true if all commits to the table in `folder` would survive a power cut, as far as the files show, or if there is
-/// no table.
+/// Returns true if all commits to the table in `folder` would survive a power cut, as far as the files show, or if
+/// there is no table.
 ///
 /// # Errors
 /// `InvalidData` for damaged segments, `Io`.
