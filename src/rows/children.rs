@@ -1,4 +1,4 @@
-//! The rows of children that rows of an array refer to.
+//! Finds the rows of children to which rows of an array refer.
 
 use std::ops::Range;
 
@@ -20,11 +20,16 @@ pub(super) fn each_child(
     children.try_for_each(|(number, (child, values))| visit(child, values, child_range(array, number, rows)?))
 }
 
-/// Maps each type id of a union, as an unsigned byte, to the number of its member.
-///
-/// Ids of no member have the number `usize::MAX`.
-pub(crate) fn member_numbers(data_type: &DataType) -> [usize; 256] {
-    let mut numbers = [usize::MAX; 256];
+/// The number that ids of no member have.
+const NO_MEMBER: usize = usize::MAX;
+
+/// The number of type ids: all values of a byte.
+const TYPE_IDS: usize = 1 << u8::BITS;
+
+/// Maps each type id of a union, as an unsigned byte, to the number of its member. Ids of no member have a number that
+/// is beyond any list of members.
+pub(crate) fn member_numbers(data_type: &DataType) -> [usize; TYPE_IDS] {
+    let mut numbers = [NO_MEMBER; TYPE_IDS];
     if let DataType::Union(members, _) = data_type {
         for (number, (id, _)) in members.iter().enumerate() {
             numbers[usize::from(id.cast_unsigned())] = number;
@@ -33,11 +38,12 @@ pub(crate) fn member_numbers(data_type: &DataType) -> [usize; 256] {
     numbers
 }
 
-/// Returns the rows of child number `child` that belong to `rows` of an array, which must be [`straight`].
+/// Returns the rows of child number `child` that belong to `rows` of an array, which must be
+/// [`straight`](super::normalize::straight).
 pub(super) fn child_range(array: &ArrayData, child: usize, rows: &Range<usize>) -> Result<Range<usize>> {
     let range = match array.data_type() {
-        DataType::List(_) | DataType::Map(..) => offset_at(array, rows.start, 4)?..offset_at(array, rows.end, 4)?,
-        DataType::LargeList(_) => offset_at(array, rows.start, 8)?..offset_at(array, rows.end, 8)?,
+        DataType::List(_) | DataType::Map(..) => offset_range(array, rows, size_of::<i32>())?,
+        DataType::LargeList(_) => offset_range(array, rows, size_of::<i64>())?,
         DataType::FixedSizeList(_, size) => {
             let size = fixed_size(*size)?;
             (array.offset() + rows.start).saturating_mul(size)..(array.offset() + rows.end).saturating_mul(size)
@@ -58,9 +64,10 @@ pub(super) fn child_range(array: &ArrayData, child: usize, rows: &Range<usize>) 
     }
 }
 
-/// Returns the rows of member number `member` of a dense union, which must be [`straight`], that `rows` of it refer to.
+/// Returns the rows of member number `member` of a dense union to which `rows` of it refer. The union must be
+/// [`straight`](super::normalize::straight).
 ///
-/// Looks at these rows only: it is called for each row below nulls.
+/// Looks at these rows only, because it is called for each single row if others are null.
 fn rows_of_member(array: &ArrayData, member: usize, rows: &Range<usize>) -> Result<Range<usize>> {
     let [ids, offsets] = array.buffers() else { return Err(Error::invalid("a dense union without offsets")) };
     let DataType::Union(members, _) = array.data_type() else { return Err(Error::internal("a union that is none")) };
@@ -82,16 +89,21 @@ fn rows_of_member(array: &ArrayData, member: usize, rows: &Range<usize>) -> Resu
     }
 }
 
-/// Returns offset number `row` of an array; 0 for an empty array without offsets.
+/// Returns the items of lists, whose offsets have `width` bytes.
+fn offset_range(array: &ArrayData, rows: &Range<usize>, width: usize) -> Result<Range<usize>> {
+    Ok(offset_at(array, rows.start, width)?..offset_at(array, rows.end, width)?)
+}
+
+/// Returns offset number `row` of an array, whose offsets have `width` bytes; 0 for an empty array without offsets.
 pub(super) fn offset_at(array: &ArrayData, row: usize, width: usize) -> Result<usize> {
     let bytes = array.buffers().first().map_or(&[][..], |offsets| offsets.as_slice());
     if array.is_empty() && bytes.is_empty() {
         return Ok(0);
     }
     let at = (array.offset() + row) * width;
-    let offset = bytes.get(at..at + width).map(|raw| match raw.first_chunk::<8>() {
-        Some(raw) => i64::from_le_bytes(*raw),
-        None => raw.first_chunk().map_or(-1, |raw| i32::from_le_bytes(*raw).into()),
+    let offset = bytes.get(at..at + width).and_then(|raw| match raw.first_chunk() {
+        Some(raw) => Some(i64::from_le_bytes(*raw)),
+        None => raw.first_chunk().map(|raw| i32::from_le_bytes(*raw).into()),
     });
     let offset = offset.and_then(|offset| usize::try_from(offset).ok());
     offset.ok_or_else(|| Error::invalid(format!("row {row}: an offset is missing or negative")))

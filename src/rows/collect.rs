@@ -1,8 +1,12 @@
 //! Copies many batches into one, with all threads; each column gets memory of its own.
 //!
-//! The positions of fixed-width values are known in advance, so rows are cut into blocks that the threads take in turn;
-//! a page is first touched by the thread that copies into it. Text, lists and other types are appended column by
+//! The positions of fixed-width values are known in advance, so rows are divided into blocks that the threads take in
+//! turn; a page is first touched by the thread that copies into it. Text, lists and other types are appended column by
 //! column, by the code that appends to tables.
+//!
+//! Each thread has slices of its own to copy into. What threads share is a flag for each column, which is set when a
+//! null was found. It is stored relaxed: while they copy, threads only use it to stop early, and the caller reads it
+//! after all threads have ended.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,9 +32,9 @@ use crate::map::{ChangeCheck, GrowableBuffer, copy_nontemporal, store_fence};
 use crate::parallel;
 use crate::types::layout;
 
-/// Bytes that a thread copies at a time.
+/// The number of bytes that a thread copies at a time.
 const BLOCK: usize = 1 << 20;
-/// Copies of more bytes than this leave the caches before they are read.
+/// Copies of more bytes than this have left the caches before they are read: they are stored past the caches.
 const BEYOND_CACHES: usize = 32 << 20;
 
 impl Dataset {
@@ -51,10 +55,11 @@ impl Dataset {
     /// # Errors
     /// The errors of [`Dataset::collect`].
     pub fn to_column_major(&self, width: usize) -> Result<Option<GrowableBuffer>> {
-        self.with_change_check(ChangeCheck::Now, || block(self, width))
+        self.with_change_check(ChangeCheck::Now, || column_major(self, width))
     }
 }
 
+/// See [`Dataset::collect`].
 fn collect(dataset: &Dataset) -> Result<Dataset> {
     let rows = BatchRows::try_new(dataset)?;
     if rows.index.len() < 2 && !dataset.retains_other_rows() {
@@ -67,13 +72,15 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
     let widths = (0..fields.len()).map(|column| rows.width(column, fields[column].data_type()));
     let widths = widths.collect::<Result<Vec<_>>>()?;
     let (fixed, rest): (Vec<usize>, Vec<usize>) = (0..fields.len()).partition(|&column| widths[column].is_some());
-    let fixed: Vec<_> = fixed.into_iter().filter_map(|column| Some((column, widths[column]?))).collect();
-    let mut buffers = fixed.iter().map(|&(_, width)| sized(rows.count, width)).collect::<Result<Vec<_>>>()?;
+    let fixed = fixed.into_iter().filter_map(|column| Some(CopiedColumn { column, width: widths[column]? }));
+    let fixed: Vec<CopiedColumn> = fixed.collect();
+    let buffers = fixed.iter().map(|copied| uninit_buffer(rows.count, copied.width));
+    let mut buffers = buffers.collect::<Result<Vec<_>>>()?;
     let copying = ColumnCopy::new(&fixed, fields.len());
     rows.copy(&copying, buffers.iter_mut().map(GrowableBuffer::as_mut_slice).collect())?;
     let mut values: Vec<Option<Buffer>> = vec![None; fields.len()];
 
-    for (&(column, width), buffer) in fixed.iter().zip(buffers) {
+    for (&CopiedColumn { column, width }, buffer) in fixed.iter().zip(buffers) {
         let whole = Bytes::from(buffer).slice(0, rows.count * width);
         values[column] = Some(whole.ok_or_else(|| Error::internal("a buffer is shorter than it was made"))?);
     }
@@ -99,13 +106,14 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
     }
 }
 
-fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
+/// See [`Dataset::to_column_major`].
+fn column_major(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
     let rows = BatchRows::try_new(dataset)?;
-    let columns: Vec<(usize, usize)> = (0..dataset.num_columns()).map(|column| (column, width)).collect();
+    let columns: Vec<_> = (0..dataset.num_columns()).map(|column| CopiedColumn { column, width }).collect();
     if dataset.schema().fields().iter().any(|field| fixed_width(field.data_type()) != Some(width)) {
         return Ok(None);
     }
-    let mut buffer = sized(rows.count, width * columns.len())?;
+    let mut buffer = uninit_buffer(rows.count, width * columns.len())?;
     let slices = buffer.as_mut_slice().chunks_mut(rows.count.saturating_mul(width).max(1)).collect();
     let copying = ColumnCopy { until_nulls: true, ..ColumnCopy::new(&columns, columns.len()) };
     rows.copy(&copying, slices)?;
@@ -113,7 +121,7 @@ fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
 }
 
 /// Returns a buffer for `rows` values of `width` bytes, with arbitrary contents.
-fn sized(rows: usize, width: usize) -> Result<GrowableBuffer> {
+fn uninit_buffer(rows: usize, width: usize) -> Result<GrowableBuffer> {
     let len =
         rows.checked_mul(width).ok_or_else(|| Error::invalid_argument(format!("{rows} rows of {width} bytes")))?;
     Ok(GrowableBuffer::with_len(len)?)
@@ -138,24 +146,36 @@ struct BatchRows<'a> {
     count: usize,
 }
 
-/// Columns to copy, with their widths.
+/// A column whose values are copied as bytes.
+#[derive(Clone, Copy)]
+struct CopiedColumn {
+    /// Its number in the dataset.
+    column: usize,
+    /// The bytes of a value.
+    width: usize,
+}
+
+/// The copying of columns, by several threads.
 struct ColumnCopy<'a> {
-    columns: &'a [(usize, usize)],
-    /// Set for each column in which a null was found.
+    columns: &'a [CopiedColumn],
+    /// For each column of the dataset: true if a null was found in it.
     nulls: Vec<AtomicBool>,
     /// True to stop at the first null.
     until_nulls: bool,
 }
 
 impl ColumnCopy<'_> {
-    fn new(columns: &[(usize, usize)], all: usize) -> ColumnCopy<'_> {
-        ColumnCopy { columns, nulls: (0..all).map(|_| AtomicBool::new(false)).collect(), until_nulls: false }
+    /// Creates the copying of some columns of a dataset, which has `num_columns`.
+    fn new(columns: &[CopiedColumn], num_columns: usize) -> ColumnCopy<'_> {
+        ColumnCopy { columns, nulls: (0..num_columns).map(|_| AtomicBool::new(false)).collect(), until_nulls: false }
     }
 
+    /// Returns true if a null was found in a column.
     fn met_nulls(&self, column: usize) -> bool {
         self.nulls[column].load(Ordering::Relaxed)
     }
 
+    /// Returns true if a null was found and the copying stops then.
     fn is_over(&self) -> bool {
         self.until_nulls && self.nulls.iter().any(|met| met.load(Ordering::Relaxed))
     }
@@ -204,15 +224,15 @@ impl<'a> BatchRows<'a> {
 
     /// Copies the values of columns into `into`, one slice for each column.
     fn copy(&self, copying: &ColumnCopy<'_>, into: Vec<&mut [u8]>) -> Result<()> {
-        let per_row: usize = copying.columns.iter().map(|&(_, width)| width).sum();
+        let per_row: usize = copying.columns.iter().map(|copied| copied.width).sum();
         // Values without bytes are only looked at batch by batch: they may be any number.
         let step = BLOCK.checked_div(per_row).unwrap_or(self.count).max(1);
         let mut rest = into;
         let blocks = (0..self.count).step_by(step).map(|start| {
             let rows = start..(start + step).min(self.count);
             let mut into = Vec::with_capacity(rest.len());
-            for (slice, &(_, width)) in rest.iter_mut().zip(copying.columns) {
-                let (front, back) = std::mem::take(slice).split_at_mut(rows.len() * width);
+            for (slice, copied) in rest.iter_mut().zip(copying.columns) {
+                let (front, back) = std::mem::take(slice).split_at_mut(rows.len() * copied.width);
                 into.push(front);
                 *slice = back;
             }
@@ -236,7 +256,7 @@ impl<'a> BatchRows<'a> {
             let len = (rows.len() - inside).min(block.rows.end - at);
             let start = rows.start + inside;
             self.plain(part, copying.columns, &mut found)?;
-            for ((into, &(column, width)), plain) in
+            for ((into, &CopiedColumn { column, width }), plain) in
                 block.into.iter_mut().zip(copying.columns).zip(found.iter().flatten())
             {
                 let values = plain.values.get(start * width..(start + len) * width);
@@ -259,18 +279,18 @@ impl<'a> BatchRows<'a> {
     fn plain(
         &self,
         part: usize,
-        columns: &[(usize, usize)],
+        columns: &[CopiedColumn],
         found: &mut Vec<Option<FixedWidthValues<'a>>>,
     ) -> Result<()> {
         let BatchSlice { piece, batch, rows } = self.part(part);
         found.clear();
-        let mut own = columns.iter().map(|&(column, width)| (piece.columns[column], width));
+        let mut own = columns.iter().map(|copied| (piece.columns[copied.column], copied.width));
         piece.source.fixed_width_values(batch, rows.end, &mut own, false, found)?;
         if found.len() != columns.len() {
             let got = found.len();
             return Err(Error::internal(format_args!("values of {got} columns, asked for {}", columns.len())));
         }
-        for (plain, &(column, width)) in found.iter_mut().zip(columns) {
+        for (plain, &CopiedColumn { column, width }) in found.iter_mut().zip(columns) {
             if plain.is_none() {
                 *plain = Some(decoded(self.array(part, column)?, width));
             }
@@ -299,6 +319,7 @@ impl<'a> BatchRows<'a> {
         Ok(Some(nulls.slice(rows.start, rows.len())).filter(|nulls| nulls.null_count() > 0))
     }
 
+    /// Returns the validity bitmap of a whole column, and its number of nulls; `None` if there are none.
     fn validity(&self, column: usize) -> Result<Option<(Buffer, usize)>> {
         let mut bits = room_for_bits(self.count)?;
         for (number, part) in self.parts().enumerate() {
@@ -316,12 +337,13 @@ impl<'a> BatchRows<'a> {
     fn gathered(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         match self.appended(column, field) {
             Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column, field),
-            // Ordered categories to which others have been added between those that there were.
-            Err(e) if e.kind() == ErrorKind::SchemaMismatch => self.in_order(column, field).map(Some),
+            // Ordered categories, and later batches have new ones between those of the first.
+            Err(e) if e.kind() == ErrorKind::SchemaMismatch => in_turn(&self.arrays(column)?, field).map(Some),
             done => done,
         }
     }
 
+    /// Concatenates a column by the code that appends to tables.
     fn appended(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         let plan = Arc::new(Plan::for_schema(&Schema::new(vec![field.clone()]))?);
         let limits = plan.limits_in_memory();
@@ -340,10 +362,7 @@ impl<'a> BatchRows<'a> {
         array.map(Some).ok_or_else(|| Error::internal("a column was gathered into none"))
     }
 
-    fn in_order(&self, column: usize, field: &FieldRef) -> Result<ArrayData> {
-        in_turn(&self.arrays(column)?, field)
-    }
-
+    /// Returns the column's rows of each batch, which no longer change.
     fn arrays(&self, column: usize) -> Result<Vec<ArrayData>> {
         let mut steady = StableCopies::default();
         let arrays = self.parts().map(|part| {
@@ -353,6 +372,7 @@ impl<'a> BatchRows<'a> {
         arrays.collect()
     }
 
+    /// Concatenates a column of a type that tables don't support.
     fn concatenated(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         let mut arrays = self.arrays(column)?;
         if !keys_suffice(&arrays.iter().collect::<Vec<_>>()) {
@@ -373,8 +393,8 @@ impl<'a> BatchRows<'a> {
     }
 }
 
-/// The rows of `arrays`, one after the other: slower than arrow-rs, which refuses a dictionary of more values than keys
-/// can tell apart, though no row has them.
+/// Returns the rows of `arrays`, one after the other. This is slower than arrow-rs, which refuses dictionaries that
+/// together have more values than keys can tell apart, even if no row has them.
 fn in_turn(arrays: &[ArrayData], field: &FieldRef) -> Result<ArrayData> {
     let rows = arrays.iter().fold(0usize, |sum, array| sum.saturating_add(array.len()));
     let mut picks = room_for::<Pick>(rows as u64, "rows to put together")?;
@@ -385,7 +405,7 @@ fn in_turn(arrays: &[ArrayData], field: &FieldRef) -> Result<ArrayData> {
     gather_column(field, &from, &picks)?.checked(&[])
 }
 
-/// `arrays` with keys of one dictionary: an IPC file needs one, so they are merged.
+/// Returns `arrays` with keys of one dictionary. To merge theirs, they are written as an IPC file, which has only one.
 fn with_one_dictionary(arrays: Vec<ArrayData>, field: &FieldRef) -> Result<Vec<ArrayData>> {
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let batches = arrays.into_iter().map(|array| (array.len(), vec![array])).collect();

@@ -10,8 +10,9 @@ use crate::array::{UncheckedArray, find_run, nulls, room_for};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 
-/// Returns the type in which values of type `have` come to a column of type `want`: without runs, and with dictionaries
-/// only where `want` has them. Text may be in a dictionary nevertheless, which is never decoded as a whole.
+/// Returns the type to which values of type `have` are decoded for a column of type `want`: without runs, and with
+/// dictionaries only where `want` has them. Dictionaries of text stay in any case, and runs of text become such ones:
+/// text is copied value by value when it is appended.
 pub(super) fn decoded_type(want: &DataType, have: &DataType) -> DataType {
     use DataType::*;
     let field = |want: &FieldRef, have: &FieldRef| -> FieldRef {
@@ -72,7 +73,7 @@ fn is_text(data_type: &DataType) -> bool {
     !matches!(data_type, DataType::Dictionary(..)) && text_kind(data_type).is_some()
 }
 
-/// Returns the array as one of `data_type`, its own [`decoded_type`].
+/// Returns the array as one of `data_type`, the [`decoded_type`] of its own type.
 ///
 /// # Errors
 /// `Io` if there is no memory for the values, `Unsupported` if they are too many for the offsets of the type.
@@ -97,7 +98,7 @@ pub(super) fn decoded(array: &ArrayData, data_type: &DataType) -> Result<ArrayDa
 fn with_children(array: &ArrayData, data_type: &DataType, types: &[&DataType]) -> Result<ArrayData> {
     let children = array.child_data().iter().zip(types).map(|(child, own)| decoded(child, own));
     let built = array.clone().into_builder().data_type(data_type.clone()).child_data(children.collect::<Result<_>>()?);
-    // Buffers of files may be aligned for no type of 16 bytes.
+    // A file may align values to 8 bytes, and some types need 16.
     built.align_buffers(true).build().map_err(broken)
 }
 
@@ -112,6 +113,7 @@ fn run_numbers(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> {
     built.add_child_data(values.clone()).align_buffers(true).build().map_err(broken)
 }
 
+/// Returns the value of each row of an array of runs.
 fn values_of_runs(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> {
     let (ends, values) = parts_of(array)?;
     let mut picks = room_for::<Pick>(array.len() as u64, "values of runs")?;
@@ -121,6 +123,7 @@ fn values_of_runs(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> 
     gather(data_type, &[UncheckedArray::from_ref(&decoded(values, data_type)?)], &picks)?.checked(&[])
 }
 
+/// Returns the ends of the runs and their values.
 fn parts_of(array: &ArrayData) -> Result<(&ArrayData, &ArrayData)> {
     match array.child_data() {
         [ends, values] => Ok((ends, values)),
@@ -128,6 +131,7 @@ fn parts_of(array: &ArrayData) -> Result<(&ArrayData, &ArrayData)> {
     }
 }
 
+/// Returns the value of each row of a dictionary array.
 fn values_of_keys(array: &ArrayData, data_type: &DataType) -> Result<ArrayData> {
     let Some(values) = array.child_data().first() else { return Err(Error::invalid("keys without a dictionary")) };
     let values = decoded(values, data_type)?;

@@ -9,12 +9,14 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::error::{Error, Result};
 use crate::types::layout;
 
-/// Distinct texts, or values as bytes, numbered in the order of their arrival.
+/// Distinct texts, or values as bytes, numbered in the order of their arrival: their numbers are their keys.
 #[derive(Debug)]
 pub(crate) struct DictionaryEntries {
+    /// The texts, one after the other.
     text: Vec<u8>,
-    /// The end of each text.
+    /// The end of each text in `text`.
     ends: Vec<u32>,
+    /// The keys of all texts, each where the hash of its text is.
     keys: HashTable<u32>,
     hasher: DefaultHashBuilder,
     max_entries: u64,
@@ -42,6 +44,7 @@ impl DictionaryEntries {
         ))
     }
 
+    /// Returns the number of texts.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -69,11 +72,9 @@ impl DictionaryEntries {
         let key = i32::try_from(self.ends.len()).ok().filter(|&key| (key as u64) < self.max_entries)? as u32;
         self.text.extend_from_slice(text);
         self.ends.push(end as u32);
-        let texts = &self.text;
-        let ends = &self.ends;
-        let hasher = &self.hasher;
-        self.keys.insert_unique(hash, key, |&key| {
-            let text = entry_text(texts, ends, key);
+        let DictionaryEntries { text: all_text, ends, keys, hasher, .. } = self;
+        keys.insert_unique(hash, key, |&key| {
+            let text = entry_text(all_text, ends, key);
             debug_assert!(text.is_some(), "key {key} has a text");
             // No lookup finds a key without a text, whatever its hash.
             text.map_or(0, |text| hasher.hash_one(text))
@@ -124,7 +125,7 @@ fn entry_text<'a>(text: &'a [u8], ends: &[u32], key: u32) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dictionary_entries::DictionaryEntries;
+    use super::*;
 
     #[test]
     fn keys_are_assigned_in_order_of_arrival() {
@@ -133,13 +134,19 @@ mod tests {
         let keys: Vec<_> = (0..5000).map(|i| entries.key(&text(i)).unwrap() as usize).collect();
         assert!(keys.iter().enumerate().all(|(i, &key)| key == i % 1000));
         entries.truncate(10);
-        assert_eq!(
-            (entries.len(), entries.bytes(10), entries.key(b"9"), entries.key(b"77")),
-            (10, 10, Some(9), Some(10))
-        );
+        assert_eq!(entries.len(), 10);
+        assert_eq!(entries.bytes(10), 10);
+        assert_eq!(entries.key(b"9"), Some(9));
+        assert_eq!(entries.key(b"77"), Some(10), "its former key was removed");
         assert_eq!(entries.part(9..11), Some((&b"977"[..], &[10, 12][..])));
         assert_eq!(entries.part(9..12), None);
+    }
+
+    #[test]
+    fn full_dictionaries_still_find_their_entries() {
         let mut few = DictionaryEntries::new(2);
-        assert_eq!([few.key(b"a"), few.key(b"b"), few.key(b"c"), few.key(b"a")], [Some(0), Some(1), None, Some(0)]);
+        for (text, key) in [("a", Some(0)), ("b", Some(1)), ("c", None), ("a", Some(0))] {
+            assert_eq!(few.key(text.as_bytes()), key, "{text}");
+        }
     }
 }

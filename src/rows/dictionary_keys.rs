@@ -1,4 +1,4 @@
-//! The keys of values in the dictionaries of a table.
+//! Finds the keys of values in the dictionaries of a table.
 
 use std::ops::Range;
 
@@ -33,10 +33,10 @@ fn bytes_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
     bytes.map(Some).ok_or_else(|| Error::invalid("fewer values than rows"))
 }
 
-/// Adds all values of an ordered dictionary, in their order: that is what tells which of two is less.
+/// Adds all values of an ordered dictionary, in their order, which is the order in which they are compared.
 ///
 /// # Errors
-/// `SchemaMismatch` if the values that there are have another order.
+/// `SchemaMismatch` if the values that were added before have another order.
 pub(super) fn add_categories(array: &ArrayData, entries: &mut DictionaryEntries) -> Result<()> {
     let values = match array.child_data().first() {
         // Values without bytes are all equal, and may be any number.
@@ -58,6 +58,9 @@ pub(super) fn add_categories(array: &ArrayData, entries: &mut DictionaryEntries)
     Ok(())
 }
 
+/// Keys are noted for arrays whose dictionaries have at most about this many values for each row.
+const MAX_VALUES_PER_ROW: usize = 64;
+
 /// Returns the dictionary keys of values in any encoding; 0 for nulls.
 pub(super) fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut DictionaryEntries) -> Result<Vec<u32>> {
     let mut key_of = |value: &[u8]| match entries.key(value) {
@@ -70,10 +73,11 @@ pub(super) fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Dicti
     };
     let values = array.child_data().first().ok_or_else(|| Error::invalid("a dictionary without values"))?;
 
-    // Not of many values for a few rows: values without bytes may be any number.
-    let is_worth_it = values.len() / 64 <= rows.len();
-    let mut known: Vec<Option<u32>> = vec![None; if is_worth_it { values.len() } else { 0 }];
-    let (entry_of, nulls) = (entry_lookup(array), array.nulls());
+    // The key of each value is noted, but not of many values for a few rows: values without bytes may be any number.
+    let is_worthwhile = values.len() / MAX_VALUES_PER_ROW <= rows.len();
+    let mut known: Vec<Option<u32>> = vec![None; if is_worthwhile { values.len() } else { 0 }];
+    let entry_of = entry_lookup(array);
+    let nulls = array.nulls();
     let mut keys = Vec::with_capacity(rows.len());
 
     for row in rows {

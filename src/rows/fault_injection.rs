@@ -17,15 +17,16 @@ pub(super) fn forget_key(keys: &mut Vec<u32>) {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, types::Int32Type};
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch};
     use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-    use super::super::builder::BatchBuffers;
-    use super::super::{DatasetBuilder, DictionaryEntries, Plan, put_row};
     use super::FORGETS_KEYS;
     use crate::array::Value;
-    use crate::dataset::Dataset;
+    use crate::dataset::{Dataset, Row};
     use crate::error::{Error, ErrorKind};
+    use crate::rows::builder::BatchBuffers;
+    use crate::rows::{DatasetBuilder, DictionaryEntries, Plan, put_row};
 
     /// Returns the schema of a dictionary-encoded text between two numbers.
     fn schema() -> SchemaRef {
@@ -47,18 +48,34 @@ mod tests {
     /// Returns the rows as numbers and texts.
     fn rows(dataset: &Dataset) -> Vec<(i64, String, i64)> {
         let int = |value: Value<'_>| if let Value::Int(n) = value { n } else { panic!("{value:?}") };
-        let cells = |row: crate::dataset::Row<'_>| {
+        let cells = |row: Row<'_>| {
             let text = row.get(1).unwrap().to_string();
             (int(row.get(0).unwrap()), text, int(row.get(2).unwrap()))
         };
         dataset.rows().map(|row| cells(row.unwrap())).collect()
     }
 
+    /// Makes this thread forget keys as long as it exists, even if the test panics.
+    struct Fault;
+
+    impl Fault {
+        fn begin() -> Fault {
+            FORGETS_KEYS.set(true);
+            Fault
+        }
+    }
+
+    impl Drop for Fault {
+        fn drop(&mut self) {
+            FORGETS_KEYS.set(false);
+        }
+    }
+
     /// Asserts that `append` reports an internal error if it lacks one of its keys.
     fn append_with_fault<T>(append: impl FnOnce() -> Result<T, Error>) {
-        FORGETS_KEYS.set(true);
+        let fault = Fault::begin();
         let result = append().map(drop);
-        FORGETS_KEYS.set(false);
+        drop(fault);
         let e = result.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Internal, "{e}");
         assert!(e.message().contains("this is a bug in arrowwood"), "{e}");
@@ -85,7 +102,8 @@ mod tests {
         // The fault occurs after the first column was written and the text was added to the dictionary.
         append_with_fault(|| writer.append_row(&row(-1, "lost")));
         append_with_fault(|| writer.append(&batch([-1, -2], ["one", "lost too"])));
-        assert_eq!((writer.rows(), read_rows()), (2, expected(&[(1, "one")])));
+        assert_eq!(writer.rows(), 2);
+        assert_eq!(read_rows(), expected(&[(1, "one")]));
         writer.append_row(&row(3, "three")).unwrap();
         writer.append(&batch([4, 5], ["one", "five"])).unwrap();
         append_with_fault(|| writer.append_row(&row(-1, "lost")));

@@ -1,5 +1,8 @@
-//! Converts arrays whose parts refer to each other in any order into arrays with each row's parts after those of the
-//! previous row.
+//! Makes arrays *straight*: each row's items and members follow those of the row before.
+//!
+//! In Arrow, list views and dense unions may refer to their children in any order. The buffers of a segment are
+//! appended to, and so need them in the order of the rows. In a straight array, moreover, no key refers to a null entry
+//! of a dictionary: such a value is null itself.
 
 use arrow_buffer::BooleanBufferBuilder;
 use arrow_data::ArrayData;
@@ -10,12 +13,13 @@ use crate::array::gather::{Pick, gather};
 use crate::array::{UncheckedArray, room_for};
 use crate::error::{Error, Result};
 
-/// Returns the array with list views converted to lists, with the members of dense unions in the order of their rows,
-/// and with nulls for keys of null entries.
+/// Returns the array as a straight one: with list views converted to lists, with the members of dense unions in the
+/// order of their rows, and with nulls for keys of null entries.
 pub(super) fn straight(array: &ArrayData) -> Result<ArrayData> {
     if has_null_entries(array) { in_order(&without_null_entries(array)?) } else { in_order(array) }
 }
 
+/// Returns the array with its items and members in the order of the rows.
 fn in_order(array: &ArrayData) -> Result<ArrayData> {
     let data_type = straight_type(array.data_type());
     let is_straight = data_type == *array.data_type() && !has_dense_unions(&data_type);
@@ -53,7 +57,7 @@ fn without_null_entries(array: &ArrayData) -> Result<ArrayData> {
     bits.append_n(array.offset(), false);
     bits.append_buffer(&valid.finish());
     let built = array.clone().into_builder().null_bit_buffer(Some(bits.finish().into_inner()));
-    // A file may align values to 8 bytes, of which views and decimals take 16.
+    // A file may align values to 8 bytes, and views and decimals need 16.
     built.align_buffers(true).build().map_err(invalid)
 }
 

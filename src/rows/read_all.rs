@@ -46,9 +46,9 @@ impl<R: Read> StreamReader<R> {
     }
 }
 
-/// The columns of a stream.
+/// The columns of a stream so far. All have the same number of rows.
 struct StreamColumns {
-    /// The values of each column of fixed width.
+    /// The values of each column of fixed width, by its number; `None` for other columns.
     fixed: Vec<Option<FixedColumn>>,
     /// All other columns.
     others: DatasetBuilder,
@@ -75,6 +75,7 @@ impl StreamColumns {
         Ok(StreamColumns { fixed, others: DatasetBuilder::new(Arc::new(Schema::new(others)))?, rows: 0 })
     }
 
+    /// Adds the rows of a batch, whose fixed-width values may be in place already.
     fn take(&mut self, arrived: ReceivedBatch) -> Result<()> {
         let before = self.rows;
         let rows = arrived.rows;
@@ -123,13 +124,14 @@ impl StreamColumns {
 
 impl ValueDestination for StreamColumns {
     fn reserve(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>> {
-        let places = self.fixed.iter_mut().map(|fixed| fixed.as_mut().map(|fixed| fixed.place(rows)));
+        let places = self.fixed.iter_mut().map(|fixed| fixed.as_mut().map(|fixed| fixed.reserve(rows)));
         places.map(Option::transpose).collect()
     }
 }
 
 impl FixedColumn {
-    fn place(&mut self, rows: usize) -> Result<&mut [u8]> {
+    /// Returns memory for the values of `rows` more rows.
+    fn reserve(&mut self, rows: usize) -> Result<&mut [u8]> {
         let len = rows.checked_mul(self.width).ok_or_else(|| Error::invalid(format!("a batch of {rows} rows")))?;
         Ok(self.values.extend_uninit(len)?)
     }
@@ -147,8 +149,8 @@ impl FixedColumn {
         Ok(())
     }
 
-    /// Returns the validity of the first `before` rows, with room for `rows` more: values of no bytes may be any
-    /// number.
+    /// Returns the validity of the first `before` rows, with room for `rows` more, which is asked for first: values of
+    /// no bytes may be any number.
     fn bits(&mut self, before: usize, rows: usize) -> Result<&mut BooleanBufferBuilder> {
         let needed = before.checked_add(rows).ok_or_else(|| Error::invalid(format!("a batch of {rows} rows")))?;
         let capacity = self.validity.as_ref().map_or(0, BooleanBufferBuilder::capacity);
@@ -176,6 +178,7 @@ impl FixedColumn {
     }
 }
 
+/// Returns the bytes of the values of an array, `width` bytes each.
 fn values_of(array: &ArrayData, width: usize) -> Result<&[u8]> {
     let from = array.offset() * width;
     let to = (array.offset() + array.len()) * width;
