@@ -99,7 +99,7 @@ pub(crate) fn open_partitions(
     opener: Arc<dyn PartitionOpener>,
 ) -> Result<Option<Dataset>> {
     let root = std::path::absolute(root).map_err(|e| Error::io("finding the directory", &e))?;
-    if list(&root)?.1.is_empty() {
+    if !has_partitions(&root)? {
         return Ok(None);
     }
     let scan = scan_directories(&root, opener.as_ref(), &[])?;
@@ -128,6 +128,12 @@ pub(crate) fn open_partitions(
     partitions.apply_scan(scan)?;
     partitions.check_complete()?;
     Ok(Some(partitions.into_dataset()))
+}
+
+/// Returns true if `directory` contains directories named `key=value`.
+fn has_partitions(directory: &Path) -> Result<bool> {
+    let (_, children) = list(directory)?;
+    Ok(!children.is_empty())
 }
 
 /// Returns the partition columns of a piece with their values; none if it is not part of a partition.
@@ -277,8 +283,8 @@ fn open_once(opener: &dyn PartitionOpener, path: &Path) -> Result<DirectoryConte
     let listing = DirectoryListing::read(path)?;
     match opener.open_partition(path)? {
         Some(rows) => Ok(DirectoryContents::Rows(identity, rows)),
-        None if list(path)?.1.is_empty() => Ok(DirectoryContents::Nothing(Some(listing))),
-        None => Ok(DirectoryContents::Partitions),
+        None if has_partitions(path)? => Ok(DirectoryContents::Partitions),
+        None => Ok(DirectoryContents::Nothing(Some(listing))),
     }
 }
 
@@ -658,17 +664,21 @@ mod tests {
         use crate::ipc::ReadOptions;
         use crate::table::{Writer, WriterOptions, compact, open_table};
 
-        /// Replaces a directory by another one when a third one is opened.
+        /// Replaces a directory by another one when a third one is opened for the first time.
         #[derive(Debug)]
-        struct Replacing(PathBuf, Mutex<Option<(PathBuf, PathBuf)>>);
+        struct Replacing {
+            when_opened: PathBuf,
+            /// The new directory and the one that it replaces; `None` once it has.
+            replacement: Mutex<Option<(PathBuf, PathBuf)>>,
+        }
 
         impl PartitionOpener for Replacing {
             fn open_partition(&self, directory: &Path) -> Result<Option<Dataset>> {
-                if directory == self.0
-                    && let Some((newer, there)) = self.1.lock().unwrap().take()
+                if directory == self.when_opened
+                    && let Some((newer, replaced)) = self.replacement.lock().unwrap().take()
                 {
-                    std::fs::rename(&there, there.with_file_name(".older")).unwrap();
-                    std::fs::rename(newer, there).unwrap();
+                    std::fs::rename(&replaced, replaced.with_file_name(".older")).unwrap();
+                    std::fs::rename(newer, replaced).unwrap();
                 }
                 open_table(directory, ReadOptions::default())
             }
@@ -685,7 +695,10 @@ mod tests {
         };
 
         make("day=1", &[2, 1]);
-        let opener = Replacing(directory("day=2"), Mutex::new(Some((directory(".newer"), directory("day=1")))));
+        let opener = Replacing {
+            when_opened: directory("day=2"),
+            replacement: Mutex::new(Some((directory(".newer"), directory("day=1")))),
+        };
         let dataset = open_partitions(root.path(), &Schema::empty(), Arc::new(opener)).unwrap().unwrap();
         make(".newer", &[1, 2]);
         make("day=2", &[3]);

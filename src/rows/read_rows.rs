@@ -155,9 +155,10 @@ impl BlockReader<'_, '_> {
 
 /// Returns the bytes of text that a view refers to; `None` if it contains its text.
 fn text_of_view(view: &[u8; VIEW]) -> Option<Range<u64>> {
-    let [.., a, b, c, d] = *view;
-    let len = u64::from(u32::from_le_bytes([view[0], view[1], view[2], view[3]]));
-    let start = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let (words, _) = view.as_chunks();
+    let &[len, _first_bytes, _buffer, start] = words else { return None };
+    let len = u64::from(u32::from_le_bytes(len));
+    let start = u64::from(u32::from_le_bytes(start));
     if len > MAX_INLINE as u64 { Some(start..start + len) } else { None }
 }
 

@@ -15,6 +15,8 @@ use crate::table::format::{Header, LINE};
 const STEPS: u64 = 16;
 /// The maximum number of footers whose space the schema takes.
 const MOST_SHARED: u64 = 4096;
+/// Dictionary messages have all entries, not only those that were added.
+const IS_DELTA: bool = false;
 /// The size in bytes of the prefix of a message: the continuation marker and the length of its metadata.
 pub(in crate::table) const PREFIX: usize = 8;
 /// Numbers other than zero for offsets, lengths and counters: messages with them have the maximum length.
@@ -54,8 +56,9 @@ impl FooterSizes {
     /// Returns the sizes of footers each of which has its own schema.
     fn unshared(plan: &Plan) -> Option<FooterSizes> {
         let messages = message_lengths(plan)?;
-        let blocks = vec![Block::new(LARGE_OFFSET as i64, 1, LARGE_OFFSET as i64); messages.len()];
-        let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[]);
+        let block = Block::new(LARGE_OFFSET as i64, 1, LARGE_OFFSET as i64);
+        let dictionaries = vec![block.clone(); plan.dictionaries.len()];
+        let footer = footer(&plan.schema.schema, &dictionaries, &[block], &[]);
         let footer = ((footer.len() + STAMP) as u64).next_multiple_of(LINE);
         Some(FooterSizes { group: messages.iter().sum(), messages, footer, schema: Vec::new() })
     }
@@ -124,7 +127,7 @@ pub(in crate::table) fn message_metadata(
 /// Returns the encoded metadata of message number `number`, and the length of its body.
 fn message(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> Option<(Vec<u8>, i64)> {
     let metadata = message_metadata(plan, number, regions, base, counters)?;
-    let dictionary = number.checked_sub(1).map(|number| (plan.dictionaries[number].id, false));
+    let dictionary = number.checked_sub(1).map(|number| (plan.dictionaries[number].id, IS_DELTA));
     Some((batch_metadata(&metadata, None, dictionary), metadata.body_length))
 }
 
@@ -183,11 +186,12 @@ pub(in crate::table) fn encode_footer(
         blocks.push(Block::new(offset as i64, len as i32, body_length));
         bytes.extend(framed(&metadata, len));
     }
+    let (batch, dictionaries) = blocks.split_first()?;
     let footer = if header.shared == 0 {
-        footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[])
+        footer(&plan.schema.schema, dictionaries, std::slice::from_ref(batch), &[])
     } else {
         let distance = u32::try_from(header.shared_at() - header.footer_at(number)).ok()?;
-        footer_with_shared_schema(&sizes.schema, distance, &blocks[1..], &blocks[0])?
+        footer_with_shared_schema(&sizes.schema, distance, dictionaries, batch)?
     };
     Some((bytes, footer))
 }

@@ -130,19 +130,19 @@ pub fn wait(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: Du
     }
 }
 
-/// Atomically publishes a new footer for other Arrow readers: writes `slot` and `footer`, each an offset and bytes,
-/// then stores `length` at `tail`, which selects the footer. No reader may be using either.
+/// Atomically publishes a new footer for other Arrow readers: writes its messages and the footer, each at an offset, then
+/// stores `length` at `tail`, which selects the footer. No reader may be using the bytes that are overwritten.
 ///
 /// # Errors
 /// Returns the errors of the disk. Nothing was published then.
 pub fn publish_footer(
     words: &impl SharedWords,
-    slot: (u64, &[u8]),
-    footer: (u64, &[u8]),
+    (messages_start, messages): (u64, &[u8]),
+    (footer_start, footer): (u64, &[u8]),
     (tail, length): (u64, u32),
 ) -> io::Result<()> {
-    words.write(slot.0, slot.1)?;
-    words.write(footer.0, footer.1)?;
+    words.write(messages_start, messages)?;
+    words.write(footer_start, footer)?;
     words.publish32(tail, length);
     Ok(())
 }

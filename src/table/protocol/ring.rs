@@ -206,12 +206,24 @@ impl FreeFooters {
         FreeFooters { first: header.shared, is_free: vec![true; count], count, ready: 0 }
     }
 
-    fn set(&mut self, number: u64, is_free: bool) {
+    /// Marks a footer as in use: published or resting.
+    fn take(&mut self, number: u64) {
+        let is_free = self.is_free_mut(number);
+        let was_free = std::mem::replace(is_free, false);
+        self.count -= usize::from(was_free);
+    }
+
+    /// Marks a footer as free.
+    fn give_back(&mut self, number: u64) {
+        let is_free = self.is_free_mut(number);
+        let was_free = std::mem::replace(is_free, true);
+        self.count += usize::from(!was_free);
+    }
+
+    fn is_free_mut(&mut self, number: u64) -> &mut bool {
         let end = self.first + self.is_free.len() as u64;
         assert!((self.first..end).contains(&number), "footer {number} of {} to {end}", self.first);
-        let index = (number - self.first) as usize;
-        self.count = self.count + usize::from(is_free) - usize::from(self.is_free[index]);
-        self.is_free[index] = is_free;
+        &mut self.is_free[(number - self.first) as usize]
     }
 
     /// Returns the free footer to take after `current` from the first `count`.
@@ -348,7 +360,7 @@ impl FooterRing {
             } else {
                 continue;
             }
-            self.free.set(footer.slot.number, false);
+            self.free.take(footer.slot.number);
             if let Some(published) = clocks.instant_of(footer.stamp) {
                 self.pace.count(published);
             }
@@ -454,7 +466,7 @@ impl FooterRing {
     /// Lets the oldest resting place be used again, and returns it.
     fn retire_oldest(&mut self) -> Option<FooterSlot> {
         let RestingSlot { slot, .. } = self.resting.pop_front()?;
-        self.free.set(slot.number, true);
+        self.free.give_back(slot.number);
         Some(slot)
     }
 
@@ -499,7 +511,7 @@ impl FooterRing {
         assert_eq!(selected_footer(header, length), Some(slot.number), "the length selects the footer");
         assert_ne!(self.current, Some(slot), "readers are using the published footer");
         publish::publish_footer(store, (messages_start, &messages), (footer_start, &footer), (header.tail, length))?;
-        self.free.set(slot.number, false);
+        self.free.take(slot.number);
         let now = now();
         self.resting.extend(self.current.replace(slot).map(|slot| RestingSlot { slot, since: now }));
         self.pace.count(now);
@@ -722,10 +734,10 @@ mod tests {
             let is_ascending = current.is_some_and(|current| next > current);
             assert!(!is_ascending || step % RUN == 0, "step {step}: {current:?}, {next}");
             assert!((3..3 + 2 * RUN).contains(&next), "{next}");
-            free.set(next, false);
+            free.take(next);
             used.push_back(next);
             if used.len() > 100 {
-                free.set(used.pop_front().unwrap(), true);
+                free.give_back(used.pop_front().unwrap());
             }
             current = Some(next);
         }

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::page_cache::UNKNOWN_MOUNT;
 use super::recovery::{CommitDurability, open_mapping, open_newest};
 use super::segment::Segment;
 use crate::array::Bytes;
@@ -372,7 +373,7 @@ fn torn_copy(end: u64, next: u64) -> Error {
 /// count.
 fn is_copy_of_this_boot(segment: &Segment, record: &Record) -> Result<bool> {
     let mount = segment.mapping.mount_info()?.mount;
-    let is_same_mount = record.proof.is_some_and(|proof| proof.mount == mount && mount != 0);
+    let is_same_mount = record.proof.is_some_and(|proof| proof.mount == mount && mount != UNKNOWN_MOUNT);
     Ok(!segment.is_original_file() && !record.provisional && record.boot == boot_id() && is_same_mount)
 }
 
@@ -385,7 +386,10 @@ fn check_copy(folder: &Path, starts: &[u64], count_rows: impl Fn(&Segment, Recor
     for (start, next) in with_next(starts) {
         let file = path(folder, start);
         let rows = match open_file(&file, ReadOptions::default())? {
-            SegmentFile::Growable(opened) => count_rows(&opened.0, opened.1)?,
+            SegmentFile::Growable(opened) => {
+                let (segment, newest) = *opened;
+                count_rows(&segment, newest)?
+            }
             // Merged with later segments, whose names are still there.
             SegmentFile::Dense(ipc) => ipc.count_until(u64::MAX)?.min(next - start),
         };

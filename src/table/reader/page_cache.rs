@@ -5,21 +5,83 @@
 //! commit of this boot counts only if the segment was opened through the same mount as its writer's, or if its rows
 //! match its [proof](crate::table::protocol::proof).
 //!
-//! The answer is a state of the open segment, [`PageCacheState`](super::segment::PageCacheState), which the first
-//! reader of a commit finds out. It depends on nothing that may change later: whoever commits after that has opened the
-//! file through the same page cache.
+//! The answer is a [`PageCacheState`] of the open segment, which the first reader of a commit finds out. It depends on
+//! nothing that may change later: whoever commits after that has opened the file through the same page cache.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::chain;
 use super::recovery::{has_more, is_on_disk, recover};
-use super::segment::{HAS_ROWS, SAME, Segment, UNKNOWN};
+use super::segment::Segment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, MountInfo, MutexExt, boot_id};
 use crate::table::format::{RENEWED_PROOF, Record};
 use crate::table::protocol::proof::proof_of;
+
+/// The number of an unknown mount.
+pub(super) const UNKNOWN_MOUNT: u64 = 0;
+
+/// The page cache through which a segment is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PageCache {
+    /// It was not checked yet.
+    Unknown,
+    /// It is the writer's.
+    Same,
+    /// It has the rows of the newest commit, and may be another one than the writer's.
+    HasRows,
+    /// It is another one than the writer's. The commit with this number is lost, with all earlier ones.
+    Lost(u64),
+}
+
+/// A [`PageCache`] that threads share, as one word.
+///
+/// Threads that find it unknown each find it out from the file, and store the result. It is stored and loaded relaxed:
+/// no other memory depends on it, and each of the results is right.
+#[derive(Debug)]
+pub(super) struct PageCacheState(AtomicU64);
+
+// The words for all values but `Lost`, whose word is its number.
+const UNKNOWN: u64 = u64::MAX;
+const SAME: u64 = u64::MAX - 1;
+const HAS_ROWS: u64 = u64::MAX - 2;
+
+impl PageCacheState {
+    #[inline]
+    fn load(&self) -> PageCache {
+        match self.0.load(Ordering::Relaxed) {
+            UNKNOWN => PageCache::Unknown,
+            SAME => PageCache::Same,
+            HAS_ROWS => PageCache::HasRows,
+            sequence => PageCache::Lost(sequence),
+        }
+    }
+
+    fn store(&self, state: PageCache) {
+        let word = match state {
+            PageCache::Unknown => UNKNOWN,
+            PageCache::Same => SAME,
+            PageCache::HasRows => HAS_ROWS,
+            // Numbers of records are less than 2⁶²; a damaged number may be any.
+            PageCache::Lost(sequence) => sequence.min(HAS_ROWS - 1),
+        };
+        self.0.store(word, Ordering::Relaxed);
+    }
+}
+
+impl Default for PageCacheState {
+    fn default() -> PageCacheState {
+        PageCacheState(AtomicU64::new(UNKNOWN))
+    }
+}
+
+impl Clone for PageCacheState {
+    fn clone(&self) -> PageCacheState {
+        PageCacheState(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
 
 /// The commits whose bytes this process has compared with their checksums. Later bytes are written to the same page
 /// cache.
@@ -55,34 +117,35 @@ impl Segment {
         if record.boot != boot_id() {
             return Ok(false);
         }
-        match self.page_cache.0.load(Ordering::Relaxed) {
-            UNKNOWN => self.find_page_cache(record),
-            SAME | HAS_ROWS => Ok(true),
+        match self.page_cache.load() {
+            PageCache::Unknown => self.find_page_cache(record),
+            PageCache::Same | PageCache::HasRows => Ok(true),
             // The writer of a newer commit has opened the segment as it is now.
-            lost => Ok(record.sequence > lost),
+            PageCache::Lost(sequence) => Ok(record.sequence > sequence),
         }
     }
 
     /// Returns true if a record, visible or durable, is of this boot, and the page cache is not known to be another
     /// than its writer's.
     pub fn is_present(&self, record: &Record) -> bool {
-        record.boot == boot_id() && !(self.is_lost() && record.sequence <= self.page_cache.0.load(Ordering::Relaxed))
+        let is_lost = matches!(self.page_cache.load(), PageCache::Lost(sequence) if record.sequence <= sequence);
+        record.boot == boot_id() && !is_lost
     }
 
     /// Returns true if commits of this boot are known to be lost.
     pub fn is_lost(&self) -> bool {
-        self.page_cache.0.load(Ordering::Relaxed) < HAS_ROWS
+        matches!(self.page_cache.load(), PageCache::Lost(_))
     }
 
     /// Returns true if the rows of the newest commit are known to be there only because they match its proof: rows of
     /// earlier segments may be lost.
     pub fn is_doubtful(&self) -> bool {
-        !matches!(self.page_cache.0.load(Ordering::Relaxed), UNKNOWN | SAME)
+        !matches!(self.page_cache.load(), PageCache::Unknown | PageCache::Same)
     }
 
     /// Returns true if the page cache is known to be the one of the newest commit's writer.
     pub fn is_same(&self) -> bool {
-        self.page_cache.0.load(Ordering::Relaxed) == SAME
+        self.page_cache.load() == PageCache::Same
     }
 
     /// Returns true if other bytes than the rows of `record`, the newest commit, may be lost, as they were written to a
@@ -91,29 +154,31 @@ impl Segment {
         record.boot != boot_id() || self.is_doubtful()
     }
 
+    /// Finds out and stores the state of the page cache. Returns true if `record`, which is visible and of this boot,
+    /// counts.
     #[cold]
     fn find_page_cache(&self, record: &Record) -> Result<bool> {
         let mount = self.mapping.mount_info()?.mount;
         // Early writers stored no proof; a writer that didn't know its mount stored 0.
-        let is_same = record.proof.is_none_or(|proof| proof.mount == mount && mount != 0);
+        let is_same = record.proof.is_none_or(|proof| proof.mount == mount && mount != UNKNOWN_MOUNT);
         // If the log was replayed, there was no commit of this boot when the segment was opened: this one was made
         // since, to this page cache. Its proof doesn't cover the private pages.
         let is_newer = self.replayed.as_ref().is_some_and(|left| record.sequence > left.record.sequence);
         let state = if is_same || is_newer {
-            SAME
+            PageCache::Same
         } else if self.verify_once(VISIBLE, || {
             Ok(self.has_rows_of(record)? && self.has_all_of(record)? && self.is_newest(record)?)
         })? {
-            HAS_ROWS
+            PageCache::HasRows
         } else if self.visible_within(1)?.is_some_and(|visible| visible.sequence > record.sequence) {
             // A writer has committed meanwhile, to this page cache, and has overwritten the record that the proof began
             // at.
-            SAME
+            PageCache::Same
         } else {
-            self.newest_sequence()?
+            PageCache::Lost(self.newest_sequence()?)
         };
-        self.page_cache.0.store(state, Ordering::Relaxed);
-        Ok(state >= HAS_ROWS)
+        self.page_cache.store(state);
+        Ok(!matches!(state, PageCache::Lost(_)))
     }
 
     /// Returns true if `compare` does, now or in an earlier call for the same file, mount and `sequence`, which is the
@@ -121,7 +186,7 @@ impl Segment {
     /// true.
     fn verify_once(&self, sequence: u64, compare: impl FnOnce() -> Result<bool>) -> Result<bool> {
         let mount = self.mapping.mount_info()?;
-        let file = self.mapping.identity().filter(|_| mount.mount != 0);
+        let file = self.mapping.identity().filter(|_| mount.mount != UNKNOWN_MOUNT);
         let key = file.map(|file| VerifiedKey { mount, file, sequence });
         if let Some(key) = key
             && VERIFIED.lock_ignoring_poison().as_ref().is_some_and(|verified| verified.contains(&key))
@@ -146,8 +211,7 @@ impl Segment {
     fn newest_sequence(&self) -> Result<u64> {
         let logged = self.log_entries()?.into_iter().map(|entry| entry.record);
         let records = self.whole_records()?.into_iter().chain(self.both_durable()?.into_iter().flatten()).chain(logged);
-        let newest = records.map(|record| record.sequence).fold(self.sequence(), u64::max);
-        Ok(newest.min(HAS_ROWS - 1))
+        Ok(records.map(|record| record.sequence).fold(self.sequence(), u64::max))
     }
 
     /// Returns true if the rows of a visible commit match its proof.
@@ -156,7 +220,7 @@ impl Segment {
     /// Returns the errors of reading rows.
     pub(super) fn has_rows_of(&self, record: &Record) -> Result<bool> {
         let mount = self.mapping.mount_info()?.mount;
-        let Some(proof) = record.proof.filter(|proof| proof.mount == 0 || proof.mount != mount) else {
+        let Some(proof) = record.proof.filter(|proof| proof.mount == UNKNOWN_MOUNT || proof.mount != mount) else {
             return Ok(true);
         };
         let durable = self.durable_records()?;

@@ -441,15 +441,15 @@ impl SegmentEntry {
     /// Opens the file with the segment's name, or the dense file into which the segment was merged.
     fn open_by_name(&self, table: &TableInfo, path: &Path) -> Result<OpenedSegment> {
         match open_file(path, table.options) {
-            Ok(SegmentFile::Growable(opened)) if opened.0.header.first_row != self.first_row => {
-                let message =
-                    format!("the segment begins with row {}, which is not its name", opened.0.header.first_row);
-                Err(Error::invalid(message).at(path))
-            }
-            // Rows followed by a later segment are committed, whether or not this segment is marked as sealed.
             Ok(SegmentFile::Growable(opened)) => {
                 let (segment, record) = *opened;
-                // Near the limit of mappings, a copy of its contents.
+                let first_row = segment.header.first_row;
+                if first_row != self.first_row {
+                    let message = format!("the segment begins with row {first_row}, which is not its name");
+                    return Err(Error::invalid(message).at(path));
+                }
+                // Rows followed by a later segment are committed, whether or not this segment is marked as sealed. Near
+                // the limit of mappings, a copy of its contents is read.
                 let segment = if mappings_are_scarce() { segment.copied(&record)? } else { segment };
                 Ok(OpenedSegment::Growable(Snapshot::new(Arc::new(segment), record)))
             }

@@ -6,12 +6,12 @@
 //! stays valid as long as the file is the same: committed bytes never change.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 
+use super::page_cache::PageCacheState;
 use crate::array::{Bytes, IncrementalCheck, UncheckedArray};
 use crate::dataset::Zone;
 use crate::error::{Error, ErrorKind, Result};
@@ -41,33 +41,6 @@ pub(in crate::table) struct RecoveredState {
     pub record: Record,
     /// The entries of the log that follow `base`.
     pub entries: Vec<LogEntry>,
-}
-
-/// The state of the page cache through which a segment is read: one of the following constants. Any other number, which
-/// is less than all of them, is that of the newest commit that is lost, with all earlier ones.
-///
-/// Threads that find it unknown each find it out from the file, and store the result. It is stored and loaded relaxed:
-/// no other memory depends on it, and all of the results are true.
-#[derive(Debug)]
-pub(in crate::table) struct PageCacheState(pub AtomicU64);
-
-/// The page cache was not checked yet.
-pub(super) const UNKNOWN: u64 = u64::MAX;
-/// It is the writer's page cache.
-pub(super) const SAME: u64 = u64::MAX - 1;
-/// It has the rows of the newest commit, and may be another one than the writer's.
-pub(super) const HAS_ROWS: u64 = u64::MAX - 2;
-
-impl Default for PageCacheState {
-    fn default() -> PageCacheState {
-        PageCacheState(AtomicU64::new(UNKNOWN))
-    }
-}
-
-impl Clone for PageCacheState {
-    fn clone(&self) -> PageCacheState {
-        PageCacheState(AtomicU64::new(self.0.load(Ordering::Relaxed)))
-    }
 }
 
 /// A growable segment, mapped in place: see the module.
