@@ -190,6 +190,7 @@ impl NewPartition {
 }
 
 impl PartitionScan {
+    /// Notes an error, unless there was one before.
     fn fail(&mut self, failure: Error) {
         self.failure.get_or_insert(failure);
     }

@@ -294,6 +294,7 @@ impl PartitionedWriter {
         Ok(())
     }
 
+    /// Appends rows to a partition, or lets them wait for the commit if too many others have uncommitted rows.
     fn append_to(&mut self, keys: PartitionValues, rows: Dataset) -> Result<()> {
         // After a failed commit or append there may be room for a partition whose earlier rows still wait.
         if let Some(earlier) = self.waiting_rows.get_mut(&keys) {
@@ -348,6 +349,7 @@ impl PartitionedWriter {
         Ok(true)
     }
 
+    /// Closes a partition, and remembers it if its rows may not be on the disk.
     fn close_partition(&mut self, keys: PartitionValues, partition: OpenPartition) -> Result<()> {
         assert!(!partition.has_rows, "closing a partition with rows that were not committed");
         let closed = partition.writer.close();
@@ -398,6 +400,7 @@ impl PartitionedWriter {
         if self.options.sync == SyncPolicy::Commit { self.sync_leftovers() } else { Ok(()) }
     }
 
+    /// Syncs the rows that earlier writers have left in any partition.
     fn sync_leftovers(&mut self) -> Result<()> {
         self.leftovers.sync(&self.root, &self.options)
     }
@@ -495,6 +498,7 @@ impl PartitionedWriter {
         result
     }
 
+    /// Returns an error if an assertion has failed before.
     fn check_failure(&self) -> Result<()> {
         let Some(e) = &self.failure else { return Ok(()) };
         let message = format!("the writer can't go on: {}; open the table anew", e.message());

@@ -5,6 +5,7 @@
 //! refers to.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::{NullBuffer, bit_mask};
@@ -174,6 +175,7 @@ impl IncomingRows {
         Ok(low)
     }
 
+    /// Returns true if `rows` fit into a segment filled up to `counters`.
     fn fits(
         &self,
         plan: &Plan,
@@ -203,6 +205,7 @@ impl IncomingRows {
         Ok(needed.counters)
     }
 
+    /// Adds to the counters what `rows` of a node and its children need.
     fn add_needs(
         &self,
         node: &PlanNode,
@@ -252,6 +255,7 @@ impl IncomingRows {
         Ok(())
     }
 
+    /// Appends rows to a node and its children, and counts them.
     fn write_node(&self, new: &NewRows<'_>, into: &mut impl RowSink, entries: &[DictionaryEntries]) -> Result<()> {
         let &NewRows { node, at, array, ref rows } = new;
         if let Some(counter) = node.nulls {
@@ -402,7 +406,8 @@ pub(crate) fn is_appendable_type(want: &DataType, have: &DataType) -> bool {
     }
 }
 
-fn is_utc(zone: &Option<std::sync::Arc<str>>) -> bool {
+/// Returns true if a time zone is UTC, however it is called.
+fn is_utc(zone: &Option<Arc<str>>) -> bool {
     zone.as_deref().is_some_and(|zone| ["UTC", "Etc/UTC", "+00:00", "Z"].contains(&zone))
 }
 

@@ -144,6 +144,7 @@ pub(crate) fn row_counters(plan: &Plan, entries: &[DictionaryEntries], row: &[Va
     needed
 }
 
+/// Returns the bytes of a text; `None` for other values.
 fn text_of<'a>(value: &'a Value<'_>) -> Option<&'a [u8]> {
     match value {
         Value::Str(text) => Some(text.as_bytes()),
@@ -181,6 +182,7 @@ fn entry_of<'a>(node: &PlanNode, value: &'a Value<'_>) -> Option<EntryBytes<'a>>
     }
 }
 
+/// Returns true if a value can be stored in a column.
 fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     match (node.kind, value) {
@@ -212,6 +214,7 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
     }
 }
 
+/// Returns the error for a value that can't be stored in a column.
 fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
     let name = node.field.name();
     let data_type = crate::types::field_type_name(&node.field);

@@ -125,6 +125,7 @@ impl DatasetBuilder {
         self.stop_at_panic(|builder| builder.put_row(row))
     }
 
+    /// Appends a row to the batch that grows, or to a new one if it has no room.
     fn put_row(&mut self, row: &[Value<'_>]) -> Result<()> {
         let plan = self.live.plan.clone();
         let mut keys = std::mem::take(&mut self.row_keys);
@@ -154,6 +155,8 @@ impl DatasetBuilder {
         has_room(plan, &self.entries, row, keys, &self.live.now.counters, &self.limits)
     }
 
+    /// Appends `rows` rows of columns, which are matched by name. If that fails, nothing is appended, unless a batch
+    /// was finished meanwhile.
     pub(super) fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
         self.check()?;
         if self.rows().saturating_add(rows as u64) > MOST_IN_MEMORY {
@@ -177,6 +180,7 @@ impl DatasetBuilder {
         written
     }
 
+    /// Writes rows into the batch that grows, and begins new ones as needed.
     fn write(&mut self, incoming: &IncomingRows) -> Result<()> {
         let plan = self.live.plan.clone();
         let mut from = 0;
@@ -207,6 +211,7 @@ impl DatasetBuilder {
         Ok(())
     }
 
+    /// Returns the error after which nothing more can be appended.
     fn check(&self) -> Result<()> {
         self.broken.clone().map_or(Ok(()), Err)
     }

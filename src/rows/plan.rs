@@ -760,6 +760,7 @@ impl PlanNode {
         })
     }
 
+    /// Adds how far the buffers of the node and its children are filled.
     fn extents(&self, rows: u64, counters: &[u64], found: &mut Vec<Extent>) -> Option<()> {
         let lengths = self.lengths(rows, counters)?;
         for (number, &bytes) in lengths.iter().enumerate().take(self.buffers()) {

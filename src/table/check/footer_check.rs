@@ -95,6 +95,7 @@ fn read_selected(segment: &Segment) -> Result<u64, FooterError> {
     Err((header.tail, message).into())
 }
 
+/// Reads and checks footer `number`, and the messages it points to.
 fn read_footer_number(segment: &Segment, number: u64) -> Result<FooterCheck, FooterError> {
     let header = &segment.header;
     let start = header.footer_at(number);
@@ -176,6 +177,8 @@ fn message_room(header: &Header, number: u64) -> Range<u64> {
     header.ring + slots.start * header.slot..header.ring + slots.end * header.slot
 }
 
+/// Reads a message, which must be inside of `room`. `block` is its start, length and body length in the footer at byte
+/// `footer_start`, and `id` that of its dictionary; `None` for the record batch.
 fn read_message(
     segment: &Segment,
     room: &Range<u64>,

@@ -79,6 +79,8 @@ struct TableRepair<'a> {
 }
 
 impl TableRepair<'_> {
+    /// Replaces damaged segments one by one, as long as the ones after them can stay, and otherwise moves those aside
+    /// as well.
     fn run(&self, before: &TableCheck, progress: &mut dyn FnMut(u64, u64)) -> Result<RepairReport> {
         let parts_removed = remove_leftovers(self.lock.medium(), self.home);
         parts_removed.map_err(|e| Error::io("syncing the directory that the table is in", &e).at(self.folder))?;

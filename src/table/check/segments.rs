@@ -134,6 +134,7 @@ pub(super) fn check_all_segments(
     Ok(Some(checked))
 }
 
+/// Takes the segments of an unfinished commit out of the check: they belong to no table, whatever they contain.
 fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) -> Result<()> {
     let (committed, unfinished) = std::mem::take(&mut checked.segments)
         .into_iter()
@@ -170,6 +171,7 @@ fn check_schemas(folder: &Path, segments: &mut [SegmentCheck]) -> Result<()> {
     Ok(())
 }
 
+/// Returns true if all of `schemas` can be changed into `newest`.
 fn can_convert_all(schemas: &[SchemaRef], newest: &SchemaRef) -> bool {
     schemas.iter().all(|schema| SchemaConversion::try_new(newest, schema).is_ok())
 }
@@ -206,6 +208,7 @@ fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) -> Result
     Ok(())
 }
 
+/// Notes files in the folder that are no segments.
 fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
     for entry in std::fs::read_dir(folder).map_err(|e| chain::listing_failed(&e, folder))? {
         let path: PathBuf = entry.map_err(|e| chain::listing_failed(&e, folder))?.path();
@@ -404,7 +407,7 @@ impl Records {
         loop {
             let sequence = segment.sequence();
             let page = segment.header.page();
-            let visible = segment.records_at([page.record(sequence), page.record(sequence ^ 1)])?;
+            let visible = segment.records_at([page.record(sequence), page.record(other_parity(sequence))])?;
             let durable = segment.both_durable()?;
             attempts += 1;
             if segment.sequence() == sequence || attempts > MAX_RECORD_READS {
@@ -433,7 +436,7 @@ impl Records {
     /// Iterates over the intact records, with their offsets in the file.
     fn with_offsets<'a>(&'a self, segment: &'a Segment) -> impl Iterator<Item = (u64, &'a Record)> {
         let page = segment.header.page();
-        let visible = [page.record(self.sequence), page.record(self.sequence ^ 1)];
+        let visible = [page.record(self.sequence), page.record(other_parity(self.sequence))];
         let durable = [0, 1].map(|number| segment.header.durable(number));
         let offsets = visible.into_iter().chain(durable);
         let records = self.visible.iter().chain(&self.durable);
@@ -475,7 +478,7 @@ fn check_records(
     let is_of_this_boot = segment.is_same() && records.all().any(|record| segment.is_present(record));
     let header = &segment.header;
     let sequence = records.sequence;
-    let [current, other] = &records.visible;
+    let [current, _] = &records.visible;
     if current.as_ref().is_none_or(|record| record.sequence != sequence) {
         let got = current.as_ref().map_or("none that is whole".into(), |record| format!("that of {}", record.sequence));
         let fallback = match &newest {
@@ -492,29 +495,7 @@ fn check_records(
         }
     }
 
-    match other {
-        Some(other) if other.sequence > sequence && segment.is_present(other) => {
-            let message = format!(
-                "the number of the newest commit: expected {}, whose record of {} rows is whole, got {sequence}",
-                other.sequence,
-                other.rows()
-            );
-            // A killed writer leaves this state after a commit that changes no row, or before one counts.
-            let is_same = current.as_ref().is_some_and(|current| {
-                current.counters == other.counters
-                    && current.positions == other.positions
-                    && current.sealed == other.sealed
-            });
-            // The first commit after a crash of the machine lacks the lost bytes.
-            let is_first = current.as_ref().is_some_and(|current| !segment.is_present(current));
-            let is_damage = !is_live && !is_same && !is_first && records.uncommitted(segment, footer).is_none();
-            findings.add(is_damage, header.live + SEQUENCE, message);
-        }
-        None if !is_blank(segment, header.page().record(sequence ^ 1))? => {
-            findings.note(header.page().record(sequence ^ 1), "the commit record that nobody reads is not whole");
-        }
-        _ => (),
-    }
+    check_other_visible(segment, &records, is_live, footer, findings)?;
 
     for (number, durable) in (0..).zip(&records.durable) {
         let offset = header.durable(number);
@@ -525,6 +506,50 @@ fn check_records(
 
     check_durable(segment, &records, is_of_this_boot, findings);
     Ok(is_of_this_boot)
+}
+
+/// Checks the visible record that is not the newest: it must not have a greater number, unless a writer has prepared
+/// it.
+///
+/// # Errors
+/// Returns the errors of reading it.
+fn check_other_visible(
+    segment: &Segment,
+    records: &Records,
+    is_live: bool,
+    footer: Option<&FooterCheck>,
+    findings: &mut Findings,
+) -> Result<()> {
+    let sequence = records.sequence;
+    let offset = segment.header.page().record(other_parity(sequence));
+    let [current, other] = &records.visible;
+    match other {
+        Some(other) if other.sequence > sequence && segment.is_present(other) => {
+            let message = format!(
+                "the number of the newest commit: expected {}, whose record of {} rows is whole, got {sequence}",
+                other.sequence,
+                other.rows()
+            );
+            // A killed writer leaves this state after a commit that changes no row, or before one counts.
+            let is_same = current
+                .as_ref()
+                .is_some_and(|current| current.has_same_contents(other) && current.sealed == other.sealed);
+            // The first commit after a crash of the machine lacks the lost bytes.
+            let is_first = current.as_ref().is_some_and(|current| !segment.is_present(current));
+            let is_damage = !is_live && !is_same && !is_first && records.uncommitted(segment, footer).is_none();
+            findings.add(is_damage, segment.header.live + SEQUENCE, message);
+        }
+        None if !is_blank(segment, offset)? => {
+            findings.note(offset, "the commit record that nobody reads is not whole");
+        }
+        _ => (),
+    }
+    Ok(())
+}
+
+/// Returns the number of a commit whose record is in the other place than that of commit `sequence`.
+fn other_parity(sequence: u64) -> u64 {
+    sequence ^ 1
 }
 
 /// Returns true if no record was ever written at byte `at`.

@@ -57,7 +57,7 @@ impl FooterSizes {
     fn unshared(plan: &Plan) -> Option<FooterSizes> {
         let messages = message_lengths(plan)?;
         let block = Block::new(LARGE_OFFSET as i64, 1, LARGE_OFFSET as i64);
-        let dictionaries = vec![block.clone(); plan.dictionaries.len()];
+        let dictionaries = vec![block; plan.dictionaries.len()];
         let footer = footer(&plan.schema.schema, &dictionaries, &[block], &[]);
         let footer = ((footer.len() + STAMP) as u64).next_multiple_of(LINE);
         Some(FooterSizes { group: messages.iter().sum(), messages, footer, schema: Vec::new() })

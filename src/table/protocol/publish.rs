@@ -130,8 +130,8 @@ pub fn wait(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: Du
     }
 }
 
-/// Atomically publishes a new footer for other Arrow readers: writes its messages and the footer, each at an offset, then
-/// stores `length` at `tail`, which selects the footer. No reader may be using the bytes that are overwritten.
+/// Atomically publishes a new footer for other Arrow readers: writes its messages and the footer, each at an offset,
+/// then stores `length` at `tail`, which selects the footer. No reader may be using the bytes that are overwritten.
 ///
 /// # Errors
 /// Returns the errors of the disk. Nothing was published then.

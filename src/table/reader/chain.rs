@@ -242,6 +242,7 @@ impl SegmentChain {
         Ok(self.folder_id != FileId::find(folder)?)
     }
 
+    /// Lists the segments once, and finds the last valid one.
     fn open_once(folder: &Path) -> Result<Option<SegmentChain>> {
         let folder_id = FileId::find(folder)?;
         let Some(starts) = list_at_one_moment(folder)? else { return Ok(None) };

@@ -129,6 +129,7 @@ impl TableFollower {
         }
     }
 
+    /// Checks that the table still exists, which nothing else would notice during a sleep.
     fn check_still_there(&mut self) -> Result<()> {
         let newest = check_still_there(&self.dataset)?;
         check_goes_on(&self.dataset, &newest, self.next)?;
@@ -162,6 +163,7 @@ impl TableFollower {
         guard(|| self.take_new()).inspect_err(|_| self.next = next)
     }
 
+    /// Refreshes the dataset and takes its new rows.
     fn take_new(&mut self) -> Result<Option<Dataset>> {
         let mut rows = self.dataset.refresh().and_then(|newest| self.take(newest));
         for _ in 0..MAX_REOPENS {

@@ -137,6 +137,7 @@ impl Snapshot {
         Ok(Some(Zones { rows: map.rows, skipped: 0, list }))
     }
 
+    /// Creates a snapshot whose columns are made when they are needed.
     pub fn new(segment: Arc<Segment>, record: Record) -> Snapshot {
         let count = segment.plan.columns.len();
         let columns = (0..count).map(|_| OnceLock::new()).collect();
@@ -144,6 +145,7 @@ impl Snapshot {
         Snapshot { segment, record, columns, checked }
     }
 
+    /// Returns a column, whose values are unchecked.
     pub fn column(&self, column: usize) -> Result<&UncheckedArray> {
         let cell = self.columns.get(column).ok_or_else(|| no_column(column))?;
         match cell.get() {
@@ -155,6 +157,10 @@ impl Snapshot {
         }
     }
 
+    /// Returns a column, whose values are checked by the first call.
+    ///
+    /// # Errors
+    /// `InvalidData` for a damaged value.
     pub fn checked(&self, column: usize) -> Result<&ArrayData> {
         if let Some(array) = self.checked.get(column).and_then(OnceLock::get) {
             return Ok(array);
@@ -373,6 +379,7 @@ impl OpenedSegment {
         }
     }
 
+    /// Closes the file, which stays mapped.
     pub fn close_file(&self) {
         match self {
             OpenedSegment::Growable(snapshot) => snapshot.segment.mapping.close_file(),
@@ -583,10 +590,12 @@ impl SealedSource {
         Some(Arc::new(SealedSource { table, sealed, len, last_file: None }))
     }
 
+    /// Iterates over the segments in the order of their rows.
     pub fn entries(&self) -> impl Iterator<Item = &Arc<SegmentEntry>> {
         (0..self.len).filter_map(|number| self.sealed.list.get(number))
     }
 
+    /// Returns the last segment.
     pub fn last(&self) -> Option<&Arc<SegmentEntry>> {
         self.sealed.list.get(self.len.checked_sub(1)?)
     }

@@ -180,6 +180,7 @@ impl Segment {
         self.mapping.is_at(path).map_err(|e| Error::io("looking at the segment", &e).at(path))
     }
 
+    /// Returns the path of the file; empty if it is unknown.
     pub fn path(&self) -> &Path {
         self.mapping.path().unwrap_or(Path::new(""))
     }

@@ -99,18 +99,7 @@ fn open_chain(
         }
     };
 
-    let history_before = before.as_ref().and_then(|before| before.history);
-    let mut entries = Vec::with_capacity(chain.starts.len());
-    for (first_row, next) in chain::with_next(&chain.starts) {
-        assert!(first_row < next, "segments are listed in the order of their rows");
-        let rows = next - first_row;
-        let entry = match history_before.and_then(|history| history.find(first_row)) {
-            Some(entry) if entry.rows == rows => entry.clone(),
-            _ => SegmentEntry::new(first_row, rows),
-        };
-        entries.push(entry);
-    }
-
+    let mut entries = sealed_entries(&chain.starts, before.as_ref().and_then(|before| before.history));
     if let Some(ipc) = dense {
         let rows = ipc.count_until(u64::MAX)?;
         entries.push(SegmentEntry::opened(last_start, rows, OpenedSegment::Dense(Box::new(ipc))));
@@ -126,6 +115,22 @@ fn open_chain(
     });
 
     Ok(Some(dataset(&table, history, live)))
+}
+
+/// Returns the entries of all segments but the last of those that begin with rows `starts`. Entries of an earlier state
+/// that have the same rows are used again.
+fn sealed_entries(starts: &[u64], before: Option<&SealedSource>) -> Vec<Arc<SegmentEntry>> {
+    let mut entries = Vec::with_capacity(starts.len());
+    for (first_row, next) in chain::with_next(starts) {
+        assert!(first_row < next, "segments are listed in the order of their rows");
+        let rows = next - first_row;
+        let entry = match before.and_then(|history| history.find(first_row)) {
+            Some(entry) if entry.rows == rows => entry.clone(),
+            _ => SegmentEntry::new(first_row, rows),
+        };
+        entries.push(entry);
+    }
+    entries
 }
 
 /// Makes a dataset of the sealed segments and the live one, with all columns.
@@ -335,6 +340,10 @@ fn refresh_ended(history: &SealedSource) -> Result<Dataset> {
     newer.ok_or_else(|| sealed_source::replaced(&history.table.folder))
 }
 
+/// Finds the segments of a table that was open before.
+///
+/// # Errors
+/// `NotFound` if the table is gone, or the errors of [`SegmentChain::open`].
 fn open_existing_chain(folder: &Path) -> Result<SegmentChain> {
     SegmentChain::open(folder)?.ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone").at(folder))
 }
@@ -392,6 +401,7 @@ impl Dataset {
         Ok(Dataset::from_origin(schema, pieces, newer))
     }
 
+    /// Refreshes each table of the dataset, and leaves the other pieces as they are.
     fn refresh_pieces(&self) -> Result<Dataset> {
         let mut pieces: Vec<SourceSlice> = Vec::new();
         let mut schema = self.schema().clone();
@@ -432,10 +442,12 @@ impl Dataset {
         Ok(self.position_names()?.into_iter().zip(self.position_values()?).collect())
     }
 
+    /// Returns the names of the positions, in the order of [`Dataset::position_values`].
     pub(in crate::table) fn position_names(&self) -> Result<Vec<String>> {
         self.collect_positions(|snapshot| snapshot.segment.position_names(&snapshot.record), |name, _| name.into())
     }
 
+    /// Returns the values of the positions.
     pub(in crate::table) fn position_values(&self) -> Result<Vec<i64>> {
         self.collect_positions(|snapshot| Ok(snapshot.record.positions.clone()), |_, value| value)
     }
