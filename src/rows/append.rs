@@ -36,7 +36,8 @@ pub(crate) struct IncomingRows {
     pub rows: usize,
     /// The keys of each dictionary's column.
     keys: Vec<GatheredKeys>,
-    /// The number of entries of each dictionary that are written even if no row has them: ordered categories.
+    /// The number of entries of each dictionary that are written even if no row has them: those of ordered categories,
+    /// which are compared by their order in the dictionary.
     categories: Vec<usize>,
 }
 
@@ -70,12 +71,7 @@ impl IncomingRows {
                 let got = array.len();
                 return Err(Error::invalid_argument(format!("column '{name}' has {got} rows, expected {rows}")));
             }
-            let have = decoded_type(node.field.data_type(), array.data_type());
-            check_type(node, &have, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
-            let array = decoded(array, &have).and_then(|array| straight(&array));
-            let array = array.map_err(|e| e.context(format_args!("column '{name}'")))?;
-            check_nulls(node, &array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
-            check_text(node, &array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            let array = storable(node, array).map_err(|e| e.context(format_args!("column '{name}'")))?;
             matched.push(array);
         }
 
@@ -350,6 +346,16 @@ impl RequiredCounters<'_> {
 /// Returns the columns of an arrow-rs record batch.
 pub(crate) fn batch_arrays(batch: &RecordBatch) -> Vec<ArrayData> {
     batch.columns().iter().map(|column| column.to_data()).collect()
+}
+
+/// Returns a column as it is stored in `node`: decoded, [`straight`], and checked.
+fn storable(node: &PlanNode, array: &ArrayData) -> Result<ArrayData> {
+    let have = decoded_type(node.field.data_type(), array.data_type());
+    check_type(node, &have, array.data_type())?;
+    let array = straight(&decoded(array, &have)?)?;
+    check_nulls(node, &array, 0..array.len())?;
+    check_text(node, &array, 0..array.len())?;
+    Ok(array)
 }
 
 fn mismatch(message: impl Into<String>) -> Error {

@@ -19,8 +19,10 @@ pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
             plan.columns.len()
         )));
     }
-    let wrong = plan.columns.iter().zip(row).find(|(node, value)| !fits(node, value));
-    wrong.map_or(Ok(()), |(node, value)| Err(unfit(node, value)))
+    match plan.columns.iter().zip(row).find(|(node, value)| !fits(node, value)) {
+        Some((node, value)) => Err(unfit(node, value)),
+        None => Ok(()),
+    }
 }
 
 /// Finds the keys of the dictionary-encoded values, in the order of the columns. New values are added.
@@ -31,7 +33,7 @@ pub(crate) fn intern_keys(
     keys: &mut Vec<u32>,
 ) -> Result<()> {
     keys.clear();
-    for &column in &plan.texts {
+    for &column in &plan.text_columns {
         let node = &plan.columns[column];
         if let (Storage::Keys { number, .. }, Some(entry)) = (node.kind, entry_of(node, &row[column])) {
             let entries = &mut entries[number];
@@ -77,7 +79,7 @@ pub(crate) fn put_row(
 
     // Nothing can fail from here on: a row is counted as a whole or not at all.
     let counters = &mut into.fill_state().counters;
-    for &column in &plan.texts {
+    for &column in &plan.text_columns {
         count_text(counters, &plan.columns[column], &row[column]);
     }
 
@@ -104,7 +106,7 @@ pub(crate) fn has_room(
         return false;
     }
     let mut keys = keys.iter();
-    plan.texts.iter().all(|&column| match (plan.columns[column].kind, &row[column]) {
+    plan.text_columns.iter().all(|&column| match (plan.columns[column].kind, &row[column]) {
         (_, Value::Null) => true,
         (Storage::Bytes { counter, .. } | Storage::Views { counter }, value) => {
             text_of(value).is_none_or(|text| counters[counter] + text.len() as u64 <= limits[counter])

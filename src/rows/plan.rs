@@ -163,14 +163,16 @@ impl PlanDictionary {
         DictionaryEntries::new(self.most)
     }
 
-    /// Returns the bytes of each of its first `count` values. `first` is the buffer after the validity bitmap, and
-    /// `data` the text, if it has any. `None` if a value is outside of them.
-    pub fn stored<'a>(&self, count: usize, first: &'a [u8], data: &'a [u8]) -> Option<Vec<&'a [u8]>> {
-        let text = |from: u64, to: u64| data.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?);
+    /// Returns the bytes of each of its first `count` values. `values` is the buffer after the validity bitmap,
+    /// and `text` that of the text, if there is one. `None` if a value is outside of them.
+    pub fn stored<'a>(&self, count: usize, values: &'a [u8], text: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+        let text = |from: u64, to: u64| text.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?);
         match self.values.kind {
-            Storage::Fixed { width } => (0..count).map(|entry| first.get(entry * width..(entry + 1) * width)).collect(),
+            Storage::Fixed { width } => {
+                (0..count).map(|entry| values.get(entry * width..(entry + 1) * width)).collect()
+            }
             Storage::Bytes { width, .. } => {
-                let offset = |entry: usize| word(first.get(entry * width..(entry + 1) * width)?);
+                let offset = |entry: usize| word(values.get(entry * width..(entry + 1) * width)?);
                 (0..count).map(|entry| text(offset(entry)?, offset(entry + 1)?)).collect()
             }
             Storage::Views { .. } => {
@@ -178,7 +180,8 @@ impl PlanDictionary {
                     len if len <= MAX_INLINE as u64 => view.get(4..4 + len as usize),
                     len => word(&view[VIEW_OFFSET]).and_then(|start| text(start, start + len)),
                 };
-                first.as_chunks().0.get(..count)?.iter().map(value).collect()
+                let (views, _) = values.as_chunks();
+                views.get(..count)?.iter().map(value).collect()
             }
             _ => None,
         }
@@ -207,7 +210,7 @@ pub(crate) struct Plan {
     /// The zones of columns: their regions come last.
     pub zones: Vec<PlanZones>,
     /// The columns of text, dictionary-encoded or not.
-    pub texts: Vec<usize>,
+    pub text_columns: Vec<usize>,
 }
 
 /// The region and the counter of the names of positions.
@@ -265,9 +268,9 @@ impl Plan {
         let names = PlanNames { region: numbers.take_regions(1), bytes: numbers.take_counter() };
         let is_text =
             |node: &PlanNode| matches!(node.kind, Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. });
-        let texts = (0..columns.len()).filter(|&column| is_text(&columns[column])).collect();
+        let text_columns = (0..columns.len()).filter(|&column| is_text(&columns[column])).collect();
         let PlanBuilder { counters, regions, .. } = numbers;
-        Ok(Plan { schema, columns, dictionaries, counters, regions, names, zones: Vec::new(), texts })
+        Ok(Plan { schema, columns, dictionaries, counters, regions, names, zones: Vec::new(), text_columns })
     }
 
     /// Returns the plan with zones for some of its columns.

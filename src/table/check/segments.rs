@@ -712,21 +712,21 @@ fn check_zones(segment: &Segment, record: &Record, map: &PlanZones, array: &Arra
 fn check_dictionaries(segment: &Segment, record: &Record, findings: &mut Findings) {
     for dictionary in &segment.plan.dictionaries {
         let count = record.counters[dictionary.entries];
-        let Some([_, first, data]) = dictionary.values.lengths(count, &record.counters) else { continue };
+        let Some([_, values_len, text_len]) = dictionary.values.lengths(count, &record.counters) else { continue };
         let region = dictionary.values.values_region();
-        let data = if dictionary.bytes().is_some() {
-            segment.region_slice(dictionary.values.text_region(), 0, data)
+        let text = if dictionary.bytes().is_some() {
+            segment.region_slice(dictionary.values.text_region(), 0, text_len)
         } else {
             Some(Buffer::default())
         };
-        let Some((first, data)) = segment.region_slice(region, 0, first).zip(data) else { continue };
-        // Values outside the data were reported before.
-        let Some(values) = dictionary.stored(count as usize, &first, &data) else { continue };
+        let Some((stored, text)) = segment.region_slice(region, 0, values_len).zip(text) else { continue };
+        // Values outside the text were reported before.
+        let Some(values) = dictionary.stored(count as usize, &stored, &text) else { continue };
         let mut entries = dictionary.new_entries();
         let mut values = values.into_iter().enumerate();
         let repeated = values.find(|(number, value)| entries.key(value).is_none_or(|key| key as usize != *number));
         if let Some((number, _)) = repeated {
-            let offset = segment.header.regions[region].offset + first.len() as u64 / count * number as u64;
+            let offset = segment.header.regions[region].offset + stored.len() as u64 / count * number as u64;
             findings.damage(offset, format!("entry {number} of a dictionary is there twice"));
         }
     }
