@@ -118,7 +118,12 @@ public final class ArrowJava {
         ExportedRoot(VectorSchemaRoot root, DictionaryProvider dictionaries, BufferAllocator allocator) {
             this.array = ArrowArray.allocateNew(allocator);
             this.schema = ArrowSchema.allocateNew(allocator);
-            Data.exportVectorSchemaRoot(allocator, root, dictionaries, array, schema);
+            try {
+                Data.exportVectorSchemaRoot(allocator, root, dictionaries, array, schema);
+            } catch (RuntimeException | Error e) {
+                close();
+                throw e;
+            }
         }
 
         MemorySegment array() {
