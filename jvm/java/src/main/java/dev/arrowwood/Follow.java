@@ -28,15 +28,29 @@ import java.util.function.Function;
  *
  * <p>Threads sleep while they wait; virtual threads release their carrier. Closing the follower from another thread
  * ends all waiting within a quarter of a second. Rows that arrive while a thread is interrupted are kept for the next
- * call. Each dataset of rows lives as long as anything refers to it, also when the follower is closed.
+ * call. Each dataset of rows lives as long as anything refers to it, even when the follower is closed.
  */
 public final class Follow implements AutoCloseable, Iterable<Dataset> {
-    /** The longest wait inside the library, in milliseconds: it doesn't notice interrupts. */
-    private static final long STEP_MILLIS = 250;
+    // How waiting works. A call of the library blocks its thread, holds the handle, and notices neither interrupts nor
+    // close(). So next() waits in calls of at most MAX_WAIT_MILLIS, and looks between them: close() sets `closing`,
+    // which
+    // withLock() refuses, and then takes the handle, for which it waits until the current call returns. A virtual
+    // thread
+    // must not block its carrier: a thread of WAITERS makes the call for it, and stores the rows in `ready`. They are
+    // stored rather than returned because the virtual thread may be interrupted meanwhile: whoever calls next() then
+    // gets them first. The lock of the handle guards `ready`; `closing` is volatile, and goes from false to true once.
+
+    /** The longest wait inside the library, in milliseconds. */
+    private static final long MAX_WAIT_MILLIS = 250;
+
+    private static final long NO_WAIT = 0;
 
     private static final long NANOS_PER_MILLI = 1_000_000;
     /** Half of the range of {@code nanoTime}: 146 years. */
     private static final long MAX_NANOS = Long.MAX_VALUE / 2;
+
+    /** A timeout that the iterator starts again when it ends. */
+    private static final Duration FOREVER = Duration.ofDays(1);
 
     /** Stands for the number of the next committed row. */
     private static final long NEXT = -1;
@@ -51,6 +65,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     /** Rows received, but not returned yet; null if there are none. Guarded by the lock of the handle. */
     private Dataset ready;
 
+    /** Set before the handle is taken, so that no further wait begins. */
     private volatile boolean closing;
 
     Follow(Dataset table, long start) {
@@ -66,15 +81,15 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     /**
      * Returns the rows committed since the last call, as soon as there are any.
      *
-     * @param timeout how long to wait; zero doesn't wait
+     * @param timeout how long to wait; zero or less doesn't wait
      * @return the rows, or empty if none were committed in time
      * @throws InterruptedException if the thread is interrupted while it waits
-     * @throws IllegalStateException if the follower is closed, also while waiting
+     * @throws IllegalStateException if the follower is closed, even while waiting
      * @throws ArrowwoodException.FileChanged if the table was removed, or its last segment truncated
      */
     public Optional<Dataset> next(Duration timeout) throws InterruptedException {
         long end = saturatedAdd(System.nanoTime(), timeout);
-        Optional<Dataset> rows = step(0);
+        Optional<Dataset> rows = take(NO_WAIT);
         while (rows.isEmpty()) {
             // Rounded up, so that the last wait doesn't end before the timeout.
             long remainingMillis = (end - System.nanoTime() + NANOS_PER_MILLI - 1) / NANOS_PER_MILLI;
@@ -84,7 +99,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
             if (Thread.interrupted()) {
                 throw new InterruptedException();
             }
-            rows = await(Math.min(remainingMillis, STEP_MILLIS));
+            rows = await(Math.min(remainingMillis, MAX_WAIT_MILLIS));
         }
         return rows;
     }
@@ -98,7 +113,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     /** Waits for rows in the library: a virtual thread has another thread wait for it, and releases its carrier. */
     private Optional<Dataset> await(long millis) throws InterruptedException {
         if (!Thread.currentThread().isVirtual()) {
-            return step(millis);
+            return take(millis);
         }
         try {
             CompletableFuture.runAsync(() -> prefetch(millis), WAITERS).get();
@@ -109,10 +124,11 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
                 default -> throw new AssertionError(e);
             }
         }
-        return step(0);
+        return take(NO_WAIT);
     }
 
-    private Optional<Dataset> step(long millis) {
+    /** Takes the rows that are ready, or else those that arrive within a time. */
+    private Optional<Dataset> take(long millis) {
         return withLock(handle -> {
             Dataset rows = ready == null ? poll(handle, millis) : ready;
             ready = null;
@@ -120,7 +136,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
         });
     }
 
-    /** Waits for rows and keeps them for the next step, because the caller may be interrupted meanwhile. */
+    /** Waits for rows, and stores them for the next {@link #take}. */
     private void prefetch(long millis) {
         withLock(handle -> {
             if (ready == null) {
@@ -184,7 +200,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
             public boolean hasNext() {
                 while (prefetched.isEmpty() && !isClosed()) {
                     try {
-                        prefetched = Follow.this.next(Duration.ofDays(1));
+                        prefetched = Follow.this.next(FOREVER);
                     } catch (InterruptedException e) {
                         Thread.currentThread().interrupt();
                         return false;
@@ -210,7 +226,7 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     /**
      * Returns a publisher of the rows from this follower's start on. Each subscriber gets all of them, in a thread of
      * its own, no faster than it requests; it is completed when this follower is closed. Failures are given to
-     * {@code onError}, also if the table can't be followed at all: {@code subscribe} throws only if the subscriber is
+     * {@code onError}, even if the table can't be followed at all: {@code subscribe} throws only if the subscriber is
      * null.
      *
      * @return the publisher

@@ -8,21 +8,33 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * A handle that one thread uses at a time, unless threads {@link #share} it. It is freed once: by the caller of
- * {@link #take}, or by the collector when its owner is unreachable.
+ * A handle of the library, owned by a writer or follower that can be closed while other threads use it. It is freed
+ * exactly once.
+ *
+ * <p>A thread uses the handle within a section. Sections between {@link #lock()} and {@link #unlock} exclude each
+ * other; those between {@link #share} and {@link #release} exclude nothing but {@link #take}, which waits for the end
+ * of all sections and gives the handle to its caller, who frees it. Later sections throw
+ * {@link ArrowwoodException.Closed}. If the owner becomes unreachable before, the cleaner's thread frees the handle;
+ * the methods that end a section take the owner as an argument, which keeps it reachable until then.
+ *
+ * <p>Two locks guard the state. The field {@code lock} is held for the whole of an exclusive section, and guards
+ * {@code sharedCount}. The monitor of {@link State} guards the handle, and is held only while it is read or replaced:
+ * so neither {@link #isClosed} nor the cleaner waits for a section. A thread that holds both took {@code lock} first.
  */
 final class Owned {
     private static final Cleaner CLEANER = Cleaner.create();
 
     private final ReentrantLock lock = new ReentrantLock();
-    private final Condition unshared = lock.newCondition();
-    /** The number of calls that share the handle. */
-    private int shared;
+    /** Signalled when {@link #sharedCount} decreases. */
+    private final Condition released = lock.newCondition();
+    /** The number of sections that share the handle. */
+    private int sharedCount;
 
     private final State state;
+    /** What the handle is, for messages: "writer". */
     private final String name;
 
-    /** Frees the handle for the collector; must not refer to the owner. */
+    /** The handle, null once it is freed or taken. It is the cleaner's action, and must not refer to the owner. */
     private static final class State implements Runnable {
         private MemorySegment handle;
         private final MethodHandle free;
@@ -45,9 +57,9 @@ final class Owned {
         }
 
         synchronized MemorySegment take() {
-            MemorySegment result = handle;
+            MemorySegment taken = handle;
             handle = null;
-            return result;
+            return taken;
         }
     }
 
@@ -57,7 +69,7 @@ final class Owned {
         CLEANER.register(owner, state);
     }
 
-    /** Locks the handle for the calling thread, which unlocks it afterwards. */
+    /** Begins a section in which the calling thread alone uses the handle; ended by {@link #unlock}. */
     MemorySegment lock() {
         lock.lock();
         MemorySegment handle = state.get();
@@ -74,10 +86,10 @@ final class Owned {
         Reference.reachabilityFence(owner);
     }
 
-    /** Returns the handle for concurrent use; {@link #take} waits until each user calls {@link #release}. */
+    /** Begins a section in which other threads may use the handle too; ended by {@link #release}. */
     MemorySegment share() {
         MemorySegment handle = lock();
-        shared++;
+        sharedCount++;
         lock.unlock();
         return handle;
     }
@@ -85,17 +97,17 @@ final class Owned {
     /** Ends the section begun by {@link #share}; keeps the owner from being collected before. */
     void release(Object owner) {
         lock.lock();
-        shared--;
-        unshared.signalAll();
+        sharedCount--;
+        released.signalAll();
         unlock(owner);
     }
 
-    /** Waits for calls in other threads, and takes the handle; returns null if it was taken before. */
+    /** Waits for the end of all sections, and takes the handle; returns null if it was taken before. */
     MemorySegment take() {
         lock.lock();
         try {
-            while (shared > 0) {
-                unshared.awaitUninterruptibly();
+            while (sharedCount > 0) {
+                released.awaitUninterruptibly();
             }
             return state.take();
         } finally {

@@ -5,18 +5,28 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Flow;
 
-/** Delivers a table's new rows to one subscriber, in a thread of its own. */
+/**
+ * Delivers a table's new rows to one subscriber, in a thread of its own.
+ *
+ * <p>The delivering thread is the only one that calls the subscriber, as {@link Flow} requires: a failure or
+ * cancellation in another thread is only noted. {@link #request} and {@link #cancel} may be called from any thread,
+ * within {@code onNext} too. They change {@link #demand}, {@link #cancelled} and {@link #failure} under this object's
+ * monitor, and notify the thread, which otherwise waits for demand, or for rows of {@link #follow}. No call to the
+ * subscriber is made within the monitor. Closing the parent isn't notified: the thread looks for it after each wait of
+ * at most {@link #MAX_WAIT}.
+ */
 final class Subscription implements Flow.Subscription, Runnable {
-    /** The longest wait for demand or rows; the thread then checks whether the follower was closed. */
-    private static final Duration STEP = Duration.ofMillis(100);
+    /** The longest wait for demand or rows; the thread then checks whether the parent was closed. */
+    private static final Duration MAX_WAIT = Duration.ofMillis(100);
 
     /** The demand of a subscriber that takes any number of datasets; it isn't counted down. */
     private static final long UNBOUNDED = Long.MAX_VALUE;
 
     private static final System.Logger LOG = System.getLogger("dev.arrowwood");
 
+    /** The follower whose publisher was subscribed to; closing it completes the subscription. */
     private final Follow parent;
-    /** Null if the table can't be followed; {@link #failure} is the reason. */
+    /** The subscription's own follower. Null if the table can't be followed; {@link #failure} is the reason. */
     private final Follow follow;
 
     private final Flow.Subscriber<? super Dataset> subscriber;
@@ -64,7 +74,7 @@ final class Subscription implements Flow.Subscription, Runnable {
         notifyAll();
     }
 
-    /** Requests up to so many more datasets. A number that isn't positive ends the subscription with a failure. */
+    /** Adds to the demand. A number that isn't positive ends the subscription with a failure. */
     @Override
     public synchronized void request(long datasets) {
         if (datasets <= 0) {
@@ -82,10 +92,10 @@ final class Subscription implements Flow.Subscription, Runnable {
         notifyAll();
     }
 
-    /** Waits up to a step for a request; returns true if a dataset may be delivered. */
+    /** Waits for demand, at most {@link #MAX_WAIT}; returns true if a dataset may be delivered. */
     private synchronized boolean awaitDemand() throws InterruptedException {
         if (demand == 0 && !cancelled && failure == null) {
-            wait(STEP.toMillis());
+            wait(MAX_WAIT.toMillis());
         }
         return demand > 0 && !cancelled && failure == null;
     }
@@ -110,7 +120,7 @@ final class Subscription implements Flow.Subscription, Runnable {
             subscriber.onSubscribe(this);
             publish();
         } catch (Throwable e) {
-            // Also exceptions of the subscriber: it is told of them, unless it has cancelled.
+            // The subscriber is told of its own exceptions too, unless it has cancelled.
             if (!isCancelled()) {
                 reportFailure(e);
             }
@@ -126,6 +136,7 @@ final class Subscription implements Flow.Subscription, Runnable {
         }
     }
 
+    /** Delivers datasets until the subscription is cancelled, completed or failed. */
     private void publish() throws Throwable {
         while (!isCancelled()) {
             Throwable reason = failure();
@@ -138,7 +149,7 @@ final class Subscription implements Flow.Subscription, Runnable {
                 subscriber.onComplete();
                 return;
             }
-            Optional<Dataset> rows = awaitDemand() ? follow.next(STEP) : Optional.empty();
+            Optional<Dataset> rows = awaitDemand() ? follow.next(MAX_WAIT) : Optional.empty();
             if (rows.isPresent() && !isCancelled()) {
                 decrementDemand();
                 subscriber.onNext(rows.get());
