@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import java.lang.foreign.MemorySegment;
+import java.util.Objects;
 import java.util.Optional;
 
 /**
@@ -35,7 +36,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
         /** The middle value, or the mean of the two middle values; uses 8 bytes of memory per row. */
         MEDIAN(12);
 
-        /** Its number in {@code arrowwood_function}. */
+        /** The value of {@code enum arrowwood_function}. */
         final int code;
 
         Function(int code) {
@@ -43,7 +44,23 @@ public record Aggregate(String name, Function function, Optional<String> column)
         }
     }
 
-    private static final long SIZE = 24;
+    /** {@code arrowwood_aggregate}. */
+    static final Struct STRUCT = new Struct(
+            ADDRESS.withName("name"),
+            ADDRESS.withName("column"),
+            JAVA_INT.withName("function"),
+            JAVA_INT.withName("reserved"));
+
+    /**
+     * Checks the arguments.
+     *
+     * @throws NullPointerException if one is null
+     */
+    public Aggregate {
+        Objects.requireNonNull(name, "name");
+        Objects.requireNonNull(function, "function");
+        Objects.requireNonNull(column, "column");
+    }
 
     private Aggregate(Function function, String column) {
         this(column, function, Optional.of(column));
@@ -52,17 +69,17 @@ public record Aggregate(String name, Function function, Optional<String> column)
     /**
      * Returns the same aggregate with another name; the default is the column's name.
      *
-     * @param other the name
-     * @return an aggregate
+     * @param name the name of the result's column
+     * @return a new aggregate
      */
-    public Aggregate as(String other) {
-        return new Aggregate(other, function, column);
+    public Aggregate as(String name) {
+        return new Aggregate(name, function, column);
     }
 
     /**
      * Computes the number of rows, in a column {@code count}.
      *
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate count() {
         return new Aggregate("count", Function.COUNT, Optional.empty());
@@ -72,7 +89,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
      * Computes the number of values that aren't null.
      *
      * @param column the column's name
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate count(String column) {
         return new Aggregate(Function.COUNT, column);
@@ -82,7 +99,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
      * Computes the sum.
      *
      * @param column the column's name
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate sum(String column) {
         return new Aggregate(Function.SUM, column);
@@ -92,7 +109,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
      * Computes the mean.
      *
      * @param column the column's name
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate mean(String column) {
         return new Aggregate(Function.MEAN, column);
@@ -102,7 +119,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
      * Computes the least value.
      *
      * @param column the column's name
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate min(String column) {
         return new Aggregate(Function.MIN, column);
@@ -112,7 +129,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
      * Computes the greatest value.
      *
      * @param column the column's name
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate max(String column) {
         return new Aggregate(Function.MAX, column);
@@ -122,7 +139,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
      * Computes the sample variance.
      *
      * @param column the column's name
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate var(String column) {
         return new Aggregate(Function.VAR, column);
@@ -132,7 +149,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
      * Computes the standard deviation.
      *
      * @param column the column's name
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate std(String column) {
         return new Aggregate(Function.STD, column);
@@ -142,7 +159,7 @@ public record Aggregate(String name, Function function, Optional<String> column)
      * Computes the number of distinct values; null counts as one.
      *
      * @param column the column's name
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate nUnique(String column) {
         return new Aggregate(Function.N_UNIQUE, column);
@@ -152,20 +169,21 @@ public record Aggregate(String name, Function function, Optional<String> column)
      * Computes the middle value, or the mean of the two middle values.
      *
      * @param column the column's name
-     * @return an aggregate
+     * @return the aggregate
      */
     public static Aggregate median(String column) {
         return new Aggregate(Function.MEDIAN, column);
     }
 
     /** Returns an array of {@code arrowwood_aggregate}. */
-    static MemorySegment structs(Native.Call call, Aggregate... aggregates) {
-        MemorySegment structs = call.arena.allocate(Math.max(1, aggregates.length) * SIZE, 8);
+    static MemorySegment toStructs(Native.Call call, Aggregate... aggregates) {
+        MemorySegment structs = STRUCT.allocateArray(call.arena, aggregates.length);
         for (int i = 0; i < aggregates.length; i++) {
-            structs.set(ADDRESS, i * SIZE, call.text(aggregates[i].name));
-            structs.set(
-                    ADDRESS, i * SIZE + 8, aggregates[i].column.map(call::text).orElse(MemorySegment.NULL));
-            structs.set(JAVA_INT, i * SIZE + 16, aggregates[i].function.code);
+            Aggregate aggregate = aggregates[i];
+            MemorySegment struct = STRUCT.element(structs, i);
+            STRUCT.setAddress(struct, "name", call.text(aggregate.name));
+            STRUCT.setAddress(struct, "column", aggregate.column.map(call::text).orElse(MemorySegment.NULL));
+            STRUCT.setInt(struct, "function", aggregate.function.code);
         }
         return structs;
     }

@@ -39,8 +39,17 @@ import java.util.concurrent.atomic.AtomicLong;
  * exceptions for an arena that is closed or belongs to another thread.
  */
 public final class Arrowwood {
-    /** The size of {@code arrowwood_csv_options}. */
-    private static final long CSV_OPTIONS_SIZE = 40;
+    /** {@code arrowwood_csv_options}. */
+    static final Struct CSV_OPTIONS = new Struct(
+            JAVA_LONG.withName("size"),
+            ADDRESS.withName("schema"),
+            ADDRESS.withName("dictionary"),
+            JAVA_LONG.withName("dictionary_count"),
+            JAVA_INT.withName("delimiter"),
+            JAVA_INT.withName("reserved"));
+
+    /** The alignment in bytes that Arrow recommends, with which no buffer needs a copy. */
+    private static final long RECOMMENDED_ALIGNMENT = 64;
 
     private Arrowwood() {}
 
@@ -105,7 +114,7 @@ public final class Arrowwood {
 
     private static Dataset openIn(Path path, Arena arena, ReadOption... options) throws IOException {
         return Native.callOnPath(call -> {
-            MemorySegment struct = ReadOption.struct(call.arena, options);
+            MemorySegment struct = ReadOption.toStruct(call.arena, options);
             return Dataset.create(
                     call, arena, (c, out) -> (int) Native.OPEN.invokeExact(c.path(path), struct, out, c.error));
         });
@@ -122,7 +131,7 @@ public final class Arrowwood {
      */
     public static Dataset open(List<Path> paths, ReadOption... options) throws IOException {
         return Native.callOnPath(call -> {
-            MemorySegment struct = ReadOption.struct(call.arena, options);
+            MemorySegment struct = ReadOption.toStruct(call.arena, options);
             MemorySegment texts = call.paths(paths);
             return Dataset.create(call, null, (c, out) ->
                     (int) Native.OPEN_PATHS.invokeExact(texts, (long) paths.size(), struct, out, c.error));
@@ -139,10 +148,9 @@ public final class Arrowwood {
      */
     public static Dataset openBytes(byte[] bytes, ReadOption... options) {
         return Native.call(call -> {
-            // Aligned as Arrow recommends, so that buffers need no copies.
-            MemorySegment copy = Arena.ofAuto().allocate(Math.max(1, bytes.length), 64);
+            MemorySegment copy = Arena.ofAuto().allocate(Math.max(1, bytes.length), RECOMMENDED_ALIGNMENT);
             MemorySegment.copy(bytes, 0, copy, JAVA_BYTE, 0, bytes.length);
-            MemorySegment struct = ReadOption.struct(call.arena, options);
+            MemorySegment struct = ReadOption.toStruct(call.arena, options);
             long id = SharedMemory.retain(copy);
             try {
                 return Dataset.create(call, null, (c, out) -> (int) Native.OPEN_MEMORY.invokeExact(
@@ -161,9 +169,12 @@ public final class Arrowwood {
         });
     }
 
-    /** Keeps memory reachable until the library releases it. */
+    /**
+     * Memory of Java that the library uses, kept reachable until the library releases it. The library can't hold a
+     * reference: it is given an id as the context of its callback, which passes the id to {@link #release}.
+     */
     private static final class SharedMemory {
-        /** Memory by an id, which the library passes to {@link #release} like an address. */
+        /** The memory in use, by its id. */
         static final Map<Long, MemorySegment> IN_USE = new ConcurrentHashMap<>();
 
         private static final AtomicLong NEXT_ID = new AtomicLong(1);
@@ -193,7 +204,7 @@ public final class Arrowwood {
 
     /**
      * Imports all batches of a {@code struct ArrowArrayStream} of Arrow's C stream interface without copying. The
-     * stream is moved: it is released also on failure. The producer vouches for the values. The collector releases the
+     * stream is moved: it is released even on failure. The producer vouches for the values. The collector releases the
      * arrays.
      *
      * @param stream the struct, 40 bytes
@@ -243,11 +254,34 @@ public final class Arrowwood {
      *
      * @param schema the columns to read, matched by name; empty for all, with inferred types
      * @param dictionary names of text columns to encode by dictionaries
-     * @param delimiter an ASCII character
+     * @param delimiter an ASCII character; 0 for a comma
      */
     public record CsvOptions(Optional<Schema> schema, List<String> dictionary, char delimiter) {
         /** All columns, between commas. */
         public static final CsvOptions DEFAULT = new CsvOptions(Optional.empty(), List.of(), ',');
+
+        /**
+         * Checks and copies the options.
+         *
+         * @throws NullPointerException if one, or a name, is null
+         */
+        public CsvOptions {
+            Objects.requireNonNull(schema, "schema");
+            dictionary = List.copyOf(dictionary);
+        }
+
+        /**
+         * Returns the options as an {@code arrowwood_csv_options}, which refers to the schema by its address: that
+         * doesn't keep it alive.
+         */
+        private MemorySegment toStruct(Native.Call call) {
+            MemorySegment options = CSV_OPTIONS.allocateWithSize(call.arena);
+            CSV_OPTIONS.setAddress(options, "schema", schema.map(Schema::struct).orElse(MemorySegment.NULL));
+            CSV_OPTIONS.setAddress(options, "dictionary", call.texts(dictionary));
+            CSV_OPTIONS.setLong(options, "dictionary_count", dictionary.size());
+            CSV_OPTIONS.setInt(options, "delimiter", delimiter);
+            return options;
+        }
     }
 
     /**
@@ -262,17 +296,12 @@ public final class Arrowwood {
      */
     public static Dataset readCsv(Path path, CsvOptions options) throws IOException {
         return Native.callOnPath(call -> {
-            MemorySegment struct = call.arena.allocate(CSV_OPTIONS_SIZE, 8);
-            struct.set(JAVA_LONG, 0, CSV_OPTIONS_SIZE);
-            struct.set(ADDRESS, 8, options.schema.map(Schema::struct).orElse(MemorySegment.NULL));
-            struct.set(ADDRESS, 16, call.texts(options.dictionary));
-            struct.set(JAVA_LONG, 24, options.dictionary.size());
-            struct.set(JAVA_INT, 32, options.delimiter);
+            MemorySegment struct = options.toStruct(call);
             try {
                 return Dataset.create(
                         call, null, (c, out) -> (int) Native.READ_CSV.invokeExact(c.path(path), struct, out, c.error));
             } finally {
-                // The struct refers to the schema by its address, which doesn't keep it alive.
+                // Keeps the schema alive.
                 Reference.reachabilityFence(options);
             }
         });
@@ -303,8 +332,7 @@ public final class Arrowwood {
      */
     public static Report check(Path path, Progress progress) throws IOException {
         return Native.callOnPath(call -> {
-            MemorySegment report = call.arena.allocate(Report.SIZE, 8);
-            report.set(JAVA_LONG, 0, Report.SIZE);
+            MemorySegment report = Report.STRUCT.allocateWithSize(call.arena);
             call.check((int) Native.CHECK.invokeExact(
                     call.path(path),
                     Native.progress(call, progress),
@@ -340,19 +368,21 @@ public final class Arrowwood {
      */
     public static Report repair(Path path, Progress progress) throws IOException {
         return Native.callOnPath(call -> {
-            MemorySegment report = call.arena.allocate(Report.SIZE, 8);
-            report.set(JAVA_LONG, 0, Report.SIZE);
+            MemorySegment report = Report.STRUCT.allocateWithSize(call.arena);
+            MemorySegment findingsOut = call.arena.allocate(ADDRESS);
+            MemorySegment movedOut = call.arena.allocate(ADDRESS);
             call.check((int) Native.REPAIR.invokeExact(
                     call.path(path),
                     Native.progress(call, progress),
                     MemorySegment.NULL,
                     report,
-                    call.out,
-                    call.out.asSlice(8),
+                    findingsOut,
+                    movedOut,
                     call.error));
+
             // Both are wrapped before one is read: an exception must not leave a handle without an owner.
-            Dataset findings = Dataset.wrap(call.out.get(ADDRESS, 0), null);
-            Dataset moved = Dataset.wrap(call.out.get(ADDRESS, 8), null);
+            Dataset findings = Dataset.wrap(findingsOut.get(ADDRESS, 0), null);
+            Dataset moved = Dataset.wrap(movedOut.get(ADDRESS, 0), null);
             List<String> movedPaths =
                     moved.stream().map(row -> row.getString("path")).toList();
             return Report.of(report, toFindings(findings), movedPaths);
@@ -402,8 +432,7 @@ public final class Arrowwood {
      */
     public static TableStat stat(Path path) throws IOException {
         return Native.callOnPath(call -> {
-            MemorySegment struct = call.arena.allocate(TableStat.SIZE, 8);
-            struct.set(JAVA_LONG, 0, TableStat.SIZE);
+            MemorySegment struct = TableStat.STRUCT.allocateWithSize(call.arena);
             call.check((int) Native.TABLE_STAT.invokeExact(call.path(path), struct, call.error));
             return TableStat.of(struct);
         });

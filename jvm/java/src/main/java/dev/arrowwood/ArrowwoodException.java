@@ -75,37 +75,49 @@ public sealed interface ArrowwoodException {
     /** The kinds of failures: {@code arrowwood_error_code} of the C library. */
     enum Code {
         /** No such file, or no file matches. */
-        NOT_FOUND,
+        NOT_FOUND(1),
         /** The operating system refused access. */
-        PERMISSION_DENIED,
+        PERMISSION_DENIED(2),
         /** The bytes violate the Arrow format, or are not Arrow data. */
-        INVALID_DATA,
+        INVALID_DATA(3),
         /** Valid, but not supported by this version. */
-        UNSUPPORTED,
+        UNSUPPORTED(4),
         /** Two schemas that must agree differ. */
-        SCHEMA_MISMATCH,
+        SCHEMA_MISMATCH(5),
         /** No column has that name or number. */
-        COLUMN_NOT_FOUND,
+        COLUMN_NOT_FOUND(6),
         /** No row, batch or item has that number. */
-        ROW_OUT_OF_RANGE,
+        ROW_OUT_OF_RANGE(7),
         /** An argument has an invalid value. */
-        INVALID_ARGUMENT,
+        INVALID_ARGUMENT(8),
         /** The writer is unusable after an earlier failure. */
-        CLOSED,
+        CLOSED(9),
         /** Another process writes the table, or something is still in use. */
-        BUSY,
+        BUSY(10),
         /** A mapped file was truncated or overwritten. */
-        FILE_CHANGED,
+        FILE_CHANGED(11),
         /** A copy is needed, and the options forbid it. */
-        COPY_NEEDED,
+        COPY_NEEDED(12),
         /** Any other failure of the operating system. */
-        IO,
+        IO(13),
         /** A bug in Arrowwood; the message says where. */
-        INTERNAL;
+        INTERNAL(14);
 
-        /** Returns the code for a number of the C library. */
+        /** The value of {@code enum arrowwood_error_code}. */
+        final int number;
+
+        Code(int number) {
+            this.number = number;
+        }
+
+        /** Returns the code for a number of the C library; {@link #INTERNAL} if it is unknown. */
         static Code of(int number) {
-            return number > 0 && number <= values().length ? values()[number - 1] : INTERNAL;
+            for (Code code : values()) {
+                if (code.number == number) {
+                    return code;
+                }
+            }
+            return INTERNAL;
         }
     }
 

@@ -6,6 +6,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.Objects;
@@ -33,7 +34,50 @@ import java.util.stream.LongStream;
  * {@link Column}.
  */
 public final class Chunk {
-    static final long SIZE = 160;
+    /** {@code arrowwood_buffer}. */
+    static final Struct BUFFER = new Struct(ADDRESS.withName("data"), JAVA_LONG.withName("size"));
+
+    /** {@code arrowwood_chunk}. */
+    static final Struct STRUCT = new Struct(
+            JAVA_LONG.withName("first_row"),
+            JAVA_LONG.withName("rows"),
+            JAVA_LONG.withName("null_count"),
+            buffer("validity"),
+            buffer("values"),
+            buffer("offsets"),
+            buffer("sizes"),
+            buffer("data"),
+            JAVA_INT.withName("validity_bit"),
+            JAVA_INT.withName("values_bit"),
+            JAVA_LONG.withName("run_offset"),
+            ADDRESS.withName("variadic"),
+            JAVA_LONG.withName("variadic_count"),
+            ADDRESS.withName("children"),
+            JAVA_LONG.withName("child_count"),
+            ADDRESS.withName("dictionary"));
+
+    private static final long FIRST_ROW = STRUCT.offset("first_row");
+    private static final long ROWS = STRUCT.offset("rows");
+    private static final long NULL_COUNT = STRUCT.offset("null_count");
+    private static final long VALIDITY = STRUCT.offset("validity");
+    private static final long VALUES = STRUCT.offset("values");
+    private static final long OFFSETS = STRUCT.offset("offsets");
+    private static final long SIZES = STRUCT.offset("sizes");
+    private static final long DATA = STRUCT.offset("data");
+    private static final long VALIDITY_BIT = STRUCT.offset("validity_bit");
+    private static final long VALUES_BIT = STRUCT.offset("values_bit");
+    private static final long RUN_OFFSET = STRUCT.offset("run_offset");
+    private static final long VARIADIC = STRUCT.offset("variadic");
+    private static final long VARIADIC_COUNT = STRUCT.offset("variadic_count");
+    private static final long CHILDREN = STRUCT.offset("children");
+    private static final long CHILD_COUNT = STRUCT.offset("child_count");
+    private static final long DICTIONARY = STRUCT.offset("dictionary");
+
+    private static final long BUFFER_DATA = BUFFER.offset("data");
+    private static final long BUFFER_SIZE = BUFFER.offset("size");
+
+    /** The alignment of copies in bytes: enough for each of Java's layouts. */
+    private static final long ALIGNMENT = 8;
 
     /**
      * The number of times a read calls itself, so that compiled code keeps a frame for it. The JVM may not report a
@@ -41,23 +85,6 @@ public final class Chunk {
      * Compilers inline only one level of a recursion.
      */
     static final int RECURSION_DEPTH = 2;
-
-    private static final long FIRST_ROW = 0;
-    private static final long ROWS = 8;
-    private static final long NULL_COUNT = 16;
-    private static final long VALIDITY = 24;
-    private static final long VALUES = 40;
-    private static final long OFFSETS = 56;
-    private static final long SIZES = 72;
-    private static final long DATA = 88;
-    private static final long VALIDITY_BIT = 104;
-    private static final long VALUES_BIT = 108;
-    private static final long RUN_OFFSET = 112;
-    private static final long VARIADIC = 120;
-    private static final long VARIADIC_COUNT = 128;
-    private static final long CHILDREN = 136;
-    private static final long CHILD_COUNT = 144;
-    private static final long DICTIONARY = 152;
 
     private final MemorySegment struct;
     private final Arena arena;
@@ -69,17 +96,28 @@ public final class Chunk {
         this.validity = buffer(VALIDITY);
     }
 
-    /** Returns an array of {@code count} chunk structs. */
+    private static MemoryLayout buffer(String name) {
+        return BUFFER.layout().withName(name);
+    }
+
+    /** Returns an array of {@code count} chunk structs, which lives as long as {@code arena}. */
     static MemorySegment table(MemorySegment first, long count, Arena arena) {
-        return first.reinterpret(count * SIZE, arena, null);
+        return first.reinterpret(count * STRUCT.size(), arena, null);
     }
 
+    /** Returns a chunk of such an array. */
     static Chunk at(MemorySegment table, long index, Arena arena) {
-        return new Chunk(table.asSlice(index * SIZE, SIZE), arena);
+        return new Chunk(STRUCT.element(table, index), arena);
     }
 
+    /** Returns the memory of the buffer whose struct is at an offset of this chunk's. */
     private MemorySegment buffer(long offset) {
-        return segment(struct.get(JAVA_LONG, offset), struct.get(JAVA_LONG, offset + 8));
+        return segment(struct, offset);
+    }
+
+    /** Returns the memory that an {@code arrowwood_buffer} at an offset of {@code memory} describes. */
+    private MemorySegment segment(MemorySegment memory, long offset) {
+        return segment(memory.get(JAVA_LONG, offset + BUFFER_DATA), memory.get(JAVA_LONG, offset + BUFFER_SIZE));
     }
 
     private MemorySegment segment(long address, long size) {
@@ -127,11 +165,12 @@ public final class Chunk {
             return true;
         }
         long bit = row + struct.get(JAVA_INT, VALIDITY_BIT);
+        long index = bit >> 3;
         byte flags;
         try {
-            flags = read(validity, bit >> 3, RECURSION_DEPTH);
+            flags = read(validity, index, RECURSION_DEPTH);
         } catch (InternalError e) {
-            throw changed(validity.asSlice(bit >> 3, 1), e);
+            throw changed(validity.asSlice(index, 1), e);
         }
         return (flags >> (bit & 7) & 1) != 0;
     }
@@ -239,9 +278,9 @@ public final class Chunk {
      */
     public List<MemorySegment> variadic() {
         long count = struct.get(JAVA_LONG, VARIADIC_COUNT);
-        MemorySegment table = segment(struct.get(JAVA_LONG, VARIADIC), count * 16);
+        MemorySegment buffers = segment(struct.get(JAVA_LONG, VARIADIC), count * BUFFER.size());
         return LongStream.range(0, count)
-                .mapToObj(i -> segment(table.get(JAVA_LONG, 16 * i), table.get(JAVA_LONG, 16 * i + 8)))
+                .mapToObj(i -> segment(buffers, i * BUFFER.size()))
                 .toList();
     }
 
@@ -275,7 +314,7 @@ public final class Chunk {
      */
     public MemorySegment copyOfValues(Arena arena) {
         MemorySegment values = values();
-        MemorySegment copy = arena.allocate(values.byteSize(), 8);
+        MemorySegment copy = arena.allocate(values.byteSize(), ALIGNMENT);
         Native.run(call -> call.check((int) Native.COPY.invokeExact(copy, values, values.byteSize(), call.error)));
         return copy;
     }

@@ -19,22 +19,14 @@ import java.util.RandomAccess;
  * don't depend on the number of threads or batches.
  */
 public final class Column {
-    // Constants of enum arrowwood_function.
-    private static final int SUM = 1;
-    private static final int MEAN = 2;
-    private static final int MIN = 3;
-    private static final int MAX = 4;
-    private static final int COUNT = 5;
-    private static final int VAR = 6;
-    private static final int STD = 7;
-    private static final int NULL_COUNT = 8;
-    private static final int N_UNIQUE = 9;
-    private static final int ANY = 10;
-    private static final int ALL = 11;
+    // Values of enum arrowwood_function that aren't functions of groups; Aggregate.Function has the others.
+    static final int NULL_COUNT = 8;
+    static final int ANY = 10;
+    static final int ALL = 11;
 
-    // Constants of enum arrowwood_flags.
-    private static final int STRUCTURE_ONLY = 1;
-    private static final int ALIGNED = 2;
+    // Values of enum arrowwood_flags.
+    static final int STRUCTURE_ONLY = 1;
+    static final int ALIGNED = 2;
 
     private final Dataset dataset;
     private final long index;
@@ -47,7 +39,7 @@ public final class Column {
     }
 
     /**
-     * Returns name and type.
+     * Returns the name and type.
      *
      * @return the field
      */
@@ -86,7 +78,7 @@ public final class Column {
      * @throws IllegalArgumentException if a sum of decimals overflows
      */
     public Number sum() {
-        Object sum = reduce(SUM);
+        Object sum = reduce(Aggregate.Function.SUM);
         if (sum instanceof Number number) {
             return number;
         }
@@ -100,7 +92,7 @@ public final class Column {
      * @throws UnsupportedOperationException if the type has none
      */
     public OptionalDouble mean() {
-        return optional(reduce(MEAN));
+        return optional(reduce(Aggregate.Function.MEAN));
     }
 
     /**
@@ -110,7 +102,7 @@ public final class Column {
      * @throws UnsupportedOperationException if the type has none
      */
     public OptionalDouble var() {
-        return optional(reduce(VAR));
+        return optional(reduce(Aggregate.Function.VAR));
     }
 
     /**
@@ -120,7 +112,7 @@ public final class Column {
      * @throws UnsupportedOperationException if the type has none
      */
     public OptionalDouble std() {
-        return optional(reduce(STD));
+        return optional(reduce(Aggregate.Function.STD));
     }
 
     /**
@@ -130,7 +122,7 @@ public final class Column {
      * @throws UnsupportedOperationException if the type has no order
      */
     public Optional<Object> min() {
-        return Optional.ofNullable(reduce(MIN));
+        return Optional.ofNullable(reduce(Aggregate.Function.MIN));
     }
 
     /**
@@ -140,7 +132,7 @@ public final class Column {
      * @throws UnsupportedOperationException if the type has no order
      */
     public Optional<Object> max() {
-        return Optional.ofNullable(reduce(MAX));
+        return Optional.ofNullable(reduce(Aggregate.Function.MAX));
     }
 
     /**
@@ -149,7 +141,7 @@ public final class Column {
      * @return the number
      */
     public long count() {
-        return (long) reduce(COUNT);
+        return (long) reduce(Aggregate.Function.COUNT);
     }
 
     /**
@@ -168,7 +160,7 @@ public final class Column {
      * @throws UnsupportedOperationException if the type is nested
      */
     public long nUnique() {
-        return (long) reduce(N_UNIQUE);
+        return (long) reduce(Aggregate.Function.N_UNIQUE);
     }
 
     /**
@@ -226,6 +218,11 @@ public final class Column {
         return number == null ? OptionalDouble.empty() : OptionalDouble.of(((Number) number).doubleValue());
     }
 
+    private Object reduce(Aggregate.Function function) {
+        return reduce(function.code);
+    }
+
+    /** Reduces the column by a function of {@code enum arrowwood_function}. */
     private Object reduce(int function) {
         return Native.call(call -> {
             call.check((int) Native.REDUCE.invokeExact(dataset.handle(), index, function, call.out, call.error));
@@ -267,13 +264,16 @@ public final class Column {
     public List<Chunk> chunks(ChunkOption... options) {
         int flags = chunkFlags(options);
         return Native.call(call -> {
-            MemorySegment out = call.out;
-            call.check((int) Native.CHUNKS.invokeExact(
-                    dataset.handle(), index, flags, out, out.asSlice(8), out.asSlice(16), call.error));
+            MemorySegment first = call.arena.allocate(ADDRESS);
+            MemorySegment count = call.arena.allocate(JAVA_LONG);
+            MemorySegment owner = call.arena.allocate(ADDRESS);
+            call.check(
+                    (int) Native.CHUNKS.invokeExact(dataset.handle(), index, flags, first, count, owner, call.error));
+
             Arena arena = dataset.lifetime();
             // Segments of the chunks have this arena's scope, and it frees the library's array of chunks.
-            Native.owned(out.get(ADDRESS, 16), arena, Native.CHUNKS_FREE);
-            return new Chunks(Chunk.table(out.get(ADDRESS, 0), out.get(JAVA_LONG, 8), arena), arena);
+            Native.owned(owner.get(ADDRESS, 0), arena, Native.CHUNKS_FREE);
+            return new Chunks(Chunk.table(first.get(ADDRESS, 0), count.get(JAVA_LONG, 0), arena), arena);
         });
     }
 
@@ -307,7 +307,7 @@ public final class Column {
 
         @Override
         public int size() {
-            return Math.toIntExact(table.byteSize() / Chunk.SIZE);
+            return Math.toIntExact(table.byteSize() / Chunk.STRUCT.size());
         }
     }
 
@@ -315,7 +315,7 @@ public final class Column {
      * Returns the column as numbers, for access by row and as a stream.
      *
      * @return a view of the column
-     * @throws UnsupportedOperationException if the values aren't floats of 32 or 64 bits, or integers
+     * @throws UnsupportedOperationException if the values aren't floats, or integers other than {@code uint64}
      */
     public DoubleColumn asDouble() {
         return new DoubleColumn(this);

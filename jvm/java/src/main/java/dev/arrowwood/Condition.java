@@ -21,22 +21,25 @@ public sealed interface Condition {
     /** A comparison of values. */
     enum Operator {
         /** Equal. */
-        EQ("=="),
+        EQ("==", 1),
         /** Not equal. */
-        NE("!="),
+        NE("!=", 2),
         /** Less. */
-        LT("<"),
+        LT("<", 3),
         /** Less or equal. */
-        LE("<="),
+        LE("<=", 4),
         /** Greater. */
-        GT(">"),
+        GT(">", 5),
         /** Greater or equal. */
-        GE(">=");
+        GE(">=", 6);
 
         private final String symbol;
+        /** The value of {@code enum arrowwood_operator}. */
+        final int code;
 
-        Operator(String symbol) {
+        Operator(String symbol, int code) {
             this.symbol = symbol;
+            this.code = code;
         }
     }
 
@@ -45,9 +48,19 @@ public sealed interface Condition {
      *
      * @param column the column's name
      * @param operator the comparison
-     * @param value the value
+     * @param value the value; a comparison with null is neither true nor false
      */
     record Compare(String column, Operator operator, Object value) implements Condition {
+        /**
+         * Checks the arguments.
+         *
+         * @throws NullPointerException if the column or the operator is null
+         */
+        public Compare {
+            Objects.requireNonNull(column, "column");
+            Objects.requireNonNull(operator, "operator");
+        }
+
         @Override
         public String toString() {
             return "(" + column + " " + operator.symbol + " " + value + ")";
@@ -61,8 +74,13 @@ public sealed interface Condition {
      * @param values the values
      */
     record In(String column, List<?> values) implements Condition {
-        /** Copies the values. */
+        /**
+         * Checks the arguments, and copies the values.
+         *
+         * @throws NullPointerException if the column or the list is null
+         */
         public In {
+            Objects.requireNonNull(column, "column");
             values = Collections.unmodifiableList(new ArrayList<>(values));
         }
 
@@ -78,6 +96,15 @@ public sealed interface Condition {
      * @param column the column's name
      */
     record IsNull(String column) implements Condition {
+        /**
+         * Checks the argument.
+         *
+         * @throws NullPointerException if the column is null
+         */
+        public IsNull {
+            Objects.requireNonNull(column, "column");
+        }
+
         @Override
         public String toString() {
             return "(" + column + " is null)";
@@ -91,9 +118,13 @@ public sealed interface Condition {
      * @param right the other
      */
     record And(Condition left, Condition right) implements Condition {
-        /** Checks the arguments. */
+        /**
+         * Checks the depth.
+         *
+         * @throws IllegalArgumentException if conditions are nested more than 500 deep
+         */
         public And {
-            checkDepth(left, right);
+            Conditions.checkDepth(left, right);
         }
 
         @Override
@@ -109,9 +140,13 @@ public sealed interface Condition {
      * @param right the other
      */
     record Or(Condition left, Condition right) implements Condition {
-        /** Checks the arguments. */
+        /**
+         * Checks the depth.
+         *
+         * @throws IllegalArgumentException if conditions are nested more than 500 deep
+         */
         public Or {
-            checkDepth(left, right);
+            Conditions.checkDepth(left, right);
         }
 
         @Override
@@ -121,14 +156,18 @@ public sealed interface Condition {
     }
 
     /**
-     * True if the other is false.
+     * True if a condition is false.
      *
-     * @param condition the other
+     * @param condition the condition to negate
      */
     record Not(Condition condition) implements Condition {
-        /** Checks the argument. */
+        /**
+         * Checks the depth.
+         *
+         * @throws IllegalArgumentException if conditions are nested more than 500 deep
+         */
         public Not {
-            checkDepth(condition, condition);
+            Conditions.checkDepth(condition);
         }
 
         @Override
@@ -263,20 +302,5 @@ public sealed interface Condition {
      */
     default Condition not() {
         return new Not(this);
-    }
-
-    private static void checkDepth(Condition left, Condition right) {
-        if (depth(left) >= 500 || depth(right) >= 500) {
-            throw new ArrowwoodException.InvalidArgument("conditions are nested more than 500 deep");
-        }
-    }
-
-    private static int depth(Condition condition) {
-        return switch (condition) {
-            case And(Condition left, Condition right) -> 1 + Math.max(depth(left), depth(right));
-            case Or(Condition left, Condition right) -> 1 + Math.max(depth(left), depth(right));
-            case Not(Condition inner) -> 1 + depth(inner);
-            default -> 1;
-        };
     }
 }

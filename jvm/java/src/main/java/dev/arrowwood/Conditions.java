@@ -10,6 +10,9 @@ import java.util.List;
 
 /** Builds conditions as {@code arrowwood_predicate}s, which are freed when the call ends. */
 final class Conditions {
+    /** The depth of nested conditions that the library accepts. */
+    private static final int MAX_DEPTH = 500;
+
     private final Native.Call call;
     /** The columns of the dataset. */
     private final List<Field> fields;
@@ -19,39 +22,68 @@ final class Conditions {
         this.fields = fields;
     }
 
-    /** A pending step: a condition to build, or one whose parts are built. */
-    private record Step(Condition condition, boolean partsAreBuilt) {}
+    /** Refuses conditions that are too deep to be parts of another one. */
+    static void checkDepth(Condition... parts) {
+        for (Condition part : parts) {
+            if (depth(part) >= MAX_DEPTH) {
+                throw new ArrowwoodException.InvalidArgument("conditions are nested more than " + MAX_DEPTH + " deep");
+            }
+        }
+    }
+
+    private static int depth(Condition condition) {
+        int depthOfParts = 0;
+        for (Condition part : parts(condition)) {
+            depthOfParts = Math.max(depthOfParts, depth(part));
+        }
+        return depthOfParts + 1;
+    }
+
+    /** What is left to do for a condition: to build its parts first, or to combine them. */
+    private enum Stage {
+        BUILD_PARTS,
+        COMBINE
+    }
+
+    /** A condition that isn't built yet. */
+    private record Pending(Condition condition, Stage stage) {}
 
     /** Builds a condition on rows with these columns. */
     static MemorySegment build(Native.Call call, Condition whole, List<Field> fields) throws Throwable {
         return new Conditions(call, fields).build(whole);
     }
 
-    /** Builds parts before their conditions, without recursion: small stacks suffice for deep conditions. */
+    /**
+     * Builds the parts of each condition before it, in post-order and without recursion: small stacks suffice for deep
+     * conditions. A condition with parts is pushed again below them, and combines the results that they leave.
+     */
     private MemorySegment build(Condition whole) throws Throwable {
-        Deque<Step> steps = new ArrayDeque<>(List.of(new Step(whole, false)));
+        Deque<Pending> pending = new ArrayDeque<>(List.of(new Pending(whole, Stage.BUILD_PARTS)));
         Deque<MemorySegment> built = new ArrayDeque<>();
-        while (!steps.isEmpty()) {
-            Step step = steps.pop();
-            List<Condition> parts = parts(step.condition);
+        while (!pending.isEmpty()) {
+            Pending next = pending.pop();
+            List<Condition> parts = parts(next.condition);
             if (parts.isEmpty()) {
-                built.push(buildLeaf(step.condition));
-            } else if (step.partsAreBuilt) {
-                built.push(combine(step.condition, built));
+                built.push(buildLeaf(next.condition));
+            } else if (next.stage == Stage.COMBINE) {
+                built.push(combine(next.condition, built));
             } else {
-                steps.push(new Step(step.condition, true));
-                parts.forEach(part -> steps.push(new Step(part, false)));
+                pending.push(new Pending(next.condition, Stage.COMBINE));
+                parts.forEach(part -> pending.push(new Pending(part, Stage.BUILD_PARTS)));
             }
         }
         return built.pop();
     }
 
+    /** Returns the conditions that a condition combines; none of a leaf. */
     private static List<Condition> parts(Condition condition) {
         return switch (condition) {
             case Condition.And(Condition left, Condition right) -> List.of(left, right);
             case Condition.Or(Condition left, Condition right) -> List.of(left, right);
             case Condition.Not(Condition inner) -> List.of(inner);
-            default -> List.of();
+            case Condition.Compare compare -> List.of();
+            case Condition.In in -> List.of();
+            case Condition.IsNull isNull -> List.of();
         };
     }
 
@@ -61,7 +93,7 @@ final class Conditions {
                     case Condition.Compare(String column, Condition.Operator operator, Object value) ->
                         (int) Native.COMPARE.invokeExact(
                                 call.text(column),
-                                operator.ordinal() + 1,
+                                operator.code,
                                 values(column, Collections.singletonList(value), side(operator)),
                                 call.out,
                                 call.error);
@@ -89,8 +121,9 @@ final class Conditions {
                 });
     }
 
-    private MemorySegment owned(int code) throws Throwable {
-        call.check(code);
+    /** Returns the predicate that a function has created, unless it failed. */
+    private MemorySegment owned(int errorCode) throws Throwable {
+        call.check(errorCode);
         return Native.owned(call.out.get(ADDRESS, 0), call.arena, Native.PREDICATE_FREE);
     }
 
@@ -103,11 +136,12 @@ final class Conditions {
         };
     }
 
+    /** Returns an array of values to compare with those of a column. */
     private MemorySegment values(String column, List<?> objects, Times.Side side) {
         Type type = type(column);
-        MemorySegment values = call.arena.allocate(Math.max(1, objects.size()) * Values.SIZE, 8);
+        MemorySegment values = Values.VALUE.allocateArray(call.arena, objects.size());
         for (int i = 0; i < objects.size(); i++) {
-            Values.writeCompared(values.asSlice(i * Values.SIZE, Values.SIZE), objects.get(i), type, side, call::copy);
+            Values.writeCompared(Values.VALUE.element(values, i), objects.get(i), type, side, call::copy);
         }
         return values;
     }

@@ -36,12 +36,24 @@ import java.util.stream.StreamSupport;
  * <p>Datasets can be used by any number of threads at once, unless their arena is confined to one.
  */
 public final class Dataset implements Iterable<Row> {
+    // Indexes that lead from a value to its parts: see arrowwood_dataset_value.
+    private static final long ENTRY_KEY = 0;
+    private static final long ENTRY_VALUE = 1;
+    private static final long UNION_VALUE = 0;
+
+    /** The flags of {@link #exportStream}: values are checked, and unaligned buffers remain so. */
+    private static final int NO_FLAGS = 0;
+
+    // What toString shows.
+    private static final long DISPLAYED_ROWS = 10;
+    private static final long DISPLAYED_WIDTH = 100;
+
     private final MemorySegment handle;
     /** Frees the handle. */
     private final Arena owner;
     /** Ends the dataset and all datasets derived from it; null if the garbage collector does. */
     private final Arena arena;
-
+    /** The result of {@link #schema()} after the first call. */
     private volatile Schema schema;
 
     private Dataset(MemorySegment handle, Arena owner, Arena arena) {
@@ -140,6 +152,7 @@ public final class Dataset implements Iterable<Row> {
         return number(Native.BYTES);
     }
 
+    /** Calls a function of the library that returns a number. */
     private long number(MethodHandle function) {
         return Native.call(call -> {
             call.check((int) function.invokeExact(handle, call.out, call.error));
@@ -187,9 +200,11 @@ public final class Dataset implements Iterable<Row> {
      */
     public Footprint footprint() {
         return Native.call(call -> {
-            MemorySegment out = call.out;
-            call.check((int) Native.FOOTPRINT.invokeExact(handle, out, out.asSlice(8), out.asSlice(16), call.error));
-            return new Footprint(out.get(JAVA_LONG, 0), out.get(JAVA_LONG, 8), out.get(JAVA_LONG, 16));
+            MemorySegment mapped = call.arena.allocate(JAVA_LONG);
+            MemorySegment copied = call.arena.allocate(JAVA_LONG);
+            MemorySegment resident = call.arena.allocate(JAVA_LONG);
+            call.check((int) Native.FOOTPRINT.invokeExact(handle, mapped, copied, resident, call.error));
+            return new Footprint(mapped.get(JAVA_LONG, 0), copied.get(JAVA_LONG, 0), resident.get(JAVA_LONG, 0));
         });
     }
 
@@ -218,19 +233,19 @@ public final class Dataset implements Iterable<Row> {
     /** Reads all cells of a row. */
     Object[] cells(Native.Call call, List<Field> fields, long row) throws Throwable {
         int count = fields.size();
-        MemorySegment cells = call.arena.allocate(Math.max(count, 1) * Values.SIZE, 8);
+        MemorySegment cells = Values.VALUE.allocateArray(call.arena, count);
         call.check((int) Native.CELLS.invokeExact(handle, row, cells, (long) count, call.error));
         Object[] objects = new Object[count];
         for (int i = 0; i < count; i++) {
-            MemorySegment cell = cells.asSlice(i * Values.SIZE, Values.SIZE);
+            MemorySegment cell = Values.VALUE.element(cells, i);
             objects[i] = convert(call, cell, fields.get(i).type(), row, new long[] {i});
         }
         return objects;
     }
 
     /**
-     * Converts a value of a row to a Java object. The path leads to it: the index of its column, then those of items,
-     * entries and members.
+     * Converts a value of a row to a Java object. The path leads to it: the index of its column, then an index for
+     * each list, map, struct or union that contains it.
      */
     private Object convert(Native.Call call, MemorySegment value, Type cellType, long row, long[] path)
             throws Throwable {
@@ -274,13 +289,13 @@ public final class Dataset implements Iterable<Row> {
                 .findFirst()
                 .orElseThrow(() -> new ArrowwoodException.Internal("a member of no name: " + name))
                 .type();
-        return new Member(name, readValue(call, row, append(path, 0), inner));
+        return new Member(name, readValue(call, row, append(path, UNION_VALUE), inner));
     }
 
     private Object readValue(Native.Call call, long row, long[] path, Type type) throws Throwable {
-        MemorySegment value = call.arena.allocate(Values.SIZE, 8);
-        MemorySegment steps = call.arena.allocateFrom(JAVA_LONG, path);
-        call.check((int) Native.VALUE.invokeExact(handle, row, steps, (long) path.length, value, call.error));
+        MemorySegment value = Values.VALUE.allocate(call.arena);
+        MemorySegment indexes = call.arena.allocateFrom(JAVA_LONG, path);
+        call.check((int) Native.VALUE.invokeExact(handle, row, indexes, (long) path.length, value, call.error));
         return convert(call, value, type, row, path);
     }
 
@@ -335,8 +350,13 @@ public final class Dataset implements Iterable<Row> {
         public Map.Entry<Object, Object> get(int index) {
             long[] entryPath = append(path, Objects.checkIndex(index, size));
             return Native.call(call -> new SimpleImmutableEntry<>(
-                    readValue(call, row, append(entryPath, 0), type.key().type()),
-                    readValue(call, row, append(entryPath, 1), type.value().type())));
+                    readValue(
+                            call, row, append(entryPath, ENTRY_KEY), type.key().type()),
+                    readValue(
+                            call,
+                            row,
+                            append(entryPath, ENTRY_VALUE),
+                            type.value().type())));
         }
 
         @Override
@@ -506,7 +526,7 @@ public final class Dataset implements Iterable<Row> {
         if (datasets.isEmpty()) {
             throw new ArrowwoodException.InvalidArgument("there are no datasets to concatenate");
         }
-        return datasets.get(0).derive((call, out) -> {
+        return datasets.getFirst().derive((call, out) -> {
             MemorySegment handles = call.arena.allocate(ADDRESS, datasets.size());
             for (int i = 0; i < datasets.size(); i++) {
                 // Clones, because an address stored in memory doesn't keep its dataset alive.
@@ -589,8 +609,8 @@ public final class Dataset implements Iterable<Row> {
         Type type =
                 column.isPresent() ? schema().fields().get(column.getAsInt()).type() : null;
         return derive((call, out) -> {
-            MemorySegment lowValue = call.arena.allocate(Values.SIZE, 8);
-            MemorySegment highValue = call.arena.allocate(Values.SIZE, 8);
+            MemorySegment lowValue = Values.VALUE.allocate(call.arena);
+            MemorySegment highValue = Values.VALUE.allocate(call.arena);
             Values.writeCompared(lowValue, low, type, Times.Side.ABOVE, call::copy);
             Values.writeCompared(highValue, high, type, Times.Side.BELOW, call::copy);
             return (int) Native.BETWEEN.invokeExact(handle, lowValue, highValue, out, call.error);
@@ -629,7 +649,7 @@ public final class Dataset implements Iterable<Row> {
                     call.texts(by),
                     (long) by.size(),
                     condition,
-                    Aggregate.structs(call, aggregates),
+                    Aggregate.toStructs(call, aggregates),
                     (long) aggregates.length,
                     out,
                     call.error);
@@ -693,7 +713,8 @@ public final class Dataset implements Iterable<Row> {
      */
     public void write(Path path, WriteOptions options) throws IOException {
         Native.callOnPath(call -> {
-            call.check((int) Native.WRITE.invokeExact(handle, call.path(path), options.struct(call.arena), call.error));
+            call.check(
+                    (int) Native.WRITE.invokeExact(handle, call.path(path), options.toStruct(call.arena), call.error));
             return null;
         });
     }
@@ -730,14 +751,14 @@ public final class Dataset implements Iterable<Row> {
      * @param stream the struct to fill, 40 bytes
      */
     public void exportStream(MemorySegment stream) {
-        Native.run(call -> call.check((int) Native.STREAM.invokeExact(handle, 0, stream, call.error)));
+        Native.run(call -> call.check((int) Native.STREAM.invokeExact(handle, NO_FLAGS, stream, call.error)));
     }
 
     /**
      * Formats the dataset as a table: its first and last rows.
      *
-     * @param rows the maximum number of rows
-     * @param width the maximum number of characters in a line
+     * @param rows the maximum number of rows; 0 for 10
+     * @param width the maximum number of characters in a line; 0 for 100
      * @return lines of text
      */
     public String display(long rows, long width) {
@@ -752,7 +773,7 @@ public final class Dataset implements Iterable<Row> {
     /** Returns {@code display(10, 100)}. */
     @Override
     public String toString() {
-        return display(10, 100);
+        return display(DISPLAYED_ROWS, DISPLAYED_WIDTH);
     }
 
     /**

@@ -22,8 +22,24 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 
-/** Binds the functions of {@code arrowwood.h}. Results arrive in an out parameter, failures as exceptions. */
+/**
+ * Binds the functions of {@code arrowwood.h}.
+ *
+ * <p>Most of them store their result where an argument points to, take an {@code arrowwood_error} as their last
+ * argument, and return an error code. {@link #call}, {@link #run} and their variants provide the memory for that, as a
+ * {@link Call}; its {@link Call#check} throws failures as exceptions:
+ *
+ * <pre>{@code
+ * long rows = Native.call(call -> {
+ *     call.check((int) Native.ROWS.invokeExact(handle, call.out, call.error));
+ *     return call.out.get(JAVA_LONG, 0);
+ * });
+ * }</pre>
+ */
 final class Native {
+    /** The error code of functions that have succeeded: ARROWWOOD_ERROR_NONE. */
+    static final int SUCCESS = 0;
+
     static final MethodHandle VERSION = Library.function("arrowwood_version", FunctionDescriptor.of(ADDRESS));
     static final MethodHandle ERROR_CLEAR = freeFunction("arrowwood_error_clear");
     static final MethodHandle STRING_FREE = freeFunction("arrowwood_string_free");
@@ -122,7 +138,15 @@ final class Native {
     static final MethodHandle COMPACT = function("arrowwood_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle TABLE_STAT = function("arrowwood_table_stat", ADDRESS, ADDRESS);
 
-    // Linux's numbers of errors.
+    /** {@code arrowwood_error}. */
+    static final Struct ERROR =
+            new Struct(JAVA_INT.withName("code"), JAVA_INT.withName("os_error"), ADDRESS.withName("message"));
+
+    private static final long ERROR_CODE = ERROR.offset("code");
+    private static final long ERROR_OS_ERROR = ERROR.offset("os_error");
+    private static final long ERROR_MESSAGE = ERROR.offset("message");
+
+    // Values of errno on Linux.
     private static final int ENOMEM = 12;
     private static final int ENFILE = 23;
     private static final int EMFILE = 24;
@@ -130,11 +154,15 @@ final class Native {
     /** Errors of system calls for which memory, mappings or file descriptors have run out. */
     private static final Set<Integer> EXHAUSTED = Set.of(ENOMEM, ENFILE, EMFILE);
 
+    /** The number of retries; the pauses before them double, and add up to 1.3 seconds. */
     private static final int MAX_RETRIES = 8;
+
+    /** The pause before the first retry. */
+    private static final long FIRST_PAUSE_MILLIS = 5;
 
     static {
         // Loads the classes of exceptions now, because loading a class needs a file descriptor.
-        failure(ArrowwoodException.Code.IO.ordinal() + 1, 0, Messages.inJava(""));
+        failure(ArrowwoodException.Code.IO, 0, Messages.inJava(""));
     }
 
     private Native() {}
@@ -150,38 +178,43 @@ final class Native {
         return Library.function(name, FunctionDescriptor.ofVoid(ADDRESS));
     }
 
-    /** Calls the library and returns a result. */
+    /** Calls the library, and returns a result. */
     interface Work<T> {
         T run(Call call) throws Throwable;
     }
 
-    /** Calls the library without a result. */
+    /** Calls the library for its effect. */
     interface Action {
         void run(Call call) throws Throwable;
     }
 
-    /** Holds the memory of one call: its result, its error and its arguments. */
+    /**
+     * The memory of one call of the library, freed when the call ends: {@link #out} receives its result,
+     * {@link #error} its failure, and {@link #arena} holds the arguments that Java's objects are copied to.
+     */
     static final class Call implements AutoCloseable {
-        private static final long RESULT_SIZE = 64;
-        private static final long ERROR_SIZE = 16;
+        /** The largest result that {@link #out} receives. */
+        private static final long RESULT_SIZE = Values.VALUE.size();
+
         /** Arrays of a few more elements exceed a limit of the JVM. */
         private static final int MAX_ARRAY_LENGTH = Integer.MAX_VALUE - 8;
 
         final Arena arena = Arena.ofConfined();
-        /** Receives results; zeroed. */
+        /** Receives a handle, a number, a string or an {@code arrowwood_value}; zeroed. */
         final MemorySegment out;
         /** An empty {@code arrowwood_error}. */
         final MemorySegment error;
 
         private Call() {
-            MemorySegment memory = arena.allocate(RESULT_SIZE + ERROR_SIZE, 8);
+            // One allocation, because this runs for each cell that is read.
+            MemorySegment memory = arena.allocate(RESULT_SIZE + ERROR.size(), Long.BYTES);
             out = memory.asSlice(0, RESULT_SIZE);
-            error = memory.asSlice(RESULT_SIZE, ERROR_SIZE);
+            error = memory.asSlice(RESULT_SIZE, ERROR.size());
         }
 
-        /** Throws {@link #error} as an exception unless the error code is 0. */
+        /** Throws {@link #error} as an exception, unless the call returned {@link #SUCCESS}. */
         void check(int errorCode) throws Throwable {
-            if (errorCode != 0) {
+            if (errorCode != SUCCESS) {
                 throw failure(error);
             }
         }
@@ -203,6 +236,7 @@ final class Native {
             return text(systemPath(path));
         }
 
+        /** Copies paths as an array of strings; as {@link #path}. */
         MemorySegment paths(List<Path> paths) {
             return texts(paths.stream().map(Call::systemPath).toList());
         }
@@ -271,18 +305,16 @@ final class Native {
 
     /** Returns the exception for an error that the library filled, and clears the error. */
     static RuntimeException failure(MemorySegment error) throws Throwable {
-        MemorySegment message = error.get(ADDRESS, 8);
+        MemorySegment message = error.get(ADDRESS, ERROR_MESSAGE);
         String text = message.address() == 0 ? "no message" : string(message);
-        int errorCode = error.get(JAVA_INT, 0);
-        int osError = error.get(JAVA_INT, 4);
-        RuntimeException failure = failure(errorCode, osError, Messages.inJava(text));
+        ArrowwoodException.Code code = ArrowwoodException.Code.of(error.get(JAVA_INT, ERROR_CODE));
+        RuntimeException failure = failure(code, error.get(JAVA_INT, ERROR_OS_ERROR), Messages.inJava(text));
         ERROR_CLEAR.invokeExact(error);
         return failure;
     }
 
     /** Creates the exception for an error code; a failed system call becomes the unchecked {@code Io}. */
-    private static RuntimeException failure(int errorCode, int osError, String message) {
-        ArrowwoodException.Code code = ArrowwoodException.Code.of(errorCode);
+    private static RuntimeException failure(ArrowwoodException.Code code, int osError, String message) {
         return switch (code) {
             case NOT_FOUND ->
                 new ArrowwoodException.Io(new ArrowwoodException.NotFound(message, osError), code, osError);
@@ -308,6 +340,7 @@ final class Native {
         return text.reinterpret(Long.MAX_VALUE).getString(0);
     }
 
+    /** Calls the library, and returns a result. */
     static <T> T call(Work<T> work) {
         try (Call call = new Call()) {
             return work.run(call);
@@ -318,6 +351,7 @@ final class Native {
         }
     }
 
+    /** Calls the library for its effect. */
     static void run(Action action) {
         try (Call call = new Call()) {
             action.run(call);
@@ -362,7 +396,7 @@ final class Native {
     private static void collectGarbage(int attempt) {
         System.gc();
         try {
-            Thread.sleep(5L << attempt);
+            Thread.sleep(FIRST_PAUSE_MILLIS << attempt);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
@@ -378,6 +412,7 @@ final class Native {
         }
     }
 
+    /** Frees a handle by the library's function for its kind. */
     static void free(MethodHandle free, MemorySegment handle) {
         try {
             free.invokeExact(handle);

@@ -11,16 +11,21 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import java.util.List;
 
-/** Reads the numbers of a column by row: finds the chunk of the row, and a reader for the type. */
+/**
+ * The numbers of a column by row, for {@link DoubleColumn} and {@link LongColumn}: finds the chunk of a row, and a
+ * reader for the type. Chunks are called by their index among those that have rows.
+ */
 final class Numbers {
-    private final List<Chunk> chunks;
-    private final MemorySegment[] values;
-    /** True for chunks without nulls. */
-    private final boolean[] isAllValid;
-
-    private final long[] firstRows;
-    private final long rows;
     private final Column column;
+    /** The column's chunks that have rows. */
+    private final List<Chunk> chunks;
+
+    // Of each chunk, what it would read from its struct again for each row.
+    private final MemorySegment[] values;
+    private final boolean[] isAllValid;
+    private final long[] firstRows;
+
+    private final long rowCount;
 
     Numbers(Column column) {
         this.column = column;
@@ -32,7 +37,7 @@ final class Numbers {
             isAllValid[i] = chunks.get(i).validity().isEmpty();
         }
         this.firstRows = chunks.stream().mapToLong(Chunk::firstRow).toArray();
-        this.rows = chunks.isEmpty()
+        this.rowCount = chunks.isEmpty()
                 ? 0
                 : chunks.getLast().firstRow() + chunks.getLast().rowCount();
     }
@@ -47,17 +52,19 @@ final class Numbers {
         double get(MemorySegment values, long index);
     }
 
+    /** Returns a reader of a column as integers; refuses other types. */
     static ToLong longs(Field field) {
         return switch (field.type()) {
             case Type.Int(int bits, boolean signed) -> integer(bits, signed);
             case Type.Date(int bits) -> integer(bits, true);
-            case Type.Time time -> integer(time.unit().compareTo(Type.Unit.MILLISECOND) <= 0 ? 32 : 64, true);
+            case Type.Time time -> integer(time.bits(), true);
             case Type.Timestamp timestamp -> integer(64, true);
             case Type.Duration duration -> integer(64, true);
             default -> throw refused(field, "integers");
         };
     }
 
+    /** Returns a reader of a column as floating-point numbers; refuses types that aren't numbers. */
     static ToDouble doubles(Field field) {
         return switch (field.type()) {
             case Type.Floating(int bits) when bits == 64 -> (values, i) -> values.getAtIndex(JAVA_DOUBLE_UNALIGNED, i);
@@ -96,7 +103,7 @@ final class Numbers {
     }
 
     long rowCount() {
-        return rows;
+        return rowCount;
     }
 
     List<Chunk> chunks() {
@@ -109,11 +116,12 @@ final class Numbers {
 
     /** Returns the index of a row's chunk. */
     int chunk(long row) {
-        if (row < 0 || row >= rows) {
+        if (row < 0 || row >= rowCount) {
             throw new ArrowwoodException.RowOutOfRange(
-                    "row " + row + " of column '" + column.field().name() + "', which has " + rows);
+                    "row " + row + " of column '" + column.field().name() + "', which has " + rowCount);
         }
         int index = Arrays.binarySearch(firstRows, row);
+        // A row that begins no chunk is in the chunk before its insertion point, which the result negates.
         return index >= 0 ? index : -index - 2;
     }
 

@@ -9,34 +9,38 @@ import java.lang.foreign.MemorySegment;
 /** An option to open data. Without options, values are checked when a column is first used as a whole. */
 public enum ReadOption {
     /** Check all values when opening. */
-    VALIDATE_ALL,
+    VALIDATE_ALL("validate"),
     /** Read everything into memory first, which is safe even if other processes rewrite the file. */
-    COPY,
+    COPY("copy"),
     /** Throw {@link ArrowwoodException.CopyNeeded}, which names the buffer, instead of copying. */
-    STRICT,
+    STRICT("strict"),
     /** Accept a truncated file or stream, up to its last whole batch. */
-    PARTIAL;
+    PARTIAL("partial");
 
-    /** The size of {@code arrowwood_open_options}. */
-    private static final long SIZE = 24;
+    /** {@code arrowwood_open_options}. */
+    static final Struct STRUCT = new Struct(
+            JAVA_LONG.withName("size"),
+            JAVA_INT.withName("validate"),
+            JAVA_INT.withName("copy"),
+            JAVA_INT.withName("strict"),
+            JAVA_INT.withName("partial"));
 
-    /** Returns the options as an {@code arrowwood_open_options}. */
-    static MemorySegment struct(Arena arena, ReadOption... options) {
-        MemorySegment struct = arena.allocate(SIZE, 8);
-        struct.set(JAVA_LONG, 0, SIZE);
-        for (ReadOption option : options) {
-            struct.set(JAVA_INT, option.offset(), 1);
-        }
-        return struct;
+    /** The value of a member whose option is given; of {@code validate}, it is ARROWWOOD_VALIDATE_FULL. */
+    private static final int ON = 1;
+
+    /** The member of the struct that the option sets. */
+    private final String member;
+
+    ReadOption(String member) {
+        this.member = member;
     }
 
-    /** Returns the offset of the option's flag in the struct. */
-    private long offset() {
-        return switch (this) {
-            case VALIDATE_ALL -> 8;
-            case COPY -> 12;
-            case STRICT -> 16;
-            case PARTIAL -> 20;
-        };
+    /** Returns the options as an {@code arrowwood_open_options}. */
+    static MemorySegment toStruct(Arena arena, ReadOption... options) {
+        MemorySegment struct = STRUCT.allocateWithSize(arena);
+        for (ReadOption option : options) {
+            STRUCT.setInt(struct, option.member, ON);
+        }
+        return struct;
     }
 }

@@ -98,7 +98,7 @@ final class Records<R extends Record> {
             case "java.lang.Double", "java.util.OptionalDouble" -> Type.FLOAT64;
             case "java.lang.String" -> Type.UTF8;
             case "[B" -> new Type.Binary(Type.Layout.NORMAL);
-            case "java.util.UUID" -> new Type.FixedBinary(16);
+            case "java.util.UUID" -> new Type.FixedBinary(Values.UUID_SIZE);
             case "java.time.Instant" -> new Type.Timestamp(Type.Unit.MICROSECOND, Optional.of("UTC"));
             case "java.time.LocalDateTime" -> new Type.Timestamp(Type.Unit.MICROSECOND, Optional.empty());
             case "java.time.LocalDate" -> new Type.Date(32);
@@ -174,7 +174,7 @@ final class Records<R extends Record> {
             case Number number when !type.isInstance(cell) -> number(number, type);
             case String text when type.isEnum() -> constant(type, text);
             case Row row when type.isRecord() -> row.to(type.asSubclass(Record.class));
-            case byte[] bytes when type == UUID.class && bytes.length == 16 -> Values.uuid(bytes);
+            case byte[] bytes when type == UUID.class && bytes.length == Values.UUID_SIZE -> Values.uuid(bytes);
             case LocalDateTime local when type == Instant.class -> local.toInstant(ZoneOffset.UTC);
             default -> MethodType.methodType(type).wrap().returnType().cast(cell);
         };

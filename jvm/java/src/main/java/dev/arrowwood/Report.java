@@ -28,12 +28,12 @@ public record Report(
         List<Finding> findings,
         List<String> moved) {
     /**
-     * A finding.
+     * One finding in one file.
      *
      * @param path the file
      * @param offset position in the file, in bytes; empty if unknown
-     * @param message the finding
-     * @param isDamage whether it is damage
+     * @param message what was found
+     * @param isDamage true for damage, false for a note
      */
     public record Finding(String path, OptionalLong offset, String message, boolean isDamage) {
         /** Reads a row of the findings that the library lists. */
@@ -44,8 +44,15 @@ public record Report(
         }
     }
 
-    /** The size of {@code arrowwood_report}. */
-    static final long SIZE = 56;
+    /** {@code arrowwood_report}. */
+    static final Struct STRUCT = new Struct(
+            JAVA_LONG.withName("size"),
+            JAVA_LONG.withName("rows"),
+            JAVA_LONG.withName("batches"),
+            JAVA_LONG.withName("segments"),
+            JAVA_LONG.withName("damaged"),
+            JAVA_LONG.withName("kept"),
+            JAVA_LONG.withName("given_up"));
 
     /**
      * Returns whether no damage was found.
@@ -58,13 +65,14 @@ public record Report(
 
     /** Reads an {@code arrowwood_report}. */
     static Report of(MemorySegment struct, List<Finding> findings, List<String> moved) {
-        long givenUp = struct.get(JAVA_LONG, 48);
+        // -1 if unknown.
+        long givenUp = STRUCT.getLong(struct, "given_up");
         return new Report(
-                struct.get(JAVA_LONG, 8),
-                struct.get(JAVA_LONG, 16),
-                struct.get(JAVA_LONG, 24),
-                struct.get(JAVA_LONG, 32),
-                struct.get(JAVA_LONG, 40),
+                STRUCT.getLong(struct, "rows"),
+                STRUCT.getLong(struct, "batches"),
+                STRUCT.getLong(struct, "segments"),
+                STRUCT.getLong(struct, "damaged"),
+                STRUCT.getLong(struct, "kept"),
                 givenUp < 0 ? OptionalLong.empty() : OptionalLong.of(givenUp),
                 List.copyOf(findings),
                 List.copyOf(moved));

@@ -15,9 +15,12 @@ import java.util.stream.IntStream;
 
 /** The names and types of columns. Immutable. */
 public final class Schema {
-    /** Calls a struct's {@code release} function, whose address comes first. */
+    /** Calls a function with a struct: the first argument is the function's address. */
     private static final MethodHandle RELEASE =
             Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
+
+    /** The number of names that a message about a missing column lists. */
+    private static final int MAX_LISTED_NAMES = 20;
 
     private final List<Field> fields;
     /** The {@code struct ArrowSchema}, which the collector releases. */
@@ -41,7 +44,7 @@ public final class Schema {
     /** Returns the schema that a function of the library exports. */
     static Schema of(Filler filler) {
         return Native.call(call -> {
-            MemorySegment struct = Arena.ofAuto().allocate(SchemaReader.SIZE, 8);
+            MemorySegment struct = SchemaReader.STRUCT.allocate(Arena.ofAuto());
             call.check(filler.fill(call, struct));
             // The lambda captures the struct, and so keeps its memory until the release.
             return new Schema(struct.reinterpret(Arena.ofAuto(), unused -> release(struct)));
@@ -50,7 +53,7 @@ public final class Schema {
 
     private static void release(MemorySegment struct) {
         try {
-            RELEASE.invokeExact(struct.get(ADDRESS, SchemaReader.RELEASE), struct);
+            RELEASE.invokeExact(SchemaReader.STRUCT.getAddress(struct, "release"), struct);
         } catch (Throwable e) {
             throw new AssertionError(e);
         }
@@ -139,7 +142,7 @@ public final class Schema {
         if (matches.length == 0) {
             String names = fields.stream()
                     .map(field -> "'" + field.name() + "'")
-                    .limit(20)
+                    .limit(MAX_LISTED_NAMES)
                     .collect(Collectors.joining(", "));
             throw new ArrowwoodException.ColumnNotFound("no column '" + name + "'; there are " + names);
         }

@@ -16,18 +16,25 @@ import java.util.Optional;
 
 /** Reads {@code struct ArrowSchema} of Arrow's C data interface. */
 final class SchemaReader {
-    static final long SIZE = 72;
-    static final long RELEASE = 56;
-    private static final long NAME = 8;
-    private static final long METADATA = 16;
-    private static final long FLAGS = 24;
-    private static final long CHILD_COUNT = 32;
-    private static final long CHILDREN = 40;
-    private static final long DICTIONARY = 48;
+    /** {@code struct ArrowSchema}. */
+    static final Struct STRUCT = new Struct(
+            ADDRESS.withName("format"),
+            ADDRESS.withName("name"),
+            ADDRESS.withName("metadata"),
+            JAVA_LONG.withName("flags"),
+            JAVA_LONG.withName("n_children"),
+            ADDRESS.withName("children"),
+            ADDRESS.withName("dictionary"),
+            ADDRESS.withName("release"),
+            ADDRESS.withName("private_data"));
 
-    private static final long ORDERED = 1;
+    // Bits of the flags: ARROW_FLAG_DICTIONARY_ORDERED and so on.
+    private static final long DICTIONARY_ORDERED = 1;
     private static final long NULLABLE = 2;
-    private static final long KEYS_SORTED = 4;
+    private static final long MAP_KEYS_SORTED = 4;
+
+    /** The width of a decimal whose format is precision and scale only. */
+    private static final int DEFAULT_DECIMAL_BITS = 128;
 
     private SchemaReader() {}
 
@@ -37,58 +44,66 @@ final class SchemaReader {
     }
 
     private static List<Field> children(MemorySegment struct) {
-        long count = struct.get(JAVA_LONG, CHILD_COUNT);
+        long count = STRUCT.getLong(struct, "n_children");
         List<Field> fields = new ArrayList<>();
-        MemorySegment pointers = struct.get(ADDRESS, CHILDREN).reinterpret(count * 8);
+        MemorySegment pointers = STRUCT.getAddress(struct, "children").reinterpret(count * ADDRESS.byteSize());
         for (long i = 0; i < count; i++) {
-            fields.add(field(pointers.getAtIndex(ADDRESS, i).reinterpret(SIZE)));
+            fields.add(field(pointers.getAtIndex(ADDRESS, i).reinterpret(STRUCT.size())));
         }
         return List.copyOf(fields);
     }
 
     private static Field field(MemorySegment struct) {
-        MemorySegment name = struct.get(ADDRESS, NAME);
-        boolean nullable = (struct.get(JAVA_LONG, FLAGS) & NULLABLE) != 0;
+        MemorySegment name = STRUCT.getAddress(struct, "name");
         return new Field(
                 name.address() == 0 ? "" : Native.string(name),
                 type(struct),
-                nullable,
-                metadata(struct.get(ADDRESS, METADATA)));
+                hasFlag(struct, NULLABLE),
+                metadata(STRUCT.getAddress(struct, "metadata")));
     }
 
-    /** Reads pairs of texts; an unaligned length precedes each text. */
+    private static boolean hasFlag(MemorySegment struct, long flag) {
+        return (STRUCT.getLong(struct, "flags") & flag) != 0;
+    }
+
+    /** Reads pairs of key and value: their count, then each text after its length, all unaligned. */
     private static Map<String, String> metadata(MemorySegment pointer) {
         Map<String, String> pairs = new HashMap<>();
         if (pointer.address() != 0) {
             MemorySegment bytes = pointer.reinterpret(Long.MAX_VALUE);
-            long offset = 4;
+            long offset = Integer.BYTES;
             for (int remaining = bytes.get(JAVA_INT_UNALIGNED, 0); remaining > 0; remaining--) {
-                String[] pair = new String[2];
-                for (int i = 0; i < 2; i++) {
-                    int length = bytes.get(JAVA_INT_UNALIGNED, offset);
-                    byte[] text = bytes.asSlice(offset + 4, length).toArray(ValueLayout.JAVA_BYTE);
-                    pair[i] = new String(text, StandardCharsets.UTF_8);
-                    offset += 4 + length;
-                }
-                pairs.put(pair[0], pair[1]);
+                MemorySegment key = textAt(bytes, offset);
+                offset += Integer.BYTES + key.byteSize();
+                MemorySegment value = textAt(bytes, offset);
+                offset += Integer.BYTES + value.byteSize();
+                pairs.put(decode(key), decode(value));
             }
         }
         return pairs;
     }
 
+    /** Returns the bytes of a text whose length is at an offset. */
+    private static MemorySegment textAt(MemorySegment bytes, long offset) {
+        return bytes.asSlice(offset + Integer.BYTES, bytes.get(JAVA_INT_UNALIGNED, offset));
+    }
+
+    private static String decode(MemorySegment text) {
+        return new String(text.toArray(ValueLayout.JAVA_BYTE), StandardCharsets.UTF_8);
+    }
+
     private static Type type(MemorySegment struct) {
-        String format = Native.string(struct.get(ADDRESS, 0));
-        MemorySegment dictionary = struct.get(ADDRESS, DICTIONARY);
+        String format = Native.string(STRUCT.getAddress(struct, "format"));
+        MemorySegment dictionary = STRUCT.getAddress(struct, "dictionary");
         if (dictionary.address() != 0) {
-            boolean ordered = (struct.get(JAVA_LONG, FLAGS) & ORDERED) != 0;
-            return new Type.Dictionary(plain(format), type(dictionary.reinterpret(SIZE)), ordered);
+            Type values = type(dictionary.reinterpret(STRUCT.size()));
+            return new Type.Dictionary(plain(format), values, hasFlag(struct, DICTIONARY_ORDERED));
         }
         return format.startsWith("+") ? nested(format, struct) : plain(format);
     }
 
     private static Type nested(String format, MemorySegment struct) {
         List<Field> children = children(struct);
-        boolean keysSorted = (struct.get(JAVA_LONG, FLAGS) & KEYS_SORTED) != 0;
         String[] parts = format.split(":", 2);
         return switch (parts[0]) {
             case "+l" -> new Type.ListOf(children.get(0), Type.ListLayout.NORMAL);
@@ -97,7 +112,7 @@ final class SchemaReader {
             case "+vL" -> new Type.ListOf(children.get(0), Type.ListLayout.LARGE_VIEW);
             case "+w" -> new Type.FixedList(children.get(0), Integer.parseInt(parts[1]));
             case "+s" -> new Type.Struct(children);
-            case "+m" -> map(children.get(0), keysSorted);
+            case "+m" -> map(children.get(0), hasFlag(struct, MAP_KEYS_SORTED));
             case "+ud" -> new Type.Union(true, children, ids(parts[1]));
             case "+us" -> new Type.Union(false, children, ids(parts[1]));
             case "+r" -> new Type.RunEndEncoded(children.get(0).type(), children.get(1));
@@ -118,6 +133,7 @@ final class SchemaReader {
                 : Arrays.stream(list.split(",")).map(Integer::valueOf).toList();
     }
 
+    /** Returns a type without children. */
     private static Type plain(String format) {
         return switch (format) {
             case "n" -> new Type.Null();
@@ -148,6 +164,7 @@ final class SchemaReader {
         };
     }
 
+    /** Returns a type whose format has parameters behind a colon, such as {@code tsu:UTC}. */
     private static Type parameterised(String format) {
         String[] parts = format.split(":", 2);
         return switch (parts[0]) {
@@ -162,10 +179,13 @@ final class SchemaReader {
     }
 
     private static Type decimal(String[] numbers) {
-        int bits = numbers.length > 2 ? Integer.parseInt(numbers[2]) : 128;
-        return new Type.Decimal(bits, Integer.parseInt(numbers[0]), Integer.parseInt(numbers[1]));
+        int precision = Integer.parseInt(numbers[0]);
+        int scale = Integer.parseInt(numbers[1]);
+        int bits = numbers.length > 2 ? Integer.parseInt(numbers[2]) : DEFAULT_DECIMAL_BITS;
+        return new Type.Decimal(bits, precision, scale);
     }
 
+    /** Returns the unit that the third letter of a time's format stands for. */
     private static Type.Unit unit(String format) {
         return switch (format.charAt(2)) {
             case 's' -> Type.Unit.SECOND;

@@ -14,7 +14,7 @@ import java.util.OptionalLong;
  * @param dense the number of dense Arrow files among them, as written by compacting
  * @param firstRow the number of the first row
  * @param end the number of the row after the last one committed
- * @param durableEnd after the last one that would survive a power failure, as far as the files tell
+ * @param durableEnd the number of the row after the last one that would survive a power failure, as far as the files tell
  * @param sequence increases with each commit
  * @param disk bytes allocated on disk
  * @param apparent sizes of the files in bytes, including holes reserved for future rows
@@ -34,24 +34,38 @@ public record TableStat(
         OptionalLong segmentRows,
         OptionalInt writer,
         boolean isLive) {
-    /** The size of {@code arrowwood_stat}. */
-    static final long SIZE = 88;
+    /** {@code arrowwood_stat}. */
+    static final Struct STRUCT = new Struct(
+            JAVA_LONG.withName("size"),
+            JAVA_LONG.withName("segments"),
+            JAVA_LONG.withName("dense"),
+            JAVA_LONG.withName("first_row"),
+            JAVA_LONG.withName("end"),
+            JAVA_LONG.withName("durable_end"),
+            JAVA_LONG.withName("sequence"),
+            JAVA_LONG.withName("disk"),
+            JAVA_LONG.withName("apparent"),
+            JAVA_LONG.withName("segment_rows"),
+            JAVA_INT.withName("writer"),
+            JAVA_INT.withName("is_live"));
 
     /** Reads an {@code arrowwood_stat}. */
     static TableStat of(MemorySegment struct) {
-        long segmentRows = struct.get(JAVA_LONG, 72);
-        int writer = struct.get(JAVA_INT, 80);
+        // 0 if unknown.
+        long segmentRows = STRUCT.getLong(struct, "segment_rows");
+        // 0 if there is none.
+        int writer = STRUCT.getInt(struct, "writer");
         return new TableStat(
-                struct.get(JAVA_LONG, 8),
-                struct.get(JAVA_LONG, 16),
-                struct.get(JAVA_LONG, 24),
-                struct.get(JAVA_LONG, 32),
-                struct.get(JAVA_LONG, 40),
-                struct.get(JAVA_LONG, 48),
-                struct.get(JAVA_LONG, 56),
-                struct.get(JAVA_LONG, 64),
+                STRUCT.getLong(struct, "segments"),
+                STRUCT.getLong(struct, "dense"),
+                STRUCT.getLong(struct, "first_row"),
+                STRUCT.getLong(struct, "end"),
+                STRUCT.getLong(struct, "durable_end"),
+                STRUCT.getLong(struct, "sequence"),
+                STRUCT.getLong(struct, "disk"),
+                STRUCT.getLong(struct, "apparent"),
                 segmentRows == 0 ? OptionalLong.empty() : OptionalLong.of(segmentRows),
                 writer == 0 ? OptionalInt.empty() : OptionalInt.of(writer),
-                struct.get(JAVA_INT, 84) != 0);
+                STRUCT.getInt(struct, "is_live") != 0);
     }
 }

@@ -2,6 +2,7 @@ package dev.arrowwood;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import java.io.IOException;
@@ -34,20 +35,40 @@ import java.util.TreeMap;
  * an unreachable writer without a commit.
  */
 public final class TableWriter implements AutoCloseable {
-    // Sizes of arrowwood_position, arrowwood_commit_options and arrowwood_writer_state.
-    private static final long POSITION_SIZE = 16;
-    private static final long COMMIT_OPTIONS_SIZE = 32;
-    private static final long STATE_SIZE = 40;
+    /** {@code arrowwood_position}. */
+    static final Struct POSITION = new Struct(ADDRESS.withName("name"), JAVA_LONG.withName("value"));
+
+    /** {@code arrowwood_commit_options}. */
+    static final Struct COMMIT_OPTIONS = new Struct(
+            JAVA_LONG.withName("size"),
+            ADDRESS.withName("positions"),
+            JAVA_LONG.withName("position_count"),
+            JAVA_INT.withName("durable"),
+            JAVA_INT.withName("reserved"));
+
+    /** {@code arrowwood_writer_state}. */
+    static final Struct STATE = new Struct(
+            JAVA_LONG.withName("size"),
+            JAVA_LONG.withName("rows"),
+            JAVA_LONG.withName("committed_rows"),
+            JAVA_LONG.withName("durable_rows"),
+            JAVA_LONG.withName("dropped_rows"));
+
+    /** The argument of commits that don't wait for the disk. */
+    private static final int NOT_DURABLE = 0;
 
     private static final System.Logger LOG = System.getLogger("dev.arrowwood");
 
     private final Owned owned;
     private final Path path;
     private final Schema schema;
-    private final RowBuffer buffer;
-    /** The class of the last appended record, and the writers of its components. */
-    private Class<?> recordType;
 
+    // Used by the thread that has locked the handle.
+
+    private final RowBuffer buffer;
+    /** The class of the last appended record; null before the first. */
+    private Class<?> recordType;
+    /** The writers of that class's components, in the order of columns. */
     private Records.CellWriter[] cellWriters;
 
     private TableWriter(MemorySegment handle, Path path) {
@@ -57,13 +78,23 @@ public final class TableWriter implements AutoCloseable {
         this.buffer = new RowBuffer(schema.fields().size());
     }
 
-    /** Holds the values of one row during a call, and reuses the memory for the next. */
+    /**
+     * The memory of one row's values while it is appended, reused for the next row.
+     *
+     * <p>Values of text and bytes point into blocks. A row that needs more than the current block gets another one, at
+     * least twice as large, which the rows after it keep: so a writer soon allocates no more.
+     */
     private static final class RowBuffer implements Values.ByteCopier {
         private static final int MIN_BLOCK_SIZE = 1 << 12;
+        private static final int BLOCK_GROWTH = 2;
 
+        /** An {@code arrowwood_value} for each column. */
         final MemorySegment cells;
+        /** Each of them. */
         final MemorySegment[] cell;
-        final MemorySegment error = Arena.ofAuto().allocate(16, 8);
+
+        final MemorySegment error = Native.ERROR.allocate(Arena.ofAuto());
+
         /** The memory for texts and bytes, of which {@link #blockUsed} bytes are in use. */
         private MemorySegment block = Arena.ofAuto().allocate(MIN_BLOCK_SIZE);
 
@@ -71,14 +102,15 @@ public final class TableWriter implements AutoCloseable {
         /** Full blocks of this row, which must stay reachable. */
         private final List<MemorySegment> fullBlocks = new ArrayList<>();
 
-        RowBuffer(int columns) {
-            cells = Arena.ofAuto().allocate(Math.max(1, columns) * Values.SIZE, 8);
-            cell = new MemorySegment[columns];
-            for (int i = 0; i < columns; i++) {
-                cell[i] = cells.asSlice(i * Values.SIZE, Values.SIZE);
+        RowBuffer(int columnCount) {
+            cells = Values.VALUE.allocateArray(Arena.ofAuto(), columnCount);
+            cell = new MemorySegment[columnCount];
+            for (int i = 0; i < columnCount; i++) {
+                cell[i] = Values.VALUE.element(cells, i);
             }
         }
 
+        /** Prepares the buffer for another row. */
         void clear() {
             blockUsed = 0;
             if (!fullBlocks.isEmpty()) {
@@ -90,7 +122,7 @@ public final class TableWriter implements AutoCloseable {
         public MemorySegment copy(byte[] bytes) {
             if (bytes.length > block.byteSize() - blockUsed) {
                 fullBlocks.add(block);
-                block = Arena.ofAuto().allocate(Math.max(bytes.length, 2 * block.byteSize()));
+                block = Arena.ofAuto().allocate(Math.max(bytes.length, BLOCK_GROWTH * block.byteSize()));
                 blockUsed = 0;
             }
             MemorySegment.copy(bytes, 0, block, JAVA_BYTE, blockUsed, bytes.length);
@@ -146,7 +178,7 @@ public final class TableWriter implements AutoCloseable {
         return Native.callOnPath(call -> {
             MemorySegment struct = schema.map(Schema::struct).orElse(MemorySegment.NULL);
             call.check((int) Native.WRITER_OPEN.invokeExact(
-                    call.path(path), struct, options.struct(call), call.out, call.error));
+                    call.path(path), struct, options.toStruct(call), call.out, call.error));
             return new TableWriter(call.out.get(ADDRESS, 0), path);
         });
     }
@@ -167,6 +199,7 @@ public final class TableWriter implements AutoCloseable {
         void fill(RowBuffer buffer) throws Throwable;
     }
 
+    /** Appends the row that {@code filler} writes. */
     private void append(Filler filler) {
         MemorySegment handle = owned.lock();
         try {
@@ -174,7 +207,7 @@ public final class TableWriter implements AutoCloseable {
             filler.fill(buffer);
             int errorCode = (int)
                     Native.WRITER_APPEND_ROW.invokeExact(handle, buffer.cells, (long) buffer.cell.length, buffer.error);
-            if (errorCode != 0) {
+            if (errorCode != Native.SUCCESS) {
                 throw Native.failure(buffer.error);
             }
         } catch (RuntimeException | Error e) {
@@ -187,8 +220,8 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /**
-     * Appends a record as a row. Components are matched with columns by name; times finer than a column's unit are cut
-     * off.
+     * Appends a record as a row. Components are matched with columns by name; times finer than a column's unit are
+     * truncated.
      *
      * @param row the record
      * @throws IllegalArgumentException if a component and a column have no counterpart, a null is in a column without
@@ -263,7 +296,7 @@ public final class TableWriter implements AutoCloseable {
 
     /**
      * Appends all rows of a {@code struct ArrowArrayStream} of Arrow's C stream interface, or none. The stream is
-     * moved, and released also on failure.
+     * moved, and released even on failure.
      *
      * @param stream the struct
      * @throws IllegalArgumentException if the stream fails; as {@link #append(Dataset)}
@@ -274,7 +307,7 @@ public final class TableWriter implements AutoCloseable {
 
     /**
      * Appends the rows of a {@code struct ArrowArray} of Arrow's C data interface, a struct whose members are matched
-     * by name, or none. The array is moved, and released also on failure; the schema remains the caller's.
+     * by name, or none. The array is moved, and released even on failure; the schema remains the caller's.
      *
      * @param array the array, 80 bytes
      * @param schema its {@code struct ArrowSchema}, 72 bytes
@@ -306,7 +339,7 @@ public final class TableWriter implements AutoCloseable {
      * @throws ArrowwoodException.Io if no row became visible
      */
     public void commit() {
-        run((handle, call) -> (int) Native.WRITER_COMMIT.invokeExact(handle, 0, call.error));
+        run((handle, call) -> (int) Native.WRITER_COMMIT.invokeExact(handle, NOT_DURABLE, call.error));
     }
 
     /**
@@ -332,17 +365,18 @@ public final class TableWriter implements AutoCloseable {
      */
     public void commit(Map<String, Long> positions) {
         run((handle, call) -> {
-            MemorySegment structs = call.arena.allocate(Math.max(1, positions.size()) * POSITION_SIZE, 8);
-            long offset = 0;
+            MemorySegment structs = POSITION.allocateArray(call.arena, positions.size());
+            long count = 0;
             for (Map.Entry<String, Long> position : positions.entrySet()) {
-                structs.set(ADDRESS, offset, call.text(position.getKey()));
-                structs.set(JAVA_LONG, offset + 8, position.getValue());
-                offset += POSITION_SIZE;
+                MemorySegment struct = POSITION.element(structs, count++);
+                POSITION.setAddress(struct, "name", call.text(position.getKey()));
+                POSITION.setLong(struct, "value", position.getValue());
             }
-            MemorySegment options = call.arena.allocate(COMMIT_OPTIONS_SIZE, 8);
-            options.set(JAVA_LONG, 0, COMMIT_OPTIONS_SIZE);
-            options.set(ADDRESS, 8, structs);
-            options.set(JAVA_LONG, 16, positions.size());
+
+            MemorySegment options = COMMIT_OPTIONS.allocateWithSize(call.arena);
+            COMMIT_OPTIONS.setAddress(options, "positions", structs);
+            COMMIT_OPTIONS.setLong(options, "position_count", count);
+            COMMIT_OPTIONS.setInt(options, "durable", NOT_DURABLE);
             return (int) Native.WRITER_COMMIT_WITH.invokeExact(handle, options, call.error);
         });
     }
@@ -361,7 +395,7 @@ public final class TableWriter implements AutoCloseable {
 
     /**
      * Waits until all committed rows would survive a power failure. Other threads can append and commit meanwhile, and
-     * one sync is for all threads that wait.
+     * all waiting threads share one sync.
      *
      * @throws ArrowwoodException.Io if the sync failed: the writer is unusable afterwards, close it and open the table
      *     again
@@ -416,8 +450,8 @@ public final class TableWriter implements AutoCloseable {
      * The progress of a writer. Rows are numbered from the beginning of the table.
      *
      * @param rows the number of the row after the last one appended
-     * @param committedRows after the last one committed
-     * @param durableRows after the last one that would survive a power failure
+     * @param committedRows the number of the row after the last one committed
+     * @param durableRows the number of the row after the last one that would survive a power failure
      * @param droppedRows committed rows that were lost in a system crash before the writer was opened
      */
     public record State(long rows, long committedRows, long durableRows, long droppedRows) {}
@@ -437,11 +471,13 @@ public final class TableWriter implements AutoCloseable {
     }
 
     private static State readState(MemorySegment handle, Native.Call call) throws Throwable {
-        MemorySegment state = call.out;
-        state.set(JAVA_LONG, 0, STATE_SIZE);
+        MemorySegment state = STATE.allocateWithSize(call.arena);
         call.check((int) Native.WRITER_PROGRESS.invokeExact(handle, state, call.error));
         return new State(
-                state.get(JAVA_LONG, 8), state.get(JAVA_LONG, 16), state.get(JAVA_LONG, 24), state.get(JAVA_LONG, 32));
+                STATE.getLong(state, "rows"),
+                STATE.getLong(state, "committed_rows"),
+                STATE.getLong(state, "durable_rows"),
+                STATE.getLong(state, "dropped_rows"));
     }
 
     /**

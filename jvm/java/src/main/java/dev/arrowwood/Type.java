@@ -21,20 +21,34 @@ public sealed interface Type {
     /** A unit of time. */
     enum Unit {
         /** Seconds. */
-        SECOND("s", 1),
+        SECOND("s", 1, 0),
         /** Milliseconds. */
-        MILLISECOND("ms", 1_000),
+        MILLISECOND("ms", 1_000, 1),
         /** Microseconds. */
-        MICROSECOND("us", 1_000_000),
+        MICROSECOND("us", 1_000_000, 2),
         /** Nanoseconds. */
-        NANOSECOND("ns", 1_000_000_000);
+        NANOSECOND("ns", 1_000_000_000, 3);
 
         private final String symbol;
         private final long perSecond;
+        /** The value of {@code enum arrowwood_unit}. */
+        final int code;
 
-        Unit(String symbol, long perSecond) {
+        Unit(String symbol, long perSecond, int code) {
             this.symbol = symbol;
             this.perSecond = perSecond;
+            this.code = code;
+        }
+
+        /** Returns the unit for a code of the C library. */
+        static Unit of(int code) {
+            return switch (code) {
+                case 0 -> SECOND;
+                case 1 -> MILLISECOND;
+                case 2 -> MICROSECOND;
+                case 3 -> NANOSECOND;
+                default -> throw new ArrowwoodException.Internal("a time of an unknown unit: " + code);
+            };
         }
 
         /**
@@ -56,11 +70,18 @@ public sealed interface Type {
     /** The parts of intervals. */
     enum IntervalUnit {
         /** Months. */
-        YEAR_MONTH,
+        YEAR_MONTH(0),
         /** Days and milliseconds. */
-        DAY_TIME,
+        DAY_TIME(1),
         /** Months, days and nanoseconds. */
-        MONTH_DAY_NANO;
+        MONTH_DAY_NANO(2);
+
+        /** The unit of an {@code arrowwood_value} of kind ARROWWOOD_KIND_INTERVAL. */
+        final int code;
+
+        IntervalUnit(int code) {
+            this.code = code;
+        }
 
         /** Returns {@code month_day_nano} and the like. */
         @Override
@@ -90,10 +111,10 @@ public sealed interface Type {
         /** Offsets and sizes of 64 bits. */
         LARGE_VIEW("large_list_view");
 
-        private final String type;
+        private final String typeName;
 
-        ListLayout(String type) {
-            this.type = type;
+        ListLayout(String typeName) {
+            this.typeName = typeName;
         }
     }
 
@@ -160,7 +181,7 @@ public sealed interface Type {
     record Text(Layout layout) implements Type {
         @Override
         public String toString() {
-            return named(layout, "utf8");
+            return nameOf(layout, "utf8");
         }
     }
 
@@ -172,7 +193,7 @@ public sealed interface Type {
     record Binary(Layout layout) implements Type {
         @Override
         public String toString() {
-            return named(layout, "binary");
+            return nameOf(layout, "binary");
         }
     }
 
@@ -206,9 +227,16 @@ public sealed interface Type {
      * @param unit its unit; seconds and milliseconds have 32 bits, the others 64
      */
     record Time(Unit unit) implements Type {
+        int bits() {
+            return switch (unit) {
+                case SECOND, MILLISECOND -> 32;
+                case MICROSECOND, NANOSECOND -> 64;
+            };
+        }
+
         @Override
         public String toString() {
-            return (unit.compareTo(Unit.MILLISECOND) <= 0 ? "time32[" : "time64[") + unit + "]";
+            return "time" + bits() + "[" + unit + "]";
         }
     }
 
@@ -258,7 +286,7 @@ public sealed interface Type {
     record ListOf(Field item, ListLayout layout) implements Type {
         @Override
         public String toString() {
-            return layout.type + "<" + inner(item) + ">";
+            return layout.typeName + "<" + inner(item) + ">";
         }
     }
 
@@ -353,7 +381,8 @@ public sealed interface Type {
     /** Floating-point numbers of 32 bits. */
     Type FLOAT32 = new Floating(32);
 
-    private static String named(Layout layout, String name) {
+    /** Returns the name of a type of text or bytes in a layout. */
+    private static String nameOf(Layout layout, String name) {
         return switch (layout) {
             case NORMAL -> name;
             case LARGE -> "large_" + name;
@@ -361,6 +390,7 @@ public sealed interface Type {
         };
     }
 
+    /** Returns a nested type, which toString shows without the field's name. */
     private static String inner(Field field) {
         return field.type() + (field.nullable() ? "" : " not null");
     }

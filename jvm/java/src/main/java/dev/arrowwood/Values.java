@@ -1,11 +1,13 @@
 package dev.arrowwood;
 
+import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.math.BigDecimal;
 import java.math.BigInteger;
@@ -26,17 +28,51 @@ import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.UUID;
 
-/** Converts an {@code arrowwood_value} to a Java object and back. */
+/**
+ * Converts an {@code arrowwood_value} to a Java object and back.
+ *
+ * <p>The {@code kind} of a value says which member of the union {@code as} holds it. Most kinds need one word; text and
+ * bytes are a pointer in it, with their {@code length} beside. {@code unit} is the unit of times, or the scale of a
+ * decimal.
+ */
 final class Values {
-    static final long SIZE = 48;
+    /** The number of 64-bit words in the union, which the digits of a decimal fill. */
+    private static final int WORD_COUNT = 4;
 
-    // Offsets of members; the kind comes first.
-    private static final long UNIT = 4;
-    private static final long LENGTH = 8;
-    private static final long WORD = 16;
-    private static final long SECOND_WORD = 24;
+    /** {@code arrowwood_value}. */
+    static final Struct VALUE = new Struct(
+            JAVA_INT.withName("kind"),
+            JAVA_INT.withName("unit"),
+            JAVA_LONG.withName("length"),
+            MemoryLayout.unionLayout(
+                            MemoryLayout.sequenceLayout(WORD_COUNT, JAVA_LONG).withName("words"),
+                            new Struct(JAVA_LONG.withName("count"), ADDRESS.withName("zone"))
+                                    .layout()
+                                    .withName("timestamp"),
+                            new Struct(
+                                            JAVA_INT.withName("months"),
+                                            JAVA_INT.withName("days"),
+                                            JAVA_LONG.withName("nanoseconds"))
+                                    .layout()
+                                    .withName("interval"))
+                    .withName("as"));
 
-    // Constants of enum arrowwood_value_kind.
+    private static final long KIND = VALUE.offset("kind");
+    private static final long UNIT = VALUE.offset("unit");
+    private static final long LENGTH = VALUE.offset("length");
+    /** The first word of the union, which all other members begin with too. */
+    private static final long WORD = VALUE.offset("as", "words");
+
+    private static final long SECOND_WORD = WORD + Long.BYTES;
+    private static final long ZONE = VALUE.offset("as", "timestamp", "zone");
+    private static final long MONTHS = VALUE.offset("as", "interval", "months");
+    private static final long DAYS = VALUE.offset("as", "interval", "days");
+    private static final long NANOSECONDS = VALUE.offset("as", "interval", "nanoseconds");
+
+    /** The number of words of a value of kind {@link #INT128}. */
+    private static final int INT128_WORD_COUNT = 2;
+
+    // Values of enum arrowwood_value_kind.
     static final int NULL = 0;
     static final int BOOL = 1;
     static final int INT64 = 2;
@@ -58,8 +94,14 @@ final class Values {
     static final int STRUCT = 18;
     static final int UNION = 19;
 
-    private static final int DECIMAL_BYTES = 32;
-    private static final long NANOS_PER_SECOND = 1_000_000_000;
+    /** The number of bytes of a value of kind {@link #DECIMAL}. */
+    private static final int DECIMAL_SIZE = WORD_COUNT * Long.BYTES;
+
+    /** The number of bytes of a value of kind {@link #UUID_BYTES}. */
+    static final int UUID_SIZE = 2 * Long.BYTES;
+
+    private static final long NANOS_PER_SECOND = Type.Unit.NANOSECOND.perSecond();
+    private static final int NANOS_PER_MICROSECOND = 1_000;
 
     /** The zone of all timestamps with a zone that are written: their instants are in UTC. */
     private static final MemorySegment UTC =
@@ -68,7 +110,7 @@ final class Values {
     private Values() {}
 
     static int kind(MemorySegment value) {
-        return value.get(JAVA_INT, 0);
+        return value.get(JAVA_INT, KIND);
     }
 
     static long length(MemorySegment value) {
@@ -92,16 +134,17 @@ final class Values {
             case BOOL -> word != 0;
             case INT64 -> word;
             case UINT64 -> word >= 0 ? (Object) word : new BigInteger(Long.toUnsignedString(word));
-            case INT128 -> narrowed(words(value, 2));
+            case INT128 -> narrowed(words(value, INT128_WORD_COUNT));
             case FLOAT32 -> (float) value.get(JAVA_DOUBLE, WORD);
             case FLOAT64 -> value.get(JAVA_DOUBLE, WORD);
-            case DECIMAL -> new BigDecimal(words(value, 4), value.get(JAVA_INT, UNIT));
+            case DECIMAL -> new BigDecimal(words(value, WORD_COUNT), value.get(JAVA_INT, UNIT));
             case TEXT -> text(call, value, owner);
             case BYTES -> bytes(call, value, owner);
             case UUID_BYTES -> uuid(bytes(call, value, owner));
             case DATE, TIME, TIMESTAMP -> time(value, word);
             case DURATION -> duration(word, perSecond(value));
-            case INTERVAL -> new Interval((int) word, (int) (word >> 32), value.get(JAVA_LONG, SECOND_WORD));
+            case INTERVAL ->
+                new Interval(value.get(JAVA_INT, MONTHS), value.get(JAVA_INT, DAYS), value.get(JAVA_LONG, NANOSECONDS));
             default -> throw new ArrowwoodException.Internal("a value of an unknown kind: " + kind(value));
         };
     }
@@ -120,14 +163,14 @@ final class Values {
     }
 
     private static long perSecond(MemorySegment value) {
-        return Type.Unit.values()[value.get(JAVA_INT, UNIT)].perSecond();
+        return Type.Unit.of(value.get(JAVA_INT, UNIT)).perSecond();
     }
 
     private static Object timestamp(MemorySegment value, long count) {
         long perSecond = perSecond(value);
         long seconds = Math.floorDiv(count, perSecond);
         int nanos = (int) (Math.floorMod(count, perSecond) * (NANOS_PER_SECOND / perSecond));
-        boolean hasZone = value.get(JAVA_LONG, SECOND_WORD) != 0;
+        boolean hasZone = value.get(JAVA_LONG, ZONE) != 0;
         return hasZone
                 ? Instant.ofEpochSecond(seconds, nanos)
                 : LocalDateTime.ofEpochSecond(seconds, nanos, ZoneOffset.UTC);
@@ -140,7 +183,7 @@ final class Values {
 
     /** Reads a two's complement integer, low word first. */
     private static BigInteger words(MemorySegment value, int count) {
-        byte[] bytes = new byte[8 * count];
+        byte[] bytes = new byte[Long.BYTES * count];
         for (int i = 0; i < bytes.length; i++) {
             bytes[bytes.length - 1 - i] = value.get(JAVA_BYTE, WORD + i);
         }
@@ -149,7 +192,7 @@ final class Values {
 
     /** Returns the number as a {@code Long} if it fits. */
     private static Number narrowed(BigInteger number) {
-        return number.bitLength() < 64 ? (Number) number.longValue() : number;
+        return number.bitLength() < Long.SIZE ? (Number) number.longValue() : number;
     }
 
     static UUID uuid(byte[] bytes) {
@@ -158,7 +201,7 @@ final class Values {
     }
 
     static byte[] bytes(UUID uuid) {
-        return ByteBuffer.allocate(16)
+        return ByteBuffer.allocate(UUID_SIZE)
                 .putLong(uuid.getMostSignificantBits())
                 .putLong(uuid.getLeastSignificantBits())
                 .array();
@@ -170,7 +213,7 @@ final class Values {
     }
 
     static void putNull(MemorySegment value) {
-        value.set(JAVA_INT, 0, NULL);
+        value.set(JAVA_INT, KIND, NULL);
     }
 
     static void putBool(MemorySegment value, boolean flag) {
@@ -182,7 +225,7 @@ final class Values {
     }
 
     static void putDouble(MemorySegment value, double number) {
-        value.set(JAVA_INT, 0, FLOAT64);
+        value.set(JAVA_INT, KIND, FLOAT64);
         value.set(JAVA_DOUBLE, WORD, number);
     }
 
@@ -235,9 +278,8 @@ final class Values {
             throw new ArrowwoodException.InvalidArgument(
                     Instant.ofEpochSecond(seconds, nanos) + " is out of range of a timestamp[" + unit + "]");
         }
-        put(value, TIMESTAMP, count);
-        value.set(JAVA_INT, UNIT, unit.ordinal());
-        value.set(JAVA_LONG, SECOND_WORD, 0);
+        putCount(value, TIMESTAMP, count, unit);
+        value.set(JAVA_LONG, ZONE, 0);
     }
 
     /** Counts units in seconds and nanoseconds; truncates finer parts. Throws if the count overflows 64 bits. */
@@ -252,11 +294,11 @@ final class Values {
 
     private static void putCount(MemorySegment value, int kind, long count, Type.Unit unit) {
         put(value, kind, count);
-        value.set(JAVA_INT, UNIT, unit.ordinal());
+        value.set(JAVA_INT, UNIT, unit.code);
     }
 
     private static void put(MemorySegment value, int kind, long word) {
-        value.set(JAVA_INT, 0, kind);
+        value.set(JAVA_INT, KIND, kind);
         value.set(JAVA_LONG, WORD, word);
     }
 
@@ -326,7 +368,7 @@ final class Values {
     private static void putZoned(MemorySegment value, Instant instant, Type type) {
         putMoment(value, instant, type);
         value.set(JAVA_LONG, LENGTH, UTC.byteSize());
-        value.set(JAVA_LONG, SECOND_WORD, UTC.address());
+        value.set(JAVA_LONG, ZONE, UTC.address());
     }
 
     /**
@@ -351,7 +393,7 @@ final class Values {
     /** Writes an integer of at most 128 bits. */
     private static void putInt128(MemorySegment value, BigInteger number) {
         put(value, INT128, number.longValue());
-        value.set(JAVA_LONG, SECOND_WORD, number.shiftRight(64).longValue());
+        value.set(JAVA_LONG, SECOND_WORD, number.shiftRight(Long.SIZE).longValue());
     }
 
     /** Returns a type's unit; if unknown, microseconds, or nanoseconds if microseconds would truncate the time. */
@@ -360,7 +402,7 @@ final class Values {
             case Type.Timestamp(Type.Unit unit, var zone) -> unit;
             case Type.Time(Type.Unit unit) -> unit;
             case Type.Duration(Type.Unit unit) -> unit;
-            case null, default -> nanos % 1_000 == 0 ? Type.Unit.MICROSECOND : Type.Unit.NANOSECOND;
+            case null, default -> nanos % NANOS_PER_MICROSECOND == 0 ? Type.Unit.MICROSECOND : Type.Unit.NANOSECOND;
         };
     }
 
@@ -373,18 +415,21 @@ final class Values {
     }
 
     private static void putInterval(MemorySegment value, Interval interval, Type type) {
-        put(value, INTERVAL, Integer.toUnsignedLong(interval.months()) | (long) interval.days() << 32);
-        value.set(JAVA_LONG, SECOND_WORD, interval.nanoseconds());
+        value.set(JAVA_INT, KIND, INTERVAL);
+        value.set(JAVA_INT, MONTHS, interval.months());
+        value.set(JAVA_INT, DAYS, interval.days());
+        value.set(JAVA_LONG, NANOSECONDS, interval.nanoseconds());
+
         Type.IntervalUnit unit = valueType(type) instanceof Type.Interval(Type.IntervalUnit columnUnit)
                 ? columnUnit
                 : Type.IntervalUnit.MONTH_DAY_NANO;
-        value.set(JAVA_INT, UNIT, unit.ordinal());
+        value.set(JAVA_INT, UNIT, unit.code);
     }
 
     private static void putInteger(MemorySegment value, BigInteger number, Type type) {
-        if (number.bitLength() < 64) {
+        if (number.bitLength() < Long.SIZE) {
             putLong(value, number.longValue());
-        } else if (number.signum() > 0 && number.bitLength() == 64) {
+        } else if (number.signum() > 0 && number.bitLength() == Long.SIZE) {
             put(value, UINT64, number.longValue());
         } else {
             putDecimal(value, new BigDecimal(number), type);
@@ -400,14 +445,17 @@ final class Values {
                 throw new ArrowwoodException.InvalidArgument(number + " has more digits behind the point than " + type);
             }
         }
+
         byte[] digits = scaled.unscaledValue().toByteArray();
-        if (digits.length > DECIMAL_BYTES || scaled.scale() < Byte.MIN_VALUE || scaled.scale() > Byte.MAX_VALUE) {
+        if (digits.length > DECIMAL_SIZE || scaled.scale() < Byte.MIN_VALUE || scaled.scale() > Byte.MAX_VALUE) {
             throw new ArrowwoodException.InvalidArgument(number + " has more digits than a decimal of 256 bits");
         }
-        value.set(JAVA_INT, 0, DECIMAL);
+
+        value.set(JAVA_INT, KIND, DECIMAL);
         value.set(JAVA_INT, UNIT, scaled.scale());
+        // The lowest byte first; the sign fills the bytes above the number's own.
         byte sign = (byte) (scaled.signum() < 0 ? -1 : 0);
-        for (int i = 0; i < DECIMAL_BYTES; i++) {
+        for (int i = 0; i < DECIMAL_SIZE; i++) {
             value.set(JAVA_BYTE, WORD + i, i < digits.length ? digits[digits.length - 1 - i] : sign);
         }
     }

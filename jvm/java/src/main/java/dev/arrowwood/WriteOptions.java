@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.Objects;
 
 /**
  * Options for {@link Dataset#write}.
@@ -14,65 +15,90 @@ import java.lang.foreign.MemorySegment;
  * @param maxRows the maximum number of rows in a record batch; 0 keeps the batches
  */
 public record WriteOptions(Format format, Compression compression, long maxRows) {
+    /** A file without compression, in the dataset's batches. */
+    public static final WriteOptions FILE = new WriteOptions(Format.FILE, Compression.NONE, 0);
+
+    /** A stream without compression, in the dataset's batches. */
+    public static final WriteOptions STREAM = new WriteOptions(Format.STREAM, Compression.NONE, 0);
+
+    /** {@code arrowwood_write_options}. */
+    static final Struct STRUCT = new Struct(
+            JAVA_LONG.withName("size"),
+            JAVA_INT.withName("format"),
+            JAVA_INT.withName("compression"),
+            JAVA_LONG.withName("max_rows"));
+
     /** The two formats of Arrow IPC. */
     public enum Format {
         /** With a footer, for random access. */
-        FILE,
+        FILE(0),
         /** Read front to back. */
-        STREAM
+        STREAM(1);
+
+        /** The value of {@code enum arrowwood_format}. */
+        final int code;
+
+        Format(int code) {
+            this.code = code;
+        }
     }
 
     /** The compression of buffers. */
     public enum Compression {
         /** None: the data can be opened in place. */
-        NONE,
+        NONE(0),
         /** LZ4 frames. */
-        LZ4,
+        LZ4(1),
         /** Zstandard. */
-        ZSTD
+        ZSTD(2);
+
+        /** The value of {@code enum arrowwood_compression}. */
+        final int code;
+
+        Compression(int code) {
+            this.code = code;
+        }
     }
 
-    /** The size of {@code arrowwood_write_options}. */
-    private static final long SIZE = 24;
-
-    /** Checks the options. */
+    /**
+     * Checks the options.
+     *
+     * @throws NullPointerException if the format or the compression is null
+     * @throws IllegalArgumentException if the number of rows is negative
+     */
     public WriteOptions {
+        Objects.requireNonNull(format, "format");
+        Objects.requireNonNull(compression, "compression");
         Unsigned.count("maxRows", maxRows);
     }
-
-    /** A file without compression. */
-    public static final WriteOptions FILE = new WriteOptions(Format.FILE, Compression.NONE, 0);
-
-    /** A stream without compression. */
-    public static final WriteOptions STREAM = new WriteOptions(Format.STREAM, Compression.NONE, 0);
 
     /**
      * Returns the same options with a compression.
      *
-     * @param other the compression
-     * @return options
+     * @param compression the compression of buffers
+     * @return new options
      */
-    public WriteOptions compressed(Compression other) {
-        return new WriteOptions(format, other, maxRows);
+    public WriteOptions compressed(Compression compression) {
+        return new WriteOptions(format, compression, maxRows);
     }
 
     /**
      * Returns the same options with a limit of rows.
      *
-     * @param rows the maximum number of rows in a record batch
-     * @return options
+     * @param maxRows the maximum number of rows in a record batch; 0 keeps the batches
+     * @return new options
+     * @throws IllegalArgumentException if the number is negative
      */
-    public WriteOptions withMaxRows(long rows) {
-        return new WriteOptions(format, compression, rows);
+    public WriteOptions withMaxRows(long maxRows) {
+        return new WriteOptions(format, compression, maxRows);
     }
 
     /** Returns the options as an {@code arrowwood_write_options}. */
-    MemorySegment struct(Arena arena) {
-        MemorySegment struct = arena.allocate(SIZE, 8);
-        struct.set(JAVA_LONG, 0, SIZE);
-        struct.set(JAVA_INT, 8, format.ordinal());
-        struct.set(JAVA_INT, 12, compression.ordinal());
-        struct.set(JAVA_LONG, 16, maxRows);
-        return struct;
+    MemorySegment toStruct(Arena arena) {
+        MemorySegment options = STRUCT.allocateWithSize(arena);
+        STRUCT.setInt(options, "format", format.code);
+        STRUCT.setInt(options, "compression", compression.code);
+        STRUCT.setLong(options, "max_rows", maxRows);
+        return options;
     }
 }
