@@ -337,26 +337,25 @@ public final class Dataset implements Iterable<Row> {
         private final long row;
         private final long[] path;
         private final int size;
-        private final Type.MapOf type;
+        private final Type keyType;
+        private final Type valueType;
 
         Entries(long row, long[] path, int size, Type.MapOf type) {
             this.row = row;
             this.path = path;
             this.size = size;
-            this.type = type;
+            this.keyType = type.key().type();
+            this.valueType = type.value().type();
         }
 
         @Override
         public Map.Entry<Object, Object> get(int index) {
             long[] entryPath = append(path, Objects.checkIndex(index, size));
-            return Native.call(call -> new SimpleImmutableEntry<>(
-                    readValue(
-                            call, row, append(entryPath, ENTRY_KEY), type.key().type()),
-                    readValue(
-                            call,
-                            row,
-                            append(entryPath, ENTRY_VALUE),
-                            type.value().type())));
+            return Native.call(call -> {
+                Object key = readValue(call, row, append(entryPath, ENTRY_KEY), keyType);
+                Object value = readValue(call, row, append(entryPath, ENTRY_VALUE), valueType);
+                return new SimpleImmutableEntry<>(key, value);
+            });
         }
 
         @Override

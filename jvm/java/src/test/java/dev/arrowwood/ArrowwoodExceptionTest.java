@@ -11,9 +11,11 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.Test;
 
-/** Tests that {@link ArrowwoodException#find} finds exceptions of all classes, also as a cause of others. */
+/** Tests that {@link ArrowwoodException#find} finds exceptions of all classes, even as a cause of others. */
 class ArrowwoodExceptionTest {
     private static final String MESSAGE = "what is wrong";
+    /** Any {@code errno}. */
+    private static final int OS_ERROR = 2;
 
     /** Calls the constructor of an exception class, whatever its parameters are. */
     private static Exception newInstance(Class<?> type) throws ReflectiveOperationException {
@@ -24,7 +26,7 @@ class ArrowwoodExceptionTest {
             if (parameter == String.class) {
                 arguments[i] = MESSAGE;
             } else if (parameter == int.class) {
-                arguments[i] = 2;
+                arguments[i] = OS_ERROR;
             } else if (parameter == IOException.class) {
                 arguments[i] = new IOException(MESSAGE);
             } else {

@@ -20,6 +20,7 @@ final class Await {
 
     private Await() {}
 
+    /** What a test waits for. */
     interface Condition {
         boolean holds() throws Exception;
     }
@@ -35,6 +36,7 @@ final class Await {
         }
     }
 
+    /** Waits for the result of a future, and returns it. */
     static <T> T result(Future<T> future, String description) throws Exception {
         try {
             return future.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
@@ -43,12 +45,14 @@ final class Await {
         }
     }
 
+    /** Waits until a latch has counted down to zero. */
     static void countDown(CountDownLatch latch, String description) throws InterruptedException {
         if (!latch.await(TIMEOUT.toSeconds(), TimeUnit.SECONDS)) {
             throw timedOut(description);
         }
     }
 
+    /** Waits for the end of a thread. */
     static void termination(Thread thread) throws InterruptedException {
         if (!thread.join(TIMEOUT)) {
             throw timedOut("the end of " + thread);

@@ -44,6 +44,9 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Tests that invalid arguments, files and rows end in an {@link ArrowwoodException}, and never crash the JVM. */
 class BadInputTest {
+    /** The depth of nested conditions that the library accepts. */
+    private static final int MAX_DEPTH = 500;
+
     @TempDir
     Path folder;
 
@@ -293,14 +296,14 @@ class BadInputTest {
                 () -> dataset.filter(col("n").eq(new Object())),
                 "Object");
         Condition nested = col("n").gt(1);
-        // An even number of negations; one more reaches the maximum depth of 500.
-        for (int i = 0; i < 498; i++) {
+        // An even number of negations; one more reaches the maximum depth.
+        for (int i = 0; i < MAX_DEPTH - 2; i++) {
             nested = nested.not();
         }
         assertEquals(8, dataset.filter(nested).rowCount());
         assertEquals(2, dataset.filter(nested.not()).rowCount());
         Condition deepest = nested.not();
-        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> deepest.not(), "500");
+        assertFails(IllegalArgumentException.class, INVALID_ARGUMENT, () -> deepest.not(), String.valueOf(MAX_DEPTH));
         assertEquals(0, dataset.filter(col("n").eq(null)).rowCount());
         assertEquals(0, dataset.filter(col("n").in()).rowCount());
     }

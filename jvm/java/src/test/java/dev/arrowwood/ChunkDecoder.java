@@ -21,13 +21,20 @@ import java.util.List;
  * <p>Written from the specification of the Arrow columnar format, and independent of the library's own decoder.
  */
 final class ChunkDecoder {
+    // A view: its length, then the bytes of a short value, or the prefix, buffer and offset of a long one.
     private static final int VIEW_SIZE = 16;
-    private static final int MAX_INLINE_LENGTH = 12;
+    private static final int VIEW_LENGTH = 0;
+    private static final int VIEW_INLINE_BYTES = 4;
+    private static final int VIEW_BUFFER = 8;
+    private static final int VIEW_OFFSET = 12;
+    private static final int MAX_INLINE_LENGTH = VIEW_SIZE - VIEW_INLINE_BYTES;
+
     private static final long MILLIS_PER_DAY = 86_400_000L;
     private static final long NANOS_PER_MILLI = 1_000_000L;
 
     private ChunkDecoder() {}
 
+    /** Decodes a value of a chunk, whose index is from the chunk's first row on. */
     static JsonElement decode(Chunk chunk, Type type, long row) {
         if (!chunk.isValid(row) || type instanceof Type.Null) {
             return JsonNull.INSTANCE;
@@ -37,7 +44,7 @@ final class ChunkDecoder {
             case Type.Null nullType -> JsonNull.INSTANCE;
             case Type.Bool bool -> {
                 long bit = row + chunk.valuesBit();
-                yield new JsonPrimitive((values.get(JAVA_BYTE, bit / 8) >> bit % 8 & 1) != 0);
+                yield new JsonPrimitive((values.get(JAVA_BYTE, bit / Byte.SIZE) >> bit % Byte.SIZE & 1) != 0);
             }
             case Type.Int(int bits, boolean signed) ->
                 new JsonPrimitive(integer(values, bits, signed, row).toString());
@@ -89,7 +96,7 @@ final class ChunkDecoder {
 
     /** Reads a little-endian integer of any width. */
     private static BigInteger integer(MemorySegment values, int bits, boolean signed, long index) {
-        int width = bits / 8;
+        int width = bits / Byte.SIZE;
         // Big-endian, with one more byte for the sign.
         byte[] bytes = new byte[width + 1];
         for (int i = 0; i < width; i++) {
@@ -117,21 +124,22 @@ final class ChunkDecoder {
         return chunk.data().asSlice(start, end - start).toArray(JAVA_BYTE);
     }
 
-    /** Reads a view: its length, then the bytes themselves, or a prefix, the number of a buffer and an offset in it. */
+    /** Returns the bytes of a view. */
     private static byte[] viewBytes(Chunk chunk, long row) {
         MemorySegment view = chunk.values().asSlice(VIEW_SIZE * row, VIEW_SIZE);
-        int length = view.get(JAVA_INT_UNALIGNED, 0);
+        int length = view.get(JAVA_INT_UNALIGNED, VIEW_LENGTH);
         if (length <= MAX_INLINE_LENGTH) {
-            return view.asSlice(4, length).toArray(JAVA_BYTE);
+            return view.asSlice(VIEW_INLINE_BYTES, length).toArray(JAVA_BYTE);
         }
-        MemorySegment buffer = chunk.variadic().get(view.get(JAVA_INT_UNALIGNED, 8));
-        return buffer.asSlice(view.get(JAVA_INT_UNALIGNED, 12), length).toArray(JAVA_BYTE);
+        MemorySegment buffer = chunk.variadic().get(view.get(JAVA_INT_UNALIGNED, VIEW_BUFFER));
+        return buffer.asSlice(view.get(JAVA_INT_UNALIGNED, VIEW_OFFSET), length).toArray(JAVA_BYTE);
     }
 
     private static long offset(MemorySegment offsets, boolean isLarge, long index) {
         return isLarge ? offsets.getAtIndex(JAVA_LONG_UNALIGNED, index) : offsets.getAtIndex(JAVA_INT_UNALIGNED, index);
     }
 
+    /** Reads an interval: 4 bytes of months; 8 of days and milliseconds; 16 of months, days and nanoseconds. */
     private static String interval(MemorySegment values, Type.IntervalUnit unit, long row) {
         return switch (unit) {
             case YEAR_MONTH -> intervalText(values.getAtIndex(JAVA_INT_UNALIGNED, row), 0, 0);

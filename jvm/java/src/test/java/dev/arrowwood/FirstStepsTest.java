@@ -31,6 +31,13 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** Tests the main calls of the API together, as a new user makes them. */
 class FirstStepsTest {
+    // The first segment of a table: see docs/format.md.
+    private static final String FIRST_SEGMENT = "00000000000000000000.arrow";
+    private static final String MAGIC = "ArrwWood";
+    private static final int PAGE_SIZE = 4096;
+    /** The offset in the header of {@code zones}, the number of columns with zone maps; {@code flags} is behind it. */
+    private static final int HEADER_ZONES = 108;
+
     @TempDir
     Path folder;
 
@@ -158,9 +165,9 @@ class FirstStepsTest {
         // Callers must not rely on an order of rows.
         assertTrue(late.sortedBy().isEmpty());
         // The header says that both columns have zone maps, and that late rows are accepted: see docs/format.md.
-        byte[] bytes = Files.readAllBytes(table.resolve("00000000000000000000.arrow"));
-        int header = findHeader(bytes);
-        assertArrayEquals(new byte[] {2, 0, 1, 0}, Arrays.copyOfRange(bytes, header + 108, header + 112));
+        byte[] bytes = Files.readAllBytes(table.resolve(FIRST_SEGMENT));
+        int zones = findHeader(bytes) + HEADER_ZONES;
+        assertArrayEquals(new byte[] {2, 0, 1, 0}, Arrays.copyOfRange(bytes, zones, zones + Integer.BYTES));
         assertThrows(
                 ArrowwoodException.ColumnNotFound.class,
                 () -> TableWriter.open(folder.resolve("other"), schema, options.index("nothing")));
@@ -173,8 +180,8 @@ class FirstStepsTest {
     /** Returns the offset of a segment's header, which begins with a magic number at the start of a page. */
     private static int findHeader(byte[] bytes) {
         int offset = 0;
-        while (!new String(bytes, offset, 8, StandardCharsets.ISO_8859_1).equals("ArrwWood")) {
-            offset += 4096;
+        while (!new String(bytes, offset, MAGIC.length(), StandardCharsets.ISO_8859_1).equals(MAGIC)) {
+            offset += PAGE_SIZE;
         }
         return offset;
     }

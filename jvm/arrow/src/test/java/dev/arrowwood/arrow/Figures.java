@@ -37,8 +37,34 @@ import org.apache.arrow.vector.ipc.ArrowReader;
  * median in nanoseconds.
  */
 final class Figures {
+    /** {@code int get_next(struct ArrowArrayStream*, struct ArrowArray*)}. */
+    private static final MethodHandle GET_NEXT =
+            Linker.nativeLinker().downcallHandle(FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
+    /** {@code void release(struct ArrowArray*)}, and the same for streams. */
+    private static final MethodHandle RELEASE =
+            Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
+
+    // Sizes and offsets in the structs ArrowArrayStream and ArrowArray of Arrow's C interfaces.
+    private static final long STREAM_SIZE = 40;
+    private static final long STREAM_GET_NEXT = 8;
+    private static final long STREAM_RELEASE = 24;
+
+    private static final long ARRAY_SIZE = 80;
+    private static final long ARRAY_LENGTH = 0;
+    private static final long ARRAY_BUFFERS = 40;
+    private static final long ARRAY_CHILDREN = 48;
+    private static final long ARRAY_RELEASE = 64;
+
+    /** The number of rows that are appended in a round. */
+    private static final int BATCH_ROWS = 10_000;
+
+    // Commits that a follower waits for; the first ones have the code compiled.
+    private static final int COMMITS = 1_500;
+    private static final int WARM_UP_COMMITS = 500;
+
     private Figures() {}
 
+    /** What is measured. */
     interface Task {
         /** Returns a result, so that the compiler can't remove the work. */
         Object run() throws Throwable;
@@ -58,6 +84,7 @@ final class Figures {
         print(name, nanos);
     }
 
+    /** Prints a line: the minimum and the median. */
     private static void print(String name, long[] nanos) {
         Arrays.sort(nanos);
         System.out.printf(Locale.ROOT, "%s\t%d\t%d%n", name, nanos[0], nanos[nanos.length / 2]);
@@ -151,7 +178,7 @@ final class Figures {
         });
         measure("5,600 batches: array stream", 20, 60, () -> {
             try (Arena arena = Arena.ofConfined()) {
-                return readStream(Arrowwood.open(file, arena).select("price"), arena, false);
+                return readStream(Arrowwood.open(file, arena).select("price"), arena, Total.BYTES);
             }
         });
         measure("5,600 batches: chunks + sum by hand", 20, 60, () -> {
@@ -165,7 +192,7 @@ final class Figures {
         });
         measure("5,600 batches: array stream + sum by hand", 20, 60, () -> {
             try (Arena arena = Arena.ofConfined()) {
-                return readStream(Arrowwood.open(file, arena).select("price"), arena, true);
+                return readStream(Arrowwood.open(file, arena).select("price"), arena, Total.VALUES);
             }
         });
         measure("5,600 batches: sum", 20, 60, () -> {
@@ -183,25 +210,14 @@ final class Figures {
         return sum;
     }
 
-    /** {@code int get_next(struct ArrowArrayStream*, struct ArrowArray*)}. */
-    private static final MethodHandle GET_NEXT =
-            Linker.nativeLinker().downcallHandle(FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
-    /** {@code void release(struct ArrowArray*)}, and the same for streams. */
-    private static final MethodHandle RELEASE =
-            Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
+    /** What {@link #readStream} adds up: the bytes of the values, or the values themselves. */
+    private enum Total {
+        BYTES,
+        VALUES
+    }
 
-    private static final long STREAM_SIZE = 40;
-    private static final long STREAM_GET_NEXT = 8;
-    private static final long STREAM_RELEASE = 24;
-
-    private static final long ARRAY_SIZE = 80;
-    private static final long ARRAY_LENGTH = 0;
-    private static final long ARRAY_BUFFERS = 40;
-    private static final long ARRAY_CHILDREN = 48;
-    private static final long ARRAY_RELEASE = 64;
-
-    /** Reads the only column of all batches by the C stream interface; returns its sum, or the bytes of its values. */
-    private static double readStream(Dataset dataset, Arena arena, boolean addsValues) throws Throwable {
+    /** Reads the only column of all batches by the C stream interface, and returns a total. */
+    private static double readStream(Dataset dataset, Arena arena, Total total) throws Throwable {
         MemorySegment stream = arena.allocate(STREAM_SIZE, ADDRESS.byteAlignment());
         MemorySegment array = arena.allocate(ARRAY_SIZE, ADDRESS.byteAlignment());
         dataset.exportStream(stream);
@@ -219,7 +235,7 @@ final class Figures {
             // The validity bitmap, then the values.
             MemorySegment buffers = column.get(ADDRESS, ARRAY_BUFFERS).reinterpret(2 * ADDRESS.byteSize());
             MemorySegment values = buffers.getAtIndex(ADDRESS, 1).reinterpret(rowCount * Double.BYTES);
-            result += addsValues ? sum(values, rowCount) : values.byteSize();
+            result += total == Total.VALUES ? sum(values, rowCount) : values.byteSize();
             RELEASE.invokeExact(release, array);
         }
         RELEASE.invokeExact(stream.get(ADDRESS, STREAM_RELEASE), stream);
@@ -227,8 +243,6 @@ final class Figures {
     }
 
     // ---- tables ----
-
-    private static final int BATCH_ROWS = 10_000;
 
     record InstantTick(Instant ts, String symbol, double price) {}
 
@@ -267,8 +281,6 @@ final class Figures {
         if (!Files.isExecutable(Path.of(python))) {
             return;
         }
-        int commits = 1_500;
-        int warmUpCommits = 500;
         Process writer = new ProcessBuilder(python, "-c", """
             import sys, time
             import arrowwood as aw, pyarrow as pa
@@ -279,14 +291,14 @@ final class Figures {
                     time.sleep(0.002)
                     writer.append_row(t=time.monotonic_ns())
                     writer.commit()
-            """, table.toString(), String.valueOf(commits))
+            """, table.toString(), String.valueOf(COMMITS))
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start();
         writer.inputReader().readLine();
-        long[] latencies = new long[commits];
+        long[] latencies = new long[COMMITS];
         try (Follow follow = Arrowwood.open(table).follow(0)) {
             int received = 0;
-            while (received < commits) {
+            while (received < COMMITS) {
                 Dataset rows = follow.next(Duration.ofSeconds(30)).orElseThrow();
                 long now = System.nanoTime();
                 for (long row = 0; row < rows.rowCount(); row++) {
@@ -296,6 +308,6 @@ final class Figures {
             }
         }
         writer.waitFor();
-        print("commit in Python, seen by a follower", Arrays.copyOfRange(latencies, warmUpCommits, commits));
+        print("commit in Python, seen by a follower", Arrays.copyOfRange(latencies, WARM_UP_COMMITS, COMMITS));
     }
 }
