@@ -1,4 +1,4 @@
-//! [`CheckedMutex`]: a value that one thread uses at a time, and that no thread waits for itself to give back.
+//! [`CheckedMutex`]: a mutex that returns an error where a thread would wait for itself.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,26 +6,34 @@ use std::sync::{Mutex, MutexGuard};
 
 use arrowwood::{Error, ErrorKind, Result};
 
-/// A mutex that finds out when the thread that asks for it has it already, in a callback of the call that uses the
-/// value: such a thread would wait for ever.
+/// A mutex that a thread can't lock twice: with a plain one, a callback that uses the handle whose call it runs in would
+/// wait for its own thread, for ever.
+///
+/// `user` names the thread that has locked `value`. Only that thread writes it: after it has locked the mutex, and before
+/// it unlocks it. A thread that compares `user` with itself therefore sees its own last store, or a number that isn't
+/// its own, so that relaxed ordering suffices; what other threads store can't change the answer. The value itself is
+/// guarded by the mutex alone.
 #[derive(Debug)]
 pub struct CheckedMutex<T> {
     value: Mutex<T>,
-    /// The thread that uses it; 0 for none. Only compared with the thread that asks.
+    /// The thread that has locked the value, as [`this_thread`] numbers it; [`NOBODY`] if none has.
     user: AtomicUsize,
     /// The name of the value in messages.
     name: &'static str,
-    /// The advice to callers after a panic.
-    way_out: &'static str,
+    /// What messages advise after a panic.
+    advice: &'static str,
 }
 
-/// The use of an [`CheckedMutex`] value, until it is dropped.
+/// The locked value of a [`CheckedMutex`], which dropping the guard unlocks.
 pub struct CheckedMutexGuard<'a, T> {
     value: MutexGuard<'a, T>,
     user: &'a AtomicUsize,
 }
 
-/// Returns a number for this thread that no other living thread has.
+/// The number of no thread.
+const NOBODY: usize = 0;
+
+/// Returns a number for this thread that no other living thread has, and that isn't [`NOBODY`].
 fn this_thread() -> usize {
     thread_local! {
         static MARKER: u8 = const { 0 };
@@ -34,15 +42,15 @@ fn this_thread() -> usize {
 }
 
 impl<T> CheckedMutex<T> {
-    /// Creates a mutex around `value`, which messages call `name`; after a panic they advise `way_out`.
-    pub fn new(value: T, name: &'static str, way_out: &'static str) -> CheckedMutex<T> {
-        CheckedMutex { value: Mutex::new(value), user: AtomicUsize::new(0), name, way_out }
+    /// Creates a mutex around `value`, which messages call `name`; after a panic they give `advice`.
+    pub fn new(value: T, name: &'static str, advice: &'static str) -> CheckedMutex<T> {
+        CheckedMutex { value: Mutex::new(value), user: AtomicUsize::new(NOBODY), name, advice }
     }
 
-    /// Waits until no other thread uses the value, and locks it.
+    /// Waits until no other thread has locked the value, and locks it.
     ///
     /// # Errors
-    /// `Busy` if this thread uses it; `Closed` if a panic has left it in an unknown state.
+    /// `Busy` if this thread has locked it; `Closed` if a panic has left it in an unknown state.
     pub fn lock(&self) -> Result<CheckedMutexGuard<'_, T>> {
         if self.is_locked_by_this_thread() {
             return Err(self.busy());
@@ -52,7 +60,7 @@ impl<T> CheckedMutex<T> {
         Ok(CheckedMutexGuard { value, user: &self.user })
     }
 
-    /// Returns true if this thread uses the value. Other threads can't change the answer meanwhile.
+    /// Returns true if this thread has locked the value. Other threads can't change the answer meanwhile.
     pub fn is_locked_by_this_thread(&self) -> bool {
         self.user.load(Ordering::Relaxed) == this_thread()
     }
@@ -73,15 +81,15 @@ impl<T> CheckedMutex<T> {
     }
 
     fn broken(&self) -> Error {
-        let message = format!("the {} can't go on after an internal error; {}", self.name, self.way_out);
+        let message = format!("the {} can't go on after an internal error; {}", self.name, self.advice);
         Error::new(ErrorKind::Closed, message)
     }
 }
 
 impl<T> Drop for CheckedMutexGuard<'_, T> {
     fn drop(&mut self) {
-        // Before the mutex is given back.
-        self.user.store(0, Ordering::Relaxed);
+        // Before the mutex is unlocked, which dropping the field `value` does.
+        self.user.store(NOBODY, Ordering::Relaxed);
     }
 }
 
