@@ -1,4 +1,4 @@
-//! Rows gathered in memory.
+//! Collects rows in memory: `arrowwood_builder` of the header.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Opaque for CBuilder {
 }
 
 export! {
-    /// Makes a builder of no rows.
+    /// Creates a builder without rows.
     fn arrowwood_builder_new(schema: SchemaIn, builder: HandleOut<CBuilder>) {
         let inner = DatasetBuilder::new(Arc::new(import_schema(schema)?))?;
         builder.put(CBuilder(CheckedMutex::new(inner, "builder", "make another one")));
@@ -61,7 +61,7 @@ export! {
         Ok(())
     }
 
-    /// Returns the rows as a dataset; frees the builder, also when that fails.
+    /// Returns the rows as a dataset; frees the builder, even if that fails.
     fn arrowwood_builder_finish(builder: OwnedHandle<CBuilder>, dataset: HandleOut<CDataset>) {
         let Some(builder) = builder.take("builder")? else {
             return Err(invalid_argument("arrowwood_builder_finish: 'builder' is NULL"));

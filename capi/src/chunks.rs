@@ -10,6 +10,11 @@ use crate::dataset::CDataset;
 use crate::error::invalid_argument;
 use crate::ffi::*;
 
+/// The bits of a byte of a bitmap.
+const BITS: usize = u8::BITS as usize;
+/// The bytes of a view of text or bytes.
+const VIEW_SIZE: usize = 16;
+
 /// `arrowwood_buffer`: an address, 0 for none, and a size in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,10 +57,10 @@ const _: () = {
     assert!(offset_of!(CChunk, child_count) == 144 && offset_of!(CChunk, dictionary) == 152);
 };
 
-/// `arrowwood_chunks`: keeps a table and the memory that it points to.
+/// `arrowwood_chunks`: a table of chunks, and all that its addresses point to, which the other fields keep.
 pub struct CChunks {
     table: Box<[CChunk]>,
-    _parts: ChunkStorage,
+    _storage: ChunkStorage,
     _memory: BufferOwner,
 }
 
@@ -75,7 +80,7 @@ impl Opaque for CChunks {
     const TAG: u64 = u64::from_le_bytes(*b"aw_chunk");
 }
 
-/// The parts of the table that chunks point to.
+/// The tables that chunks point to: of their children and dictionaries, and of the buffers of views.
 #[derive(Default)]
 struct ChunkStorage {
     children: Vec<Box<[CChunk]>>,
@@ -102,20 +107,20 @@ impl CChunks {
         }
         CChunks {
             table: table.into(),
-            _parts: ChunkStorage::default(),
+            _storage: ChunkStorage::default(),
             _memory: BufferOwner::Column { _kept: column.clone() },
         }
     }
 
     fn from_arrays(arrays: Vec<ArrayData>) -> Result<CChunks> {
-        let mut parts = ChunkStorage::default();
+        let mut storage = ChunkStorage::default();
         let mut first_row = 0;
         let mut table = Vec::with_capacity(arrays.len());
         for array in &arrays {
-            table.push(CChunk { first_row, ..parts.chunk(array)? });
+            table.push(CChunk { first_row, ..storage.chunk(array)? });
             first_row += array.len() as u64;
         }
-        Ok(CChunks { table: table.into(), _parts: parts, _memory: BufferOwner::Arrays { _kept: arrays } })
+        Ok(CChunks { table: table.into(), _storage: storage, _memory: BufferOwner::Arrays { _kept: arrays } })
     }
 }
 
@@ -125,14 +130,15 @@ impl ChunkStorage {
         if let Some(nulls) = array.nulls() {
             let bits = nulls.inner();
             chunk.null_count = nulls.null_count() as u64;
-            (chunk.validity, chunk.validity_bit) = (from(bits.inner(), bits.offset() / 8)?, (bits.offset() % 8) as u32);
+            (chunk.validity, chunk.validity_bit) =
+                (buffer_at(bits.inner(), bits.offset() / BITS)?, (bits.offset() % BITS) as u32);
         }
         let mut buffers = array.buffers().iter();
         for role in layout(array.data_type()).value_roles() {
             let Some(buffer) = buffers.next() else { break };
             chunk.set(role, array, buffer)?;
         }
-        let rest: Box<[CBuffer]> = buffers.map(|buffer| from(buffer, 0)).collect::<Result<_>>()?;
+        let rest: Box<[CBuffer]> = buffers.map(|buffer| buffer_at(buffer, 0)).collect::<Result<_>>()?;
         (chunk.variadic, chunk.variadic_count) = (address(&rest), rest.len() as u64);
         self.variadics.extend((!rest.is_empty()).then_some(rest));
         self.add_children(&mut chunk, array)?;
@@ -168,13 +174,17 @@ impl CChunk {
     fn set(&mut self, role: BufferRole, array: &ArrayData, buffer: &Buffer) -> Result<()> {
         let rows = array.offset();
         match role {
-            BufferRole::Bits => (self.values, self.values_bit) = (from(buffer, rows / 8)?, (rows % 8) as u32),
-            BufferRole::Values { width, .. } => self.values = from(buffer, rows * width)?,
-            BufferRole::Views => self.values = from(buffer, rows * 16)?,
-            BufferRole::TypeIds => self.values = from(buffer, rows)?,
-            BufferRole::Offsets { width } | BufferRole::Starts { width } => self.offsets = from(buffer, rows * width)?,
-            BufferRole::Sizes { width } => self.sizes = from(buffer, rows * width)?,
-            BufferRole::Data => self.data = from(buffer, 0)?,
+            BufferRole::Bits => {
+                (self.values, self.values_bit) = (buffer_at(buffer, rows / BITS)?, (rows % BITS) as u32)
+            }
+            BufferRole::Values { width, .. } => self.values = buffer_at(buffer, rows * width)?,
+            BufferRole::Views => self.values = buffer_at(buffer, rows * VIEW_SIZE)?,
+            BufferRole::TypeIds => self.values = buffer_at(buffer, rows)?,
+            BufferRole::Offsets { width } | BufferRole::Starts { width } => {
+                self.offsets = buffer_at(buffer, rows * width)?
+            }
+            BufferRole::Sizes { width } => self.sizes = buffer_at(buffer, rows * width)?,
+            BufferRole::Data => self.data = buffer_at(buffer, 0)?,
             BufferRole::Validity => {}
         }
         Ok(())
@@ -182,7 +192,7 @@ impl CChunk {
 }
 
 /// Returns the bytes of `buffer` from byte `start` on.
-fn from(buffer: &Buffer, start: usize) -> Result<CBuffer> {
+fn buffer_at(buffer: &Buffer, start: usize) -> Result<CBuffer> {
     // A chunk without rows has empty buffers, wherever it begins.
     let start = if buffer.is_empty() { 0 } else { start };
     let bytes = buffer.as_slice().get(start..);

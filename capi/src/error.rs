@@ -2,50 +2,66 @@
 
 use arrowwood::{Error, ErrorKind};
 
-/// A panic, or a kind of error unknown to the header.
-pub const INTERNAL: i32 = 14;
-
-const NAMES: [&str; 15] = [
-    "none\0",
-    "not found\0",
-    "permission denied\0",
-    "invalid data\0",
-    "unsupported\0",
-    "schema mismatch\0",
-    "column not found\0",
-    "row out of range\0",
-    "invalid argument\0",
-    "closed\0",
-    "busy\0",
-    "file changed\0",
-    "copy needed\0",
-    "I/O error\0",
-    "internal error\0",
-];
+/// `arrowwood_error_code`.
+pub mod code {
+    pub const NONE: i32 = 0;
+    pub const NOT_FOUND: i32 = 1;
+    pub const PERMISSION_DENIED: i32 = 2;
+    pub const INVALID_DATA: i32 = 3;
+    pub const UNSUPPORTED: i32 = 4;
+    pub const SCHEMA_MISMATCH: i32 = 5;
+    pub const COLUMN_NOT_FOUND: i32 = 6;
+    pub const ROW_OUT_OF_RANGE: i32 = 7;
+    pub const INVALID_ARGUMENT: i32 = 8;
+    pub const CLOSED: i32 = 9;
+    pub const BUSY: i32 = 10;
+    pub const FILE_CHANGED: i32 = 11;
+    pub const COPY_NEEDED: i32 = 12;
+    pub const IO: i32 = 13;
+    /// A panic, or a kind of error unknown to the header.
+    pub const INTERNAL: i32 = 14;
+}
 
 /// Returns the code of an error.
 pub fn error_code(error: &Error) -> i32 {
     match error.kind() {
-        ErrorKind::NotFound => 1,
-        ErrorKind::PermissionDenied => 2,
-        ErrorKind::InvalidData => 3,
-        ErrorKind::Unsupported => 4,
-        ErrorKind::SchemaMismatch => 5,
-        ErrorKind::ColumnNotFound => 6,
-        ErrorKind::RowOutOfRange => 7,
-        ErrorKind::InvalidArgument => 8,
-        ErrorKind::Closed => 9,
-        ErrorKind::Busy => 10,
-        ErrorKind::FileChanged => 11,
-        ErrorKind::CopyNeeded => 12,
-        ErrorKind::Io => 13,
-        _ => INTERNAL,
+        ErrorKind::NotFound => code::NOT_FOUND,
+        ErrorKind::PermissionDenied => code::PERMISSION_DENIED,
+        ErrorKind::InvalidData => code::INVALID_DATA,
+        ErrorKind::Unsupported => code::UNSUPPORTED,
+        ErrorKind::SchemaMismatch => code::SCHEMA_MISMATCH,
+        ErrorKind::ColumnNotFound => code::COLUMN_NOT_FOUND,
+        ErrorKind::RowOutOfRange => code::ROW_OUT_OF_RANGE,
+        ErrorKind::InvalidArgument => code::INVALID_ARGUMENT,
+        ErrorKind::Closed => code::CLOSED,
+        ErrorKind::Busy => code::BUSY,
+        ErrorKind::FileChanged => code::FILE_CHANGED,
+        ErrorKind::CopyNeeded => code::COPY_NEEDED,
+        ErrorKind::Io => code::IO,
+        _ => code::INTERNAL,
     }
 }
 
 /// Returns the name of a code, NUL-terminated.
 pub fn error_name(code: i32) -> &'static str {
-    usize::try_from(code).ok().and_then(|code| NAMES.get(code)).unwrap_or(&"unknown\0")
+    match code {
+        code::NONE => "none\0",
+        code::NOT_FOUND => "not found\0",
+        code::PERMISSION_DENIED => "permission denied\0",
+        code::INVALID_DATA => "invalid data\0",
+        code::UNSUPPORTED => "unsupported\0",
+        code::SCHEMA_MISMATCH => "schema mismatch\0",
+        code::COLUMN_NOT_FOUND => "column not found\0",
+        code::ROW_OUT_OF_RANGE => "row out of range\0",
+        code::INVALID_ARGUMENT => "invalid argument\0",
+        code::CLOSED => "closed\0",
+        code::BUSY => "busy\0",
+        code::FILE_CHANGED => "file changed\0",
+        code::COPY_NEEDED => "copy needed\0",
+        code::IO => "I/O error\0",
+        code::INTERNAL => "internal error\0",
+        _ => "unknown\0",
+    }
 }
 
 /// Returns an `InvalidArgument` error that says `message`.

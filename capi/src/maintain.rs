@@ -48,24 +48,30 @@ const _: () = {
     assert!(offset_of!(CStat, writer) == 80 && offset_of!(CStat, is_live) == 84);
 };
 
-/// The number of rows in a segment if it is unknown.
-const UNKNOWN: u64 = 0;
+/// `segment_rows` of a table if it is unknown.
+const UNKNOWN_SEGMENT_ROWS: u64 = 0;
+/// `writer` of a table that nobody writes.
+const NO_WRITER: i32 = 0;
+/// `given_up` of a report if it is unknown.
+const UNKNOWN_ROWS: i64 = -1;
 
-fn numbers_of(report: &Report) -> CReport {
+/// Returns the numbers of a report.
+fn report_numbers(report: &Report) -> CReport {
     let repaired = report.repaired.as_ref();
     CReport {
+        // The caller's own stays.
         size: 0,
         rows: report.rows,
         batches: report.batches,
         segments: report.segments,
         damaged: report.damage().count() as u64,
         kept: repaired.map_or(0, |done| done.kept),
-        given_up: repaired.map_or(0, |done| done.given_up.map_or(-1, |rows| rows as i64)),
+        given_up: repaired.map_or(0, |done| done.given_up.map_or(UNKNOWN_ROWS, |rows| rows as i64)),
     }
 }
 
 /// Returns a row for each finding.
-fn findings_of(report: &Report) -> Result<Dataset> {
+fn findings_table(report: &Report) -> Result<Dataset> {
     let all = &report.findings;
     let columns: Vec<(Field, ArrayRef)> = vec![
         (
@@ -85,8 +91,8 @@ fn findings_of(report: &Report) -> Result<Dataset> {
     dataset_from_columns(columns)
 }
 
-/// Returns the paths of damaged files.
-fn moved_by(report: &Report) -> Result<Dataset> {
+/// Returns a row for each damaged file that a repair has moved, with its new path.
+fn moved_table(report: &Report) -> Result<Dataset> {
     let paths = report.repaired.iter().flat_map(|done| &done.moved).map(|path| Some(path_text(path)));
     dataset_from_columns(vec![(text_field("path"), Arc::new(paths.collect::<StringArray>()))])
 }
@@ -115,8 +121,8 @@ export! {
         findings: Optional<HandleOut<CDataset>>,
     ) {
         let checked = check(path, progress.with(context))?;
-        let listed = findings_of(&checked)?;
-        report.put(numbers_of(&checked));
+        let listed = findings_table(&checked)?;
+        report.put(report_numbers(&checked));
         findings.into_iter().for_each(|out| out.put(CDataset::new(listed.clone())));
         Ok(())
     }
@@ -127,11 +133,11 @@ export! {
         findings: Optional<HandleOut<CDataset>>, moved: Optional<HandleOut<CDataset>>,
     ) {
         let repaired = repair(path, progress.with(context))?;
-        let listed = findings_of(&repaired)?;
-        let aside = moved_by(&repaired)?;
-        report.put(numbers_of(&repaired));
+        let listed = findings_table(&repaired)?;
+        let moved_paths = moved_table(&repaired)?;
+        report.put(report_numbers(&repaired));
         findings.into_iter().for_each(|out| out.put(CDataset::new(listed.clone())));
-        moved.into_iter().for_each(|out| out.put(CDataset::new(aside.clone())));
+        moved.into_iter().for_each(|out| out.put(CDataset::new(moved_paths.clone())));
         Ok(())
     }
 
@@ -142,12 +148,13 @@ export! {
         Ok(())
     }
 
-    /// Information about a table.
+    /// Facts about a table.
     fn arrowwood_table_stat(path: CPath, stat: SizedOut<CStat>) {
         let Some(table) = table_stat(path)? else {
             return Err(Error::new(ErrorKind::NotFound, "there is no table").at(path));
         };
         stat.put(CStat {
+            // The caller's own stays.
             size: 0,
             segments: table.segments,
             dense: table.dense,
@@ -157,8 +164,8 @@ export! {
             sequence: table.sequence,
             disk: table.disk,
             apparent: table.apparent,
-            segment_rows: table.segment_rows.unwrap_or(UNKNOWN),
-            writer: table.writer.map_or(0, u32::cast_signed),
+            segment_rows: table.segment_rows.unwrap_or(UNKNOWN_SEGMENT_ROWS),
+            writer: table.writer.map_or(NO_WRITER, u32::cast_signed),
             is_live: table.live.into(),
         });
         Ok(())

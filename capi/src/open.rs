@@ -13,6 +13,28 @@ use crate::dataset::CDataset;
 use crate::error::invalid_argument;
 use crate::ffi::*;
 
+/// `arrowwood_validate`.
+mod validate {
+    pub const LAZY: i32 = 0;
+    pub const FULL: i32 = 1;
+}
+
+/// `arrowwood_format`.
+mod format {
+    pub const FILE: i32 = 0;
+    pub const STREAM: i32 = 1;
+}
+
+/// `arrowwood_compression`.
+mod compression {
+    pub const NONE: i32 = 0;
+    pub const LZ4: i32 = 1;
+    pub const ZSTD: i32 = 2;
+}
+
+/// The delimiter of options that name none, which means a comma.
+const NO_DELIMITER: i32 = 0;
+
 structs! {
     /// `arrowwood_open_options`.
     struct COpenOptions {
@@ -54,8 +76,8 @@ const _: () = {
 impl COpenOptions {
     fn open(&self) -> Result<OpenOptions> {
         let validate = match self.validate {
-            0 => Validation::Lazy,
-            1 => Validation::Full,
+            validate::LAZY => Validation::Lazy,
+            validate::FULL => Validation::Full,
             other => return Err(invalid_argument(format!("options.validate: there is no {other}"))),
         };
         let open = OpenOptions::new().validate(validate).copy(self.copy != 0);
@@ -66,14 +88,14 @@ impl COpenOptions {
 impl CWriteOptions {
     fn options(&self) -> Result<WriteOptions> {
         let format = match self.format {
-            0 => Format::File,
-            1 => Format::Stream,
+            format::FILE => Format::File,
+            format::STREAM => Format::Stream,
             other => return Err(invalid_argument(format!("options.format: there is no {other}"))),
         };
         let compression = match self.compression {
-            0 => None,
-            1 => Some(Compression::Lz4),
-            2 => Some(Compression::Zstd),
+            compression::NONE => None,
+            compression::LZ4 => Some(Compression::Lz4),
+            compression::ZSTD => Some(Compression::Zstd),
             other => return Err(invalid_argument(format!("options.compression: there is no {other}"))),
         };
         Ok(WriteOptions { format, compression, max_rows: Some(self.max_rows).filter(|&rows| rows > 0) })
@@ -89,7 +111,7 @@ impl CCsvOptions {
         }
         let names = self.dictionary.to_rust("options.dictionary")?;
         options.dictionary = texts(names, "options.dictionary")?.into_iter().map(String::from).collect();
-        if self.delimiter != 0 {
+        if self.delimiter != NO_DELIMITER {
             options.delimiter = u8::try_from(self.delimiter).map_err(|_| {
                 invalid_argument(format!("options.delimiter: {} is no ASCII character", self.delimiter))
             })?;

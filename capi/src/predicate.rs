@@ -9,12 +9,22 @@ use crate::value::{with_value, with_values};
 /// `arrowwood_predicate`.
 pub struct CPredicate {
     predicate: Predicate,
-    /// The depth of a predicate; evaluating and dropping one recurses.
+    /// The number of nested predicates, at most [`MAX_DEPTH`]: evaluating and dropping one recurses.
     depth: usize,
 }
 
 /// The maximum depth, far below the limit of a thread's stack.
-const DEEPEST: usize = 500;
+const MAX_DEPTH: usize = 500;
+
+/// `arrowwood_operator`.
+mod operator_code {
+    pub const EQ: i32 = 1;
+    pub const NE: i32 = 2;
+    pub const LT: i32 = 3;
+    pub const LE: i32 = 4;
+    pub const GT: i32 = 5;
+    pub const GE: i32 = 6;
+}
 
 impl Opaque for CPredicate {
     const NAME: &'static str = "arrowwood_predicate";
@@ -33,9 +43,9 @@ impl CPredicate {
     /// Combines `parts` by `make`.
     fn combine(parts: &[&CPredicate], make: impl FnOnce() -> Predicate) -> Result<CPredicate> {
         let depth = 1 + parts.iter().map(|part| part.depth).fold(0, Ord::max);
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             let message = format!(
-                "predicates are nested more than {DEEPEST} deep; combine them in pairs, or use arrowwood_predicate_in for \
+                "predicates are nested more than {MAX_DEPTH} deep; combine them in pairs, or use arrowwood_predicate_in for \
                  many values"
             );
             return Err(invalid_argument(message));
@@ -44,14 +54,15 @@ impl CPredicate {
     }
 }
 
+/// Returns the operator for a code of the header.
 fn operator(code: i32) -> Result<Operator> {
     Ok(match code {
-        1 => Operator::Eq,
-        2 => Operator::Ne,
-        3 => Operator::Lt,
-        4 => Operator::Le,
-        5 => Operator::Gt,
-        6 => Operator::Ge,
+        operator_code::EQ => Operator::Eq,
+        operator_code::NE => Operator::Ne,
+        operator_code::LT => Operator::Lt,
+        operator_code::LE => Operator::Le,
+        operator_code::GT => Operator::Gt,
+        operator_code::GE => Operator::Ge,
         other => return Err(invalid_argument(format!("there is no operator {other}"))),
     })
 }

@@ -1,26 +1,26 @@
-//! Messages of the library, whose advice is in the words of other languages, as users of C can follow it.
+//! Translates the library's messages: their advice names functions of Python, and users of C need C's.
 
-const OF_A_ZONE: &str = "give a timestamp with a zone: as.timestamp.zone";
-const BY_ANOTHER_LIBRARY: &str = "write it as Arrow with a library that reads it";
+const GIVE_A_ZONE: &str = "give a timestamp with a zone: as.timestamp.zone";
+const CONVERT_TO_ARROW: &str = "write it as Arrow with a library that reads it";
 
-/// Texts of the library, and the texts that replace them. A text comes before its parts.
-const WORDS: &[(&str, &str)] = &[
+/// Phrases of the library, and the phrases that replace them. A phrase comes before those that it contains.
+const TRANSLATIONS: &[(&str, &str)] = &[
     (
         "convert the value to the zone that the column is meant in, and take that off, as by \
          value.astimezone(…).replace(tzinfo=None) in Python",
         "give a timestamp without a zone, of the time in the zone that the column is meant in",
     ),
-    ("give the value its own, as by value.replace(tzinfo=…) in Python", OF_A_ZONE),
-    ("give a time that has one, as datetime(…, tzinfo=…) in Python", OF_A_ZONE),
-    ("give the value its own, as by pandas.Timestamp(value, tz=…)", OF_A_ZONE),
+    ("give the value its own, as by value.replace(tzinfo=…) in Python", GIVE_A_ZONE),
+    ("give a time that has one, as datetime(…, tzinfo=…) in Python", GIVE_A_ZONE),
+    ("give the value its own, as by pandas.Timestamp(value, tz=…)", GIVE_A_ZONE),
     ("as by datetime.fromisoformat(…) in Python", "of kind ARROWWOOD_KIND_TIMESTAMP"),
     (" over the same dataset: ds.sql(…), aw.scan(ds)", " over the same data"),
     (": ask DuckDB or Polars: ds.sql(…)", ": ask DuckDB or Polars"),
     (", as DuckDB by ds.sql(…)", ", as DuckDB"),
     (", or read it with aw.read_parquet", ""),
-    ("read it with pyarrow.feather.read_table and write it as Arrow", BY_ANOTHER_LIBRARY),
-    ("read it with pyarrow.orc and write it as Arrow", BY_ANOTHER_LIBRARY),
-    ("map it with numpy.load(path, mmap_mode='r')", BY_ANOTHER_LIBRARY),
+    ("read it with pyarrow.feather.read_table and write it as Arrow", CONVERT_TO_ARROW),
+    ("read it with pyarrow.orc and write it as Arrow", CONVERT_TO_ARROW),
+    ("map it with numpy.load(path, mmap_mode='r')", CONVERT_TO_ARROW),
     ("`arrowwood import` or read_csv", "`arrowwood import` or arrowwood_read_csv"),
     ("; read_stream reads an Arrow stream as it comes out of one", "; write the stream to a file, and open that"),
     ("; read it as large_utf8 or use a smaller batch_rows", "; read it as large_utf8"),
@@ -30,21 +30,21 @@ const WORDS: &[(&str, &str)] = &[
     (", or all of them by follow_partitions", ""),
 ];
 
-/// Where advice for Python begins that goes to the end of a message.
+/// Begins advice for Python that ends the message.
 const BY_SQL: &str = ", and in Python by SQL: ds.sql(";
 
 /// Translates a message of the library to one that users of C can follow.
 pub fn translate_message(message: String) -> String {
-    let mut said = message;
-    for (words, instead) in WORDS {
-        if said.contains(words) {
-            said = said.replace(words, instead);
+    let mut translated = message;
+    for (phrase, replacement) in TRANSLATIONS {
+        if translated.contains(phrase) {
+            translated = translated.replace(phrase, replacement);
         }
     }
-    if let Some(end) = said.find(BY_SQL) {
-        said.truncate(end);
+    if let Some(start) = translated.find(BY_SQL) {
+        translated.truncate(start);
     }
-    said
+    translated
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
         literals
     }
 
-    /// Collects the Rust files in a folder, but this one.
+    /// Collects the Rust files in a folder, except this one.
     fn collect_sources(folder: &Path, files: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -130,19 +130,19 @@ mod tests {
         for folder in ["src", "capi/src", "crates/mapping/src"] {
             collect_sources(&root.join(folder), &mut files);
         }
-        let mut is_used = vec![false; WORDS.len()];
+        let mut is_used = vec![false; TRANSLATIONS.len()];
         for file in files {
             let texts = string_literals(&fs::read_to_string(&file).unwrap());
             for text in texts.into_iter().filter(|text| text.contains(' ')) {
-                for ((words, _), is_used) in WORDS.iter().zip(&mut is_used) {
-                    *is_used |= text.contains(words);
+                for ((phrase, _), is_used) in TRANSLATIONS.iter().zip(&mut is_used) {
+                    *is_used |= text.contains(phrase);
                 }
                 let message = translate_message(without_placeholders(&text));
                 let foreign = FOREIGN.iter().find(|word| message.contains(**word));
                 assert_eq!(foreign, None, "{}: {message}", file.display());
             }
         }
-        let unused: Vec<_> = WORDS.iter().zip(&is_used).filter(|(_, is_used)| !**is_used).collect();
+        let unused: Vec<_> = TRANSLATIONS.iter().zip(&is_used).filter(|(_, is_used)| !**is_used).collect();
         assert!(unused.is_empty(), "the library does not say any more: {unused:?}");
     }
 

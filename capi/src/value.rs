@@ -5,7 +5,7 @@ use arrow_schema::{IntervalUnit, TimeUnit};
 use arrowwood::{Error, ErrorKind, Result, Value, guard};
 
 use crate::error::invalid_argument;
-use crate::ffi::{CValue, CValueIn, InPtr, OutPtr, StringOut};
+use crate::ffi::{CValue, CValueIn, InPtr, OutPtr, StringOut, ZONE_WORD};
 
 /// `arrowwood_value_kind`.
 pub mod kind {
@@ -29,6 +29,21 @@ pub mod kind {
     pub const MAP: i32 = 17;
     pub const STRUCT: i32 = 18;
     pub const UNION: i32 = 19;
+}
+
+/// `arrowwood_unit`.
+mod unit {
+    pub const SECOND: i32 = 0;
+    pub const MILLISECOND: i32 = 1;
+    pub const MICROSECOND: i32 = 2;
+    pub const NANOSECOND: i32 = 3;
+}
+
+/// The units of values of kind [`kind::INTERVAL`].
+mod interval_unit {
+    pub const YEAR_MONTH: i32 = 0;
+    pub const DAY_TIME: i32 = 1;
+    pub const MONTH_DAY_NANO: i32 = 2;
 }
 
 /// Converts a value to C. Text and bytes stay in place: they live as long as the owner from which `value` is borrowed.
@@ -101,36 +116,36 @@ fn timed(kind: i32, time: i64, unit: TimeUnit) -> CValue {
 fn zoned(mut time: CValue, zone: Option<&str>) -> CValue {
     if let Some(zone) = zone {
         time.length = zone.len() as u64;
-        time.words[1] = zone.as_ptr().expose_provenance() as u64;
+        time.words[ZONE_WORD] = zone.as_ptr().expose_provenance() as u64;
     }
     time
 }
 
 fn interval(months: i32, days: i32, nanoseconds: i64, unit: IntervalUnit) -> CValue {
-    let both = u64::from(months.cast_unsigned()) | u64::from(days.cast_unsigned()) << 32;
+    let months_and_days = u64::from(months.cast_unsigned()) | u64::from(days.cast_unsigned()) << u32::BITS;
     let unit = match unit {
-        IntervalUnit::YearMonth => 0,
-        IntervalUnit::DayTime => 1,
-        IntervalUnit::MonthDayNano => 2,
+        IntervalUnit::YearMonth => interval_unit::YEAR_MONTH,
+        IntervalUnit::DayTime => interval_unit::DAY_TIME,
+        IntervalUnit::MonthDayNano => interval_unit::MONTH_DAY_NANO,
     };
-    CValue { kind: kind::INTERVAL, unit, length: 0, words: [both, nanoseconds.cast_unsigned(), 0, 0] }
+    CValue { kind: kind::INTERVAL, unit, length: 0, words: [months_and_days, nanoseconds.cast_unsigned(), 0, 0] }
 }
 
 fn unit_code(unit: TimeUnit) -> i32 {
     match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 1,
-        TimeUnit::Microsecond => 2,
-        TimeUnit::Nanosecond => 3,
+        TimeUnit::Second => unit::SECOND,
+        TimeUnit::Millisecond => unit::MILLISECOND,
+        TimeUnit::Microsecond => unit::MICROSECOND,
+        TimeUnit::Nanosecond => unit::NANOSECOND,
     }
 }
 
 fn time_unit(value: &CValue) -> Result<TimeUnit> {
     Ok(match value.unit {
-        0 => TimeUnit::Second,
-        1 => TimeUnit::Millisecond,
-        2 => TimeUnit::Microsecond,
-        3 => TimeUnit::Nanosecond,
+        unit::SECOND => TimeUnit::Second,
+        unit::MILLISECOND => TimeUnit::Millisecond,
+        unit::MICROSECOND => TimeUnit::Microsecond,
+        unit::NANOSECOND => TimeUnit::Nanosecond,
         other => return Err(invalid_argument(format!("value.unit: {other} is no unit of time"))),
     })
 }
@@ -139,7 +154,7 @@ fn time_unit(value: &CValue) -> Result<TimeUnit> {
 /// one it is unknown whether the time has a zone: columns in UTC and without one accept it.
 #[inline]
 fn zone(value: &CValue) -> &'static str {
-    if value.words[1] == 0 { "" } else { "UTC" }
+    if value.words[ZONE_WORD] == 0 { "" } else { "UTC" }
 }
 
 /// Calls `work` with the value filled by C, whose text or bytes may lie in a mapped file.
@@ -248,14 +263,14 @@ fn decimal(value: &CValue) -> Result<Value<'static>> {
 
 fn interval_of(value: &CValue) -> Result<Value<'static>> {
     let unit = match value.unit {
-        0 => IntervalUnit::YearMonth,
-        1 => IntervalUnit::DayTime,
-        2 => IntervalUnit::MonthDayNano,
+        interval_unit::YEAR_MONTH => IntervalUnit::YearMonth,
+        interval_unit::DAY_TIME => IntervalUnit::DayTime,
+        interval_unit::MONTH_DAY_NANO => IntervalUnit::MonthDayNano,
         other => return Err(invalid_argument(format!("value.unit: {other} is no unit of an interval"))),
     };
-    let [both, nanoseconds, ..] = value.words;
-    let months = (both as u32).cast_signed();
-    let days = ((both >> 32) as u32).cast_signed();
+    let [months_and_days, nanoseconds, ..] = value.words;
+    let months = (months_and_days as u32).cast_signed();
+    let days = ((months_and_days >> u32::BITS) as u32).cast_signed();
     Ok(Value::Interval { months, days, nanoseconds: nanoseconds.cast_signed(), unit })
 }
 

@@ -30,6 +30,23 @@ impl Opaque for CWriter {
     }
 }
 
+/// `arrowwood_sync`.
+mod sync {
+    pub const INTERVAL: i32 = 0;
+    pub const NEVER: i32 = 1;
+    pub const COMMIT: i32 = 2;
+}
+
+/// `arrowwood_late`.
+mod late {
+    pub const AS_CREATED: i32 = 0;
+    pub const REFUSE: i32 = 1;
+    pub const ACCEPT: i32 = 2;
+}
+
+/// The interval of options that name none.
+const DEFAULT_INTERVAL: u64 = 0;
+
 structs! {
     /// `arrowwood_writer_options`.
     struct CWriterOptions {
@@ -86,11 +103,13 @@ impl CWriterOptions {
         self.reserved.check("options.reserved")?;
         let mut options = WriterOptions::default();
         match (self.sync, self.sync_interval_ms) {
-            (0, 0) => {}
-            (0, every) => options.sync = SyncPolicy::Every(Duration::from_millis(every)),
-            (1, 0) => options.sync = SyncPolicy::Never,
-            (2, 0) => options.sync = SyncPolicy::Commit,
-            (1 | 2, _) => return Err(invalid_argument("options.sync_interval_ms: only with ARROWWOOD_SYNC_INTERVAL")),
+            (sync::INTERVAL, DEFAULT_INTERVAL) => {}
+            (sync::INTERVAL, every) => options.sync = SyncPolicy::Every(Duration::from_millis(every)),
+            (sync::NEVER, DEFAULT_INTERVAL) => options.sync = SyncPolicy::Never,
+            (sync::COMMIT, DEFAULT_INTERVAL) => options.sync = SyncPolicy::Commit,
+            (sync::NEVER | sync::COMMIT, _) => {
+                return Err(invalid_argument("options.sync_interval_ms: only with ARROWWOOD_SYNC_INTERVAL"));
+            }
             (other, _) => return Err(invalid_argument(format!("options.sync: there is no {other}"))),
         }
         options.segment_rows = Some(self.segment_rows).filter(|&rows| rows > 0);
@@ -98,9 +117,9 @@ impl CWriterOptions {
         options.sorted_by = self.sorted_by.to_rust("options.sorted_by")?.map(String::from);
         options.index = Some(names(&self.index, "options.index")?).filter(|index| !index.is_empty());
         options.late = match self.late {
-            0 => None,
-            1 => Some(LatePolicy::Refuse),
-            2 => Some(LatePolicy::Accept),
+            late::AS_CREATED => None,
+            late::REFUSE => Some(LatePolicy::Refuse),
+            late::ACCEPT => Some(LatePolicy::Accept),
             other => return Err(invalid_argument(format!("options.late: there is no {other}"))),
         };
         options.force = self.force != 0;
@@ -108,9 +127,9 @@ impl CWriterOptions {
     }
 }
 
-/// Returns the names of columns.
-fn names(list: &InSlice<CText>, what: &str) -> Result<Vec<String>> {
-    Ok(texts(list.to_rust(what)?, what)?.into_iter().map(String::from).collect())
+/// Returns the names of columns that `option` lists.
+fn names(list: &InSlice<CText>, option: &str) -> Result<Vec<String>> {
+    Ok(texts(list.to_rust(option)?, option)?.into_iter().map(String::from).collect())
 }
 
 /// Returns a row for each named position.
@@ -225,6 +244,7 @@ export! {
     fn arrowwood_writer_progress(writer: HandleRef<CWriter>, state: SizedOut<CWriterState>) {
         let writer = writer.0.lock()?;
         state.put(CWriterState {
+            // The caller's own stays.
             size: 0,
             rows: writer.rows(),
             committed_rows: writer.committed_rows(),
@@ -250,7 +270,7 @@ export! {
         Ok(())
     }
 
-    /// Commits, syncs, and frees the writer, also when that fails.
+    /// Commits, syncs, and frees the writer, even if that fails.
     fn arrowwood_writer_close(writer: OwnedHandle<CWriter>) {
         let Some(writer) = writer.take("writer")? else { return Ok(()) };
         writer.0.into_inner()?.close()

@@ -38,6 +38,11 @@ const _: () = {
     assert!(offset_of!(CValue, unit) == 4 && offset_of!(CValue, length) == 8 && offset_of!(CValue, words) == 16);
 };
 
+/// The word of text or bytes that is their address.
+const BYTES_WORD: usize = 0;
+/// The word of a timestamp that is the address of its zone's name; 0 without a zone.
+pub const ZONE_WORD: usize = 1;
+
 /// `arrowwood_value`, as passed by C: text and bytes point to `length` bytes.
 #[repr(transparent)]
 pub struct CValueIn(CValue);
@@ -50,12 +55,15 @@ impl CValueIn {
 
     /// Returns the bytes of text or bytes. Only inside of a guard, as they may lie in a mapped file.
     pub fn bytes(&self) -> Result<&[u8]> {
-        self.bytes_at(0, "value.as.bytes")
+        self.bytes_at(BYTES_WORD, "value.as.bytes")
     }
 
     /// Returns the bytes of a timestamp's zone; `None` if it has no zone.
     pub fn zone(&self) -> Result<Option<&[u8]>> {
-        if self.0.words[1] == 0 { Ok(None) } else { self.bytes_at(1, "value.as.timestamp.zone").map(Some) }
+        if self.0.words[ZONE_WORD] == 0 {
+            return Ok(None);
+        }
+        self.bytes_at(ZONE_WORD, "value.as.timestamp.zone").map(Some)
     }
 
     /// Returns the bytes at the address in word `word`, which is the member `name` in C.
@@ -250,11 +258,12 @@ pub struct Context(*mut c_void);
 
 as_given!(<> Release, <> Context, <> Progress, <> BytesOut);
 
-/// Tells the caller when lent memory is no longer used.
+/// Tells the caller, by its callback, that memory which it lent is no longer used: when the last reference to the guard
+/// is dropped. Until [`ReleaseGuard::arm`] is called, dropping it does nothing, as the memory is still the caller's.
 pub struct ReleaseGuard {
     release: Option<unsafe extern "C" fn(*mut c_void)>,
     context: *mut c_void,
-    is_bound: AtomicBool,
+    is_armed: AtomicBool,
 }
 
 // SAFETY: the header allows `release` on any thread; nothing else is done with the context.
@@ -263,15 +272,15 @@ unsafe impl Send for ReleaseGuard {}
 unsafe impl Sync for ReleaseGuard {}
 
 impl ReleaseGuard {
-    /// Arms the callback. Until then, the memory remains the caller's.
+    /// Arms the callback: from now on the library has the memory, and gives it back.
     pub fn arm(&self) {
-        self.is_bound.store(true, Ordering::Release);
+        self.is_armed.store(true, Ordering::Release);
     }
 }
 
 impl Drop for ReleaseGuard {
     fn drop(&mut self) {
-        if let Some(release) = self.release.filter(|_| self.is_bound.load(Ordering::Acquire)) {
+        if let Some(release) = self.release.filter(|_| self.is_armed.load(Ordering::Acquire)) {
             // SAFETY: a callback of the caller, with its context, which runs this once.
             unsafe { release(self.context) }
         }
@@ -281,7 +290,7 @@ impl Drop for ReleaseGuard {
 impl ForeignBytes {
     /// Converts the memory to bytes, which keep the lender while they are used.
     pub fn into_bytes(self, release: &Release, context: &Context) -> (Bytes, Arc<ReleaseGuard>) {
-        let lender = ReleaseGuard { release: release.0, context: context.0, is_bound: AtomicBool::new(false) };
+        let lender = ReleaseGuard { release: release.0, context: context.0, is_armed: AtomicBool::new(false) };
         let lender = Arc::new(lender);
         // SAFETY: the bytes don't change until they are released, which dropping the lender does.
         let buffer = unsafe { Buffer::from_custom_allocation(self.first, self.count, lender.clone()) };

@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 
 use arrowwood::{Error, ErrorKind, Result};
 
-use crate::error::{error_code, invalid_argument};
+use crate::error::{code, error_code, invalid_argument};
 use crate::translation::translate_message;
 pub use data::*;
 
@@ -77,7 +77,7 @@ const NO_ERRNO: i32 = 0;
 /// Runs the body of a function and reports its error. Catches panics.
 pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
     let e = match catch_unwind(AssertUnwindSafe(reserving(work))) {
-        Ok(Ok(())) => return 0,
+        Ok(Ok(())) => return code::NONE,
         Ok(Err(e)) => e,
         Err(panic) => Error::from_panic(&*panic),
     };
@@ -203,8 +203,8 @@ impl ErrorIn {
         // SAFETY: initialised, and no other thread uses it during the call.
         let error = unsafe { place.as_mut() };
         OwnedString(std::mem::replace(&mut error.message, std::ptr::null_mut())).free();
-        error.code = 0;
-        error.os_error = 0;
+        error.code = code::NONE;
+        error.os_error = NO_ERRNO;
     }
 }
 
@@ -500,6 +500,9 @@ pub trait Opaque: Send + Sync {
     }
 }
 
+/// The tag of a handle that was freed, for as long as its memory isn't reused. No type has it.
+const FREED_TAG: u64 = 0;
+
 /// An [`Opaque`] value and its tag.
 #[repr(C)]
 pub struct Handle<T> {
@@ -598,7 +601,7 @@ impl<T: Opaque> OwnedHandle<T> {
         self.0.set(std::ptr::null_mut());
         // SAFETY: created by `HandleSlot::put`; C gives each handle back once, and this parameter no longer has it.
         let mut handle = unsafe { Box::from_raw(pointer) };
-        handle.tag = 0;
+        handle.tag = FREED_TAG;
         Ok(Some(handle.value))
     }
 
@@ -631,14 +634,14 @@ macro_rules! structs {
 #[repr(transparent)]
 pub struct OptionsPtr<T: AnyBitPattern>(*const T);
 
-/// The largest size of options of any version: larger ones are uninitialised.
-const LARGEST: usize = 4096;
+/// More bytes than a struct of any version will have: a larger size was never set.
+const MAX_STRUCT_SIZE: usize = 4096;
 
 /// Returns the size with which a struct of the header begins.
 fn size_of_struct<T>(place: NonNull<T>, name: &str) -> Result<usize> {
     // SAFETY: the header requires a struct that begins with its size, a u64.
     let size = unsafe { place.cast::<u64>().read() };
-    let size = usize::try_from(size).ok().filter(|size| (size_of::<u64>()..=LARGEST).contains(size));
+    let size = usize::try_from(size).ok().filter(|size| (size_of::<u64>()..=MAX_STRUCT_SIZE).contains(size));
     size.ok_or_else(|| invalid_argument(format!("'{name}' does not begin with its size: set .size to sizeof *{name}")))
 }
 
@@ -695,19 +698,18 @@ pub struct SizedSlot<'a, T: AnyBitPattern> {
 impl<T: AnyBitPattern> SizedSlot<'_, T> {
     /// Fills as much of it as the caller's version has; the size itself stays.
     pub fn put(self, value: T) {
-        let from = (&raw const value).cast::<u8>();
-        let into = self.place.0.cast::<u8>();
         let skipped = size_of::<u64>();
         let common_size = self.size.min(size_of::<T>());
         assert!(common_size >= skipped, "a struct of the header begins with its size");
-        let from = from.wrapping_add(skipped);
-        let into = into.wrapping_add(skipped);
+
+        let from = (&raw const value).cast::<u8>().wrapping_add(skipped);
+        let into = self.place.0.cast::<u8>().wrapping_add(skipped);
         // SAFETY: both structs have `common_size` bytes, including the skipped ones; they are copied untyped.
         unsafe { std::ptr::copy_nonoverlapping(from, into, common_size - skipped) };
     }
 }
 
-/// Fills the reserve of memory, and returns the call.
+/// Fills the reserve of memory that the library's allocator keeps for small allocations, and returns `work`.
 fn reserving<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     arrowwood::ReserveAllocator::fill();
     work
@@ -716,7 +718,6 @@ fn reserving<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::INTERNAL;
 
     export! {
         /// Panics on request.
@@ -738,14 +739,15 @@ mod tests {
             let mut error = CError { code: 0, os_error: 7, message: std::ptr::null_mut() };
             // SAFETY: a text that ends in NUL, and room for an error.
             let code = unsafe { arrowwood_test_panic(CText(kind.as_ptr()), ErrorOut(&raw mut error)) };
-            assert_eq!((code, error.code, error.os_error), (INTERNAL, INTERNAL, 0));
+            assert_eq!((code, error.code, error.os_error), (code::INTERNAL, code::INTERNAL, NO_ERRNO));
             // SAFETY: filled by the call.
             let text = unsafe { CStr::from_ptr(error.message) }.to_str().unwrap().to_string();
             assert!(text.starts_with("internal error") && text.contains(message), "{text}");
             ErrorIn(&raw mut error).clear();
             assert!(error.message.is_null());
             // SAFETY: the error may be NULL: the caller doesn't want it then.
-            assert_eq!(unsafe { arrowwood_test_panic(CText(kind.as_ptr()), ErrorOut(std::ptr::null_mut())) }, INTERNAL);
+            let code = unsafe { arrowwood_test_panic(CText(kind.as_ptr()), ErrorOut(std::ptr::null_mut())) };
+            assert_eq!(code, code::INTERNAL);
         }
     }
 
