@@ -17,9 +17,9 @@
  *   handle after it was freed is undefined; the library detects most such mistakes, not all.
  *
  * Threads. Every function may be called from any thread. Datasets and predicates are immutable and may be used by any
- *   number of threads at once. Calls on one writer, builder or follower are serialised; a callback that calls
- *   the handle whose call it runs in gets BUSY, and frees nothing. No call on a handle may overlap with the call that frees it.
- *   Errors are stored in the caller's struct, never per thread.
+ *   number of threads at once. Calls on one writer, builder or follower are serialised; a callback that calls the
+ *   handle whose call it runs in gets BUSY, and frees nothing. No call on a handle may overlap with the call that frees
+ *   it. Errors are stored in the caller's struct, never per thread.
  *
  * Text is NUL-terminated UTF-8; paths are NUL-terminated bytes. The library copies what it needs beyond the call.
  *   Strings returned through char ** are freed with arrowwood_string_free.
@@ -31,8 +31,8 @@
  *
  * Files must not be rewritten while they are open; growing them, or replacing them by a rename, is fine. Calls return
  *   FILE_CHANGED when they notice a change. Text of values, arrays and chunks point into the mapped file: if another
- *   process truncates it, reading them raises SIGBUS, as with any mapping. See arrowwood_copy. Passing them to a function
- *   of the library is safe: it returns FILE_CHANGED.
+ *   process truncates it, reading them raises SIGBUS, as with any mapping. See arrowwood_copy. Passing them to a
+ *   function of the library is safe: it returns FILE_CHANGED.
  *
  * Signals. Mapping the first file installs a SIGBUS handler that passes on all signals that do not concern files mapped
  *   by this library. See arrowwood_leave_sigbus_alone.
@@ -114,8 +114,8 @@ enum arrowwood_error_code {
   ARROWWOOD_ERROR_ROW_OUT_OF_RANGE = 7,  /* no row, batch or item of that number */
   ARROWWOOD_ERROR_INVALID_ARGUMENT = 8,  /* an argument has an invalid value */
   ARROWWOOD_ERROR_CLOSED = 9,            /* a writer or builder is unusable after an earlier failure */
-  ARROWWOOD_ERROR_BUSY = 10,             /* another process writes the table; something is still in use, such as a writer
-                                            by the call whose callback asks for it */
+  ARROWWOOD_ERROR_BUSY = 10,             /* another process writes the table; something is still in use, such as a
+                                            writer by the call whose callback asks for it */
   ARROWWOOD_ERROR_FILE_CHANGED = 11,     /* a mapped file was truncated or overwritten */
   ARROWWOOD_ERROR_COPY_NEEDED = 12,      /* a copy is needed, and the options forbid it */
   ARROWWOOD_ERROR_IO = 13,               /* any other failure of the operating system */
@@ -281,7 +281,7 @@ int32_t arrowwood_open_memory(const void *bytes, size_t length, void (*release)(
                               const arrowwood_open_options *options, arrowwood_dataset **dataset,
                               arrowwood_error *error);
 
-/* Imports all batches of a stream without copying. The stream is moved: stream->release is NULL afterwards, also on
+/* Imports all batches of a stream without copying. The stream is moved: stream->release is NULL afterwards, even on
  * failure, except for INVALID_ARGUMENT errors about the arguments themselves. The producer vouches for the values.
  * Errors: INVALID_ARGUMENT: the stream failed (the message is its own), or its arrays violate the interface. */
 int32_t arrowwood_import_stream(struct ArrowArrayStream *stream, arrowwood_dataset **dataset, arrowwood_error *error);
@@ -724,7 +724,7 @@ int32_t arrowwood_writer_open(const char *path, const struct ArrowSchema *schema
 int32_t arrowwood_writer_schema(arrowwood_writer *writer, struct ArrowSchema *schema, arrowwood_error *error);
 
 /* Appends the rows of a struct array, whose members are matched by name. The array is moved: array->release is NULL
- * afterwards, also on failure, except for INVALID_ARGUMENT errors about the arguments themselves. The schema
+ * afterwards, even on failure, except for INVALID_ARGUMENT errors about the arguments themselves. The schema
  * remains the caller's.
  * Errors: SCHEMA_MISMATCH, COLUMN_NOT_FOUND; INVALID_ARGUMENT: a null in a column without nulls, a value out of
  * range, or a row out of order, naming column and row; CLOSED. On failure nothing is appended. */
@@ -741,9 +741,9 @@ int32_t arrowwood_writer_append_stream(arrowwood_writer *writer, struct ArrowArr
 int32_t arrowwood_writer_append_dataset(arrowwood_writer *writer, const arrowwood_dataset *dataset,
                                         arrowwood_error *error);
 
-/* Appends one row: a value for each column, in the table's order. Integers also stand for dates, times and
- * timestamps in the column's unit, and for floats and decimals that represent them exactly. Tables with columns of lists
- * or structs take no single rows: append them as Arrow data.
+/* Appends one row: a value for each column, in the table's order. Integers also stand for dates, times and timestamps
+ * in the column's unit, and for floats and decimals that represent them exactly. Tables with columns of lists or
+ * structs take no single rows: append them as Arrow data.
  * Errors: as arrowwood_writer_append. */
 int32_t arrowwood_writer_append_row(arrowwood_writer *writer, const arrowwood_value *values, size_t count,
                                     arrowwood_error *error);
@@ -846,7 +846,7 @@ int32_t arrowwood_writer_compact(arrowwood_writer *writer, arrowwood_progress pr
 int32_t arrowwood_writer_drop_before(arrowwood_writer *writer, uint64_t row, uint64_t *removed,
                                      arrowwood_error *error);
 
-/* Commits, syncs, unlocks the table and frees the writer, also on failure. Does nothing for NULL.
+/* Commits, syncs, unlocks the table and frees the writer, even on failure. Does nothing for NULL.
  * Errors: as arrowwood_writer_commit and arrowwood_writer_sync. */
 int32_t arrowwood_writer_close(arrowwood_writer *writer, arrowwood_error *error);
 
@@ -865,8 +865,8 @@ int32_t arrowwood_follow(const arrowwood_dataset *dataset, int64_t start, arroww
 /* Returns the rows committed since the last call, as soon as there are any; sets *dataset to NULL if there are none
  * within timeout_ms milliseconds, or if another thread calls arrowwood_follower_wake. 0 doesn't wait, -1 waits
  * indefinitely. The thread sleeps while it waits.
- * Errors: FILE_CHANGED: the table was removed, or its last segment truncated; ROW_OUT_OF_RANGE: rows were dropped before
- * they were read, and the message says how many: follow the table again from its first row. */
+ * Errors: FILE_CHANGED: the table was removed, or its last segment truncated; ROW_OUT_OF_RANGE: rows were dropped
+ * before they were read, and the message says how many: follow the table again from its first row. */
 int32_t arrowwood_follower_next(arrowwood_follower *follower, int64_t timeout_ms, arrowwood_dataset **dataset,
                                 arrowwood_error *error);
 
@@ -903,7 +903,7 @@ int32_t arrowwood_builder_append_columns(arrowwood_builder *builder, uint64_t ro
 /* Returns the number of rows. */
 int32_t arrowwood_builder_rows(arrowwood_builder *builder, uint64_t *rows, arrowwood_error *error);
 
-/* Turns the rows into a dataset without copying, and frees the builder, also on failure, except for
+/* Turns the rows into a dataset without copying, and frees the builder, even on failure, except for
  * INVALID_ARGUMENT errors about the arguments themselves.
  * Errors: CLOSED. */
 int32_t arrowwood_builder_finish(arrowwood_builder *builder, arrowwood_dataset **dataset, arrowwood_error *error);

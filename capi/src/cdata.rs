@@ -14,7 +14,9 @@ export! {
     }
 
     /// All batches, as structs of all columns.
-    fn arrowwood_dataset_stream(dataset: HandleRef<CDataset>, flags: ExportFlags, stream: OutPtr<FFI_ArrowArrayStream>) {
+    fn arrowwood_dataset_stream(
+        dataset: HandleRef<CDataset>, flags: ExportFlags, stream: OutPtr<FFI_ArrowArrayStream>,
+    ) {
         stream.put(dataset.export_stream_with(flags)?);
         Ok(())
     }
@@ -28,7 +30,9 @@ export! {
     }
 
     /// One batch, as a struct of all columns.
-    fn arrowwood_dataset_batch(dataset: HandleRef<CDataset>, batch: usize, flags: ExportFlags, array: OutPtr<FFI_ArrowArray>) {
+    fn arrowwood_dataset_batch(
+        dataset: HandleRef<CDataset>, batch: usize, flags: ExportFlags, array: OutPtr<FFI_ArrowArray>,
+    ) {
         array.put(dataset.export_batch(batch, flags)?);
         Ok(())
     }

@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard};
 
 use arrowwood::{Error, ErrorKind, Result};
 
-/// A mutex that a thread can't lock twice: with a plain one, a callback that uses the handle whose call it runs in would
-/// wait for its own thread, for ever.
+/// A mutex that a thread can't lock twice: with a plain one, a callback that uses the handle whose call it runs in
+/// would wait for its own thread, for ever.
 ///
-/// `user` names the thread that has locked `value`. Only that thread writes it: after it has locked the mutex, and before
-/// it unlocks it. A thread that compares `user` with itself therefore sees its own last store, or a number that isn't
-/// its own, so that relaxed ordering suffices; what other threads store can't change the answer. The value itself is
-/// guarded by the mutex alone.
+/// `user` names the thread that has locked `value`. Only that thread writes it: after it has locked the mutex, and
+/// before it unlocks it. A thread that compares `user` with itself therefore sees its own last store, or a number that
+/// isn't its own, so that relaxed ordering suffices; what other threads store can't change the answer. The value itself
+/// is guarded by the mutex alone.
 #[derive(Debug)]
 pub struct CheckedMutex<T> {
     value: Mutex<T>,

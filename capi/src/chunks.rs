@@ -216,8 +216,8 @@ export_infallible! {
 export! {
     /// The addresses of all values of a column.
     fn arrowwood_dataset_chunks(
-        dataset: HandleRef<CDataset>, column: usize, flags: ExportFlags, chunks: OutPtr<*const CChunk>, count: OutPtr<usize>,
-        owner: HandleOut<CChunks>,
+        dataset: HandleRef<CDataset>, column: usize, flags: ExportFlags, chunks: OutPtr<*const CChunk>,
+        count: OutPtr<usize>, owner: HandleOut<CChunks>,
     ) {
         let exported = CChunks::new(dataset.column(column)?, flags)?;
         chunks.put(if exported.table.is_empty() { std::ptr::null() } else { exported.table.as_ptr() });

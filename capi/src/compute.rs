@@ -85,7 +85,9 @@ export! {
     }
 
     /// The quantile of a sample.
-    fn arrowwood_dataset_approx_quantile(dataset: HandleRef<CDataset>, column: usize, share: f64, value: OutPtr<CValue>) {
+    fn arrowwood_dataset_approx_quantile(
+        dataset: HandleRef<CDataset>, column: usize, share: f64, value: OutPtr<CValue>,
+    ) {
         value.put(float(dataset.column(column)?.approx_quantile(share)?));
         Ok(())
     }
@@ -109,7 +111,9 @@ export! {
     }
 
     /// The rows that match a predicate.
-    fn arrowwood_dataset_filter(dataset: HandleRef<CDataset>, predicate: HandleRef<CPredicate>, found: HandleOut<CDataset>) {
+    fn arrowwood_dataset_filter(
+        dataset: HandleRef<CDataset>, predicate: HandleRef<CPredicate>, found: HandleOut<CDataset>,
+    ) {
         found.put(CDataset::new(dataset.filter(predicate.predicate())?));
         Ok(())
     }

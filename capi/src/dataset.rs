@@ -164,7 +164,8 @@ export! {
 
     /// The bytes by location.
     fn arrowwood_dataset_footprint(
-        dataset: HandleRef<CDataset>, mapped: Optional<OutPtr<u64>>, copied: Optional<OutPtr<u64>>, resident: Optional<OutPtr<u64>>,
+        dataset: HandleRef<CDataset>, mapped: Optional<OutPtr<u64>>, copied: Optional<OutPtr<u64>>,
+        resident: Optional<OutPtr<u64>>,
     ) {
         let footprint = dataset.footprint();
         // The system is asked about every page, so only on request.
@@ -181,14 +182,18 @@ export! {
     }
 
     /// Columns by number.
-    fn arrowwood_dataset_select(dataset: HandleRef<CDataset>, columns[count]: InArray<usize>, selected: HandleOut<CDataset>) {
+    fn arrowwood_dataset_select(
+        dataset: HandleRef<CDataset>, columns[count]: InArray<usize>, selected: HandleOut<CDataset>,
+    ) {
         // The numbers may be values of a mapped file.
         selected.put(CDataset::new(guard(|| dataset.select_at(columns))?));
         Ok(())
     }
 
     /// Columns by name.
-    fn arrowwood_dataset_select_names(dataset: HandleRef<CDataset>, names[count]: InArray<CText>, selected: HandleOut<CDataset>) {
+    fn arrowwood_dataset_select_names(
+        dataset: HandleRef<CDataset>, names[count]: InArray<CText>, selected: HandleOut<CDataset>,
+    ) {
         selected.put(CDataset::new(dataset.select(&texts(names, "names")?)?));
         Ok(())
     }
@@ -227,7 +232,9 @@ export! {
     }
 
     /// One cell, or a value nested in it.
-    fn arrowwood_dataset_value(dataset: HandleRef<CDataset>, row: u64, path[depth]: InArray<u64>, value: OutPtr<CValue>) {
+    fn arrowwood_dataset_value(
+        dataset: HandleRef<CDataset>, row: u64, path[depth]: InArray<u64>, value: OutPtr<CValue>,
+    ) {
         // The steps may be values of a mapped file.
         value.put(guard(|| to_c(&nested(dataset, row, path)?))?);
         Ok(())

@@ -45,8 +45,8 @@ impl CPredicate {
         let depth = 1 + parts.iter().map(|part| part.depth).fold(0, Ord::max);
         if depth > MAX_DEPTH {
             let message = format!(
-                "predicates are nested more than {MAX_DEPTH} deep; combine them in pairs, or use arrowwood_predicate_in for \
-                 many values"
+                "predicates are nested more than {MAX_DEPTH} deep; combine them in pairs, or use \
+                 arrowwood_predicate_in for many values"
             );
             return Err(invalid_argument(message));
         }

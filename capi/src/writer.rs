@@ -206,8 +206,10 @@ export! {
     fn arrowwood_writer_commit_with(writer: HandleRef<CWriter>, options: OptionsPtr<CCommitOptions>) {
         options.reserved.check("options.reserved")?;
         let positions = options.positions.to_rust("options.positions")?;
-        let named = positions.iter().map(|position| Ok((position.name.to_rust("options.positions.name")?, position.value)));
-        let named = named.collect::<Result<Vec<_>>>()?;
+        let mut named = Vec::with_capacity(positions.len());
+        for position in positions {
+            named.push((position.name.to_rust("options.positions.name")?, position.value));
+        }
         writer.0.lock()?.commit_with(&named)?;
         if options.durable != 0 { writer.wait_durable() } else { Ok(()) }
     }

@@ -96,8 +96,8 @@ impl Reserved {
             return Ok(());
         }
         let message = format!(
-            "'{name}' is {}, and must be 0 for this version of the library: initialise the struct with its …_INIT macro, or with \
-             zeros",
+            "'{name}' is {}, and must be 0 for this version of the library: initialise the struct with its \
+             …_INIT macro, or with zeros",
             self.0
         );
         Err(Error::new(ErrorKind::Unsupported, message))

@@ -14,7 +14,8 @@ import java.util.OptionalLong;
  * @param dense the number of dense Arrow files among them, as written by compacting
  * @param firstRow the number of the first row
  * @param end the number of the row after the last one committed
- * @param durableEnd the number of the row after the last one that would survive a power failure, as far as the files tell
+ * @param durableEnd the number of the row after the last one that would survive a power failure, as far as the files
+ *     tell
  * @param sequence increases with each commit
  * @param disk bytes allocated on disk
  * @param apparent sizes of the files in bytes, including holes reserved for future rows

@@ -29,7 +29,7 @@ import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests that followers and subscribers get each row of a growing table once, in order, even if another process writes it. */
+/** Tests that followers and subscribers get each row of a growing table once, in order, whatever process writes it. */
 class FollowTest {
     private static final int ROW_COUNT = 20_000;
     private static final int COMMIT_ROWS = 1_000;
