@@ -8,8 +8,9 @@
       (aw/mean (ds :price))
       (reduce + (ds :price))
 
-  Columns are named by keywords or strings. Rows are maps from keywords to values. Options are a map, whose unknown keys are
-  refused. Exceptions are of the JDK's usual classes, such as IllegalArgumentException; `error-kind` tells them apart."
+  Columns are named by keywords or strings. Rows are maps from keywords to values. Options are a map, whose unknown
+  keys are refused. Exceptions are of the JDK's usual classes, such as IllegalArgumentException; `error-kind` tells
+  them apart."
   (:refer-clojure :exclude [concat count doubles filter longs map max min shuffle take])
   (:require
    [arrowwood.impl.arguments :as arguments :refer [invalid-argument printable]]
@@ -42,7 +43,8 @@
     (instance? Path file) file
     (instance? File file) (.toPath ^File file)
     (and (string? file) (<= (c/count file) (long max-path-length))) (Path/of file (make-array String 0))
-    (string? file) (throw (invalid-argument "a path has at most 4096 characters, not " (c/count file) ": " (printable file)))
+    (string? file) (throw (invalid-argument "a path has at most " max-path-length " characters, not " (c/count file)
+                            ": " (printable file)))
     :else (throw (invalid-argument "a path is a string, a File or a Path, not " (printable file)))))
 
 (defn- optional [^Optional value] (.orElse value nil))
@@ -50,8 +52,8 @@
 ;; ---- failures ----
 
 (defn error-kind
-  "Returns the kind of a failure of Arrowwood, also if it is the cause of an exception: :not-found, :invalid-argument and so
-  on, the codes of dev.arrowwood.ArrowwoodException. Returns nil for other exceptions.
+  "Returns the kind of a failure of Arrowwood, even if it is the cause of another exception: :not-found,
+  :invalid-argument and so on, the codes of dev.arrowwood.ArrowwoodException. Returns nil for other exceptions.
 
       (try (aw/open \"prices.arrow\")
         (catch Exception e (if (= :not-found (aw/error-kind e)) nil (throw e))))"
@@ -125,10 +127,12 @@
     (instance? dev.arrowwood.Dataset ds) ds
     :else (throw (invalid-argument "not a dataset: " (printable ds) "; (open path) is one"))))
 
+(def ^:private unnamed "The name of datasets of no file, as in tech.ml.dataset." "_unnamed")
+
 (defn dataset-name
   "Returns the name that a dataset is printed with: the name of its file, or \"_unnamed\"."
   [ds]
-  (if (instance? Dataset ds) (.-name ^Dataset ds) "_unnamed"))
+  (if (instance? Dataset ds) (.-name ^Dataset ds) unnamed))
 
 (defn- wrap-like
   "Wraps a dataset of the Java library that was derived from another dataset, with its name."
@@ -228,8 +232,8 @@
   (str (or (.getFileName (path file)) file)))
 
 (defn open
-  "Opens an Arrow file or stream, a table's directory, a directory of *.arrow files, or all files that match a glob; or a
-  vector of paths with equal schemas, as one dataset. Reads metadata only, in microseconds whatever the size.
+  "Opens an Arrow file or stream, a table's directory, a directory of *.arrow files, or all files that match a glob;
+  or a vector of paths with equal schemas, as one dataset. Reads metadata only, in microseconds whatever the size.
 
   Options, false unless given:
     :validate  check all values now, not when a column is first used as a whole
@@ -257,16 +261,16 @@
                   (catch Throwable e
                     (some-> ^Arena owner .close)
                     (throw e)))]
-     (->Dataset opened (if (sequential? file) "_unnamed" (last-name file)) owner
+     (->Dataset opened (if (sequential? file) unnamed (last-name file)) owner
                 (delay (values/keys-of (.fields (.schema ^dev.arrowwood.Dataset opened))))))))
 
 (defn open-bytes
-  "Opens an Arrow file or stream in a byte array, which is copied. Options: :validate, :copy, :strict and :partial, as of
-  `open`."
+  "Opens an Arrow file or stream in a byte array, which is copied. Options: :validate, :copy, :strict and :partial, as
+  of `open`."
   ([bytes] (open-bytes bytes nil))
   ([bytes options]
-   (dataset (Arrowwood/openBytes bytes (read-options (arguments/checked-options "open-bytes" (keys open-options) options)))
-            "_unnamed")))
+   (let [options (arguments/checked-options "open-bytes" (keys open-options) options)]
+     (dataset (Arrowwood/openBytes bytes (read-options options)) unnamed))))
 
 (defn read-csv
   "Reads a CSV file with a header line into memory.
@@ -277,7 +281,8 @@
     :delimiter   a character; default: comma"
   ([file] (read-csv file nil))
   ([file options]
-   (let [{:keys [schema dictionary delimiter]} (arguments/checked-options "read-csv" [:schema :dictionary :delimiter] options)]
+   (let [{:keys [schema dictionary delimiter]}
+         (arguments/checked-options "read-csv" [:schema :dictionary :delimiter] options)]
      (dataset (Arrowwood/readCsv
                 (path file)
                 (Arrowwood$CsvOptions. (Optional/ofNullable (some-> schema values/schema)) (mapv values/text dictionary)
@@ -293,7 +298,8 @@
     :max-rows     the maximum number of rows in a record batch; default: keep the batches"
   ([ds file] (write ds file nil))
   ([ds file options]
-   (let [{:keys [format compression max-rows]} (arguments/checked-options "write" [:format :compression :max-rows] options)]
+   (let [{:keys [format compression max-rows]}
+         (arguments/checked-options "write" [:format :compression :max-rows] options)]
      (.write (->java ds) (path file)
              (WriteOptions. (values/enum WriteOptions$Format (or format :file))
                             (values/enum WriteOptions$Compression (or compression :none))
@@ -378,14 +384,16 @@
   [ds start rows]
   (wrap-like ds (.slice (->java ds) (long start) (long rows))))
 
+(def ^:private default-rows "The number of rows of `head` and `tail`." 5)
+
 (defn head
   "Selects the first rows, 5 by default."
-  ([ds] (head ds 5))
+  ([ds] (head ds default-rows))
   ([ds rows] (wrap-like ds (.head (->java ds) (long rows)))))
 
 (defn tail
   "Selects the last rows, 5 by default."
-  ([ds] (tail ds 5))
+  ([ds] (tail ds default-rows))
   ([ds rows] (wrap-like ds (.tail (->java ds) (long rows)))))
 
 (defn concat
@@ -430,7 +438,8 @@
 
 (def ^:private operand-counts
   "The minimum and maximum number of operands of each condition; nil for no maximum."
-  {:= [2 2] :not= [2 2] :< [2 2] :<= [2 2] :> [2 2] :>= [2 2] :in [2 2] :null [1 1] :and [1 nil] :or [1 nil] :not [1 1]})
+  {:= [2 2] :not= [2 2] :< [2 2] :<= [2 2] :> [2 2] :>= [2 2] :in [2 2] :null [1 1]
+   :and [1 nil] :or [1 nil] :not [1 1]})
 
 (defn- checked-condition
   "Returns the vector of a condition, after checking its operator and the number of its operands."
@@ -486,9 +495,9 @@
 
       (aw/aggregate ds [:symbol] {:n [:count] :mean [:mean :price]} {:where [:> :price 100]})
 
-  Functions are :count, :sum, :mean, :median, :min, :max, :var, :std and :n-unique. The result's columns are in the order of
-  the map, or of a vector of pairs where there are more than eight; all rows are one group if there are no columns to group
-  by.
+  Functions are :count, :sum, :mean, :median, :min, :max, :var, :std and :n-unique. The result's columns are in the
+  order of the map, or of a vector of pairs where there are more than eight; all rows are one group if there are no
+  columns to group by.
 
   Options:
     :where  a condition on the rows"
@@ -662,8 +671,8 @@
     (.map channel FileChannel$MapMode/READ_ONLY 0 (.size channel) (Arena/ofAuto))))
 
 (defn typed
-  "Returns memory as numbers of a type: :int8 to :int64, :uint8 to :uint64, :float32, :float64, or :bit. The result has `nth`,
-  `count`, `seq` and `reduce`, and is a function of indexes of any size. Offset and size are in bytes."
+  "Returns memory as numbers of a type: :int8 to :int64, :uint8 to :uint64, :float32, :float64, or :bit. The result
+  has `nth`, `count`, `seq` and `reduce`, and is a function of indexes of any size. Offset and size are in bytes."
   ([segment type] (memory/typed segment type))
   ([^MemorySegment segment type offset size] (memory/typed (.asSlice segment (long offset) (long size)) type)))
 
@@ -726,8 +735,9 @@
            rows)))
 
 (defn messages
-  "Returns the messages of a dataset's files, or of a file, as data: a vector of maps of :kind, :offset, :body-offset, :rows,
-  :fields, :nodes, :buffers and so on, without nil, false and empty values. Offsets of buffers are from :body-offset on."
+  "Returns the messages of a dataset's files, or of a file, as data: a vector of maps of :kind, :offset, :body-offset,
+  :rows, :fields, :nodes, :buffers and so on, without nil, false and empty values. Offsets of buffers are from
+  :body-offset on."
   [ds]
   (let [ds (if (or (instance? Dataset ds) (instance? dev.arrowwood.Dataset ds)) ds (open ds))
         java (.messages (->java ds))
@@ -754,7 +764,8 @@
 (def ^:private all-writer-options
   [:sorted-by :late :index :dictionary :sync :sync-interval-ms :segment-rows :force])
 
-(defn- writer-options ^WriterOptions [{:keys [sync sync-interval-ms segment-rows dictionary sorted-by late index force]}]
+(defn- writer-options
+  ^WriterOptions [{:keys [sync sync-interval-ms segment-rows dictionary sorted-by late index force]}]
   (cond-> WriterOptions/DEFAULT
     sync (as-> options (.sync ^WriterOptions options (values/enum WriterOptions$Sync sync)))
     sync-interval-ms (as-> options (.syncEvery ^WriterOptions options (Duration/ofMillis sync-interval-ms)))
@@ -767,12 +778,12 @@
 
 (defn writer
   "Opens the table in a directory for writing, or creates it. Use it in `with-open`, and `commit!` within it: closing
-  syncs, and discards the rows appended since the last commit, so that an exception never leaves half a batch. Their number
-  is logged as a warning of the System.Logger called dev.arrowwood.
+  syncs, and discards the rows appended since the last commit, so that an exception never leaves half a batch. Their
+  number is logged as a warning of the System.Logger called dev.arrowwood.
 
   The schema is text, \"ts: timestamp[us, UTC] not null, price: float64\"; or pairs of names and types,
-  {:ts \"timestamp[us, UTC]\" :price :float64}, in a vector of pairs where there are more than eight, because larger maps have
-  no order and are refused; or as `schema` returns it. Without one, the table has to exist.
+  {:ts \"timestamp[us, UTC]\" :price :float64}, in a vector of pairs where there are more than eight, because larger
+  maps have no order and are refused; or as `schema` returns it. Without one, the table has to exist.
 
   Options:
     :sorted-by         a column whose values never decrease
@@ -791,9 +802,9 @@
                      (writer-options (arguments/checked-options "writer" all-writer-options options)))))
 
 (defn append!
-  "Appends one or more rows. A row is a map, whose missing columns are nil, or a vector of values in the order of the columns.
-  Rows are a dataset, which is appended as a whole or not at all, or anything reducible: if a row is refused, the rows before
-  it remain appended. Returns the writer."
+  "Appends one or more rows. A row is a map, whose missing columns are nil, or a vector of values in the order of the
+  columns. Rows are a dataset, which is appended as a whole or not at all, or anything reducible: if a row is refused,
+  the rows before it remain appended. Returns the writer."
   [^TableWriter writer rows]
   (cond
     (instance? Dataset rows) (.append writer (->java rows))
@@ -870,8 +881,8 @@
   (.discard writer))
 
 (defn progress
-  "Returns the row counts of a writer: :rows appended, :committed-rows, :durable-rows, and :dropped-rows, which were lost in a
-  system crash before the writer was opened."
+  "Returns the row counts of a writer: :rows appended, :committed-rows, :durable-rows, and :dropped-rows, which were
+  lost in a system crash before the writer was opened."
   [^TableWriter writer]
   (let [^TableWriter$State state (.progress writer)]
     {:rows (.rows state) :committed-rows (.committedRows state) :durable-rows (.durableRows state)
@@ -896,10 +907,12 @@
   AutoCloseable
   (close [_] (.close java)))
 
+(def ^:private ^Duration forever (Duration/ofDays 36500))
+
 (defn follow
-  "Follows a table, given as a dataset or by its path. `reduce` gets a dataset for each commit, or for several at once, and
-  waits for the next one. It ends with `reduced`, if no commit comes within the timeout, or when the follower is closed, also
-  by another thread. A second `reduce` continues where the first one ended.
+  "Follows a table, given as a dataset or by its path. `reduce` gets a dataset for each commit, or for several at
+  once, and waits for the next one. It ends with `reduced`, if no commit comes within the timeout, or when the
+  follower is closed, even by another thread. A second `reduce` continues where the first one ended.
 
       (with-open [ticks (aw/follow \"ticks\" {:timeout-ms 1000})]
         (reduce (fn [n rows] (+ n (count rows))) 0 ticks))
@@ -912,11 +925,12 @@
    (let [{:keys [from timeout-ms]} (arguments/checked-options "follow" [:from :timeout-ms] options)
          ds (if (or (instance? Dataset table) (instance? dev.arrowwood.Dataset table)) table (open table))]
      (->Follower (.follow (->java ds) (long (or from 0)))
-                 (if timeout-ms (Duration/ofMillis timeout-ms) (Duration/ofDays 36500))
+                 (if timeout-ms (Duration/ofMillis timeout-ms) forever)
                  (dataset-name ds)))))
 
 (defn next!
-  "Returns the rows committed since the last call, as a dataset, as soon as there are any; nil if there are none in time."
+  "Returns the rows committed since the last call, as a dataset, as soon as there are any; nil if there are none in
+  time."
   [^Follower follower timeout-ms]
   (some-> (optional (.next ^Follow (.-java follower) (Duration/ofMillis timeout-ms))) (dataset (.-name follower))))
 
@@ -946,7 +960,8 @@
   (report-map (Arrowwood/repair (path file))))
 
 (defn stat
-  "Returns facts about a table: :segments, :dense, :first-row, :end, :durable-end, :sequence, :disk, :apparent, :segment-rows,
+  "Returns facts about a table: :segments, :dense, :first-row, :end, :durable-end, :sequence, :disk, :apparent,
+  :segment-rows,
   :writer, :live?."
   [table]
   (let [^TableStat stat (Arrowwood/stat (path table))]

@@ -5,8 +5,8 @@
       (require '[arrowwood.tmd :as tmd] '[tech.v3.dataset :as ds])
       (ds/head (tmd/->dataset \"prices.arrow\"))
 
-  dtype-next reads raw addresses, so the garbage collector always owns the memory, even if the data was opened in another
-  arena: the file is unmapped when nothing refers to the dataset, its columns or their buffers any longer."
+  dtype-next reads raw addresses, so the garbage collector always owns the memory, even if the data was opened in
+  another arena: the file is unmapped when nothing refers to the dataset, its columns or their buffers any longer."
   (:require
    [arrowwood.core :as aw]
    [arrowwood.impl.arguments :as arguments]
@@ -60,7 +60,8 @@
     (and (instance? Type$Date type) (= 32 (.bits ^Type$Date type))) :packed-local-date
     (and (instance? Type$Time type) (= :us (unit (.unit ^Type$Time type)))) :packed-local-time
     (and (instance? Type$Duration type) (= :ns (unit (.unit ^Type$Duration type)))) :packed-duration
-    (instance? Type$Timestamp type) ({:us :packed-instant :ms :packed-milli-instant} (unit (.unit ^Type$Timestamp type)))))
+    (instance? Type$Timestamp type)
+    ({:us :packed-instant :ms :packed-milli-instant} (unit (.unit ^Type$Timestamp type)))))
 
 (defn- bits
   "Reads the values of a chunk of booleans."
@@ -81,9 +82,11 @@
         data (.data chunk)]
     (if large?
       (dtype/make-reader :string (.rowCount chunk)
-                         (text-at data (.getAtIndex offsets long-layout idx) (.getAtIndex offsets long-layout (inc idx))))
+                         (text-at data (.getAtIndex offsets long-layout idx)
+                                  (.getAtIndex offsets long-layout (inc idx))))
       (dtype/make-reader :string (.rowCount chunk)
-                         (text-at data (.getAtIndex offsets int-layout idx) (.getAtIndex offsets int-layout (inc idx)))))))
+                         (text-at data (.getAtIndex offsets int-layout idx)
+                                  (.getAtIndex offsets int-layout (inc idx)))))))
 
 (defn- instants
   "Reads timestamps in units that dtype-next can't pack."
@@ -121,7 +124,8 @@
   (let [datatype (keyword (str (key-type type)))
         large? (= Type$Layout/LARGE (text-layout (.values type)))]
     (fn [^Chunk chunk]
-      (StringTable. (strings (.get (.dictionary chunk)) large? cache) nil (dtype/->buffer (native-values chunk datatype))))))
+      (StringTable. (strings (.get (.dictionary chunk)) large? cache) nil
+                    (dtype/->buffer (native-values chunk datatype))))))
 
 (defn- reader
   "Returns the datatype of a column, and a function from a chunk to its values."
@@ -150,7 +154,8 @@
           first-row (.firstRow chunk)
           rows (.rowCount chunk)]
       (when (< 0xffffffff (+ first-row rows))
-        (throw (IllegalArgumentException. "tech.ml.dataset knows missing values of 4,294,967,295 rows at most: slice it")))
+        (throw (IllegalArgumentException.
+                 "tech.ml.dataset knows missing values of 4,294,967,295 rows at most: slice it")))
       (dotimes [row rows]
         (let [bit (+ first-bit row)]
           (when (even? (bit-shift-right (.get bitmap byte-layout (bit-shift-right bit 3)) (bit-and bit 7)))
@@ -188,12 +193,13 @@
                       :force-datatype? true}))
 
 (defn ->dataset
-  "Returns a tech.ml.dataset over a dataset, or over a path as `aw/open` takes it. Copies the texts of dictionaries, once
-  each; all other values stay in place, and are read on access.
+  "Returns a tech.ml.dataset over a dataset, or over a path as `aw/open` takes it. Copies the texts of dictionaries,
+  once each; all other values stay in place, and are read on access.
 
   Numbers, dates, and timestamps in milli- and microseconds are native buffers: :packed-local-date, :packed-instant,
-  :packed-milli-instant (as if in UTC if they have no time zone). dtype-next reads :uint64 as a long, so that numbers from
-  2^63 on are negative. Lists, structs, decimals and the like are columns of objects, as `nth` of a column returns them.
+  :packed-milli-instant (as if in UTC if they have no time zone). dtype-next reads :uint64 as a long, so that numbers
+  from 2^63 on are negative. Lists, structs, decimals and the like are columns of objects, as `nth` of a column returns
+  them.
 
   Options:
     :key-fn        a function from the names of columns to those in the result, such as keyword; default: strings

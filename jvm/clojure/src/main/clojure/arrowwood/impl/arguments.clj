@@ -51,18 +51,21 @@
                     keywords))))
 
 (defn checked-options
-  "Returns a map of options, or nil, after checking its keys. `owner` names the function in messages, as in \"aggregate\"."
+  "Returns a map of options, or nil, after checking its keys. `owner` names the function in messages, as in
+  \"aggregate\"."
   [owner keys options]
   (when-not (or (nil? options) (map? options))
-    (throw (invalid-argument owner " takes options as a map, such as {" (first keys) " …}, not " (printable options))))
+    (throw (invalid-argument owner " takes options as a map, such as {" (first keys) " …}, not "
+             (printable options))))
   (doseq [key (clojure.core/keys options)]
     (when-not (some #(= key %) keys)
-      (throw (invalid-argument owner " has no option " (printable key) ", perhaps it is " (nearest key keys) "; there are "
-               (str/join ", " keys)))))
+      (throw (invalid-argument owner " has no option " (printable key) ", perhaps it is " (nearest key keys)
+               "; there are " (str/join ", " keys)))))
   options)
 
 (defn in-order
-  "Returns a collection, but refuses hash maps and sets, which have no order. `owner` needs the order, as in \"a schema\"."
+  "Returns a collection, but refuses hash maps and sets, which have no order. `owner` needs the order, as in \"a
+  schema\"."
   [owner coll]
   (let [hash-map? (or (instance? PersistentHashMap coll)
                       (and (instance? HashMap coll) (not (instance? LinkedHashMap coll))))
@@ -70,7 +73,8 @@
                       (and (instance? HashSet coll) (not (instance? LinkedHashSet coll))))]
     (when (and (or hash-map? hash-set?) (< 1 (count coll)))
       (throw (if hash-map?
-               (invalid-argument owner " has an order, and a map of " (count coll) " has none: give a vector of pairs, ["
+               (invalid-argument owner " has an order, and a map of " (count coll)
+                 " has none: give a vector of pairs, ["
                  (printable (let [entry (first coll)] [(key entry) (val entry)])) " …]")
                (invalid-argument owner " has an order, and a set of " (count coll) " has none: give a vector, ["
                  (printable (first coll)) " …]"))))

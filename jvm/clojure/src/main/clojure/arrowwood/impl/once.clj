@@ -22,8 +22,8 @@
     (str/replace (pr-str forms) #"__\d+#" "")))
 
 (defmacro deftype-once
-  "As `deftype`, but keeps a type that was defined from the same source. Otherwise `:reload-all` of a namespace that uses it
-  would define another type with its name, and open datasets would not be instances of it."
+  "As `deftype`, but keeps a type that was defined from the same source. Otherwise `:reload-all` of a namespace that
+  uses it would define another type with its name, and open datasets would not be instances of it."
   [name fields & body]
   (let [class-name (symbol (str (namespace-munge *ns*) "." name))
         source (source-of name fields body)]

@@ -104,7 +104,8 @@
 
 (defn- field ^Field [column]
   (if (map? column)
-    (let [{:keys [name type nullable metadata]} (checked-options "a column of a schema" [:name :type :nullable :metadata] column)]
+    (let [{:keys [name type nullable metadata]}
+          (checked-options "a column of a schema" [:name :type :nullable :metadata] column)]
       (Field. (text name) (type-of type) (not (false? nullable)) (into {} metadata)))
     (let [[name type] column
           [_ plain not-null] (re-matches #"(.*?)( not null)?" (text type))]
