@@ -31,20 +31,18 @@ import java.util.function.Function;
  * call. Each dataset of rows lives as long as anything refers to it, even when the follower is closed.
  */
 public final class Follow implements AutoCloseable, Iterable<Dataset> {
-    // How waiting works. A call of the library blocks its thread, holds the handle, and notices neither interrupts nor
-    // close(). So next() waits in calls of at most MAX_WAIT_MILLIS, and looks between them: close() sets `closing`,
-    // which
-    // withLock() refuses, and then takes the handle, for which it waits until the current call returns. A virtual
-    // thread
-    // must not block its carrier: a thread of WAITERS makes the call for it, and stores the rows in `ready`. They are
-    // stored rather than returned because the virtual thread may be interrupted meanwhile: whoever calls next() then
-    // gets them first. The lock of the handle guards `ready`; `closing` is volatile, and goes from false to true once.
+    // How waiting works: a call of the library blocks its thread, holds the handle, and notices neither interrupts nor
+    // close(). So next() waits in calls of at most MAX_WAIT_MILLIS, and looks for both between them. close() sets
+    // closing, so that withLock() begins no further call, and then takes the handle once the current call returns.
+    //
+    // A virtual thread must not block its carrier: a thread of WAITERS makes the call for it, and stores the rows in
+    // ready. They aren't passed on directly, because the virtual thread may be interrupted meanwhile: the next thread
+    // that calls next() gets them first. The lock of the handle guards ready; closing is volatile, and is set once.
 
     /** The longest wait inside the library, in milliseconds. */
     private static final long MAX_WAIT_MILLIS = 250;
 
     private static final long NO_WAIT = 0;
-
     private static final long NANOS_PER_MILLI = 1_000_000;
     /** Half of the range of {@code nanoTime}: 146 years. */
     private static final long MAX_NANOS = Long.MAX_VALUE / 2;

@@ -8,6 +8,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
 
 /**
  * The layout of a struct of {@code arrowwood.h}, or of Arrow's C data interface.
@@ -21,6 +23,11 @@ final class Struct {
     private static final String SIZE_MEMBER = "size";
 
     private final StructLayout layout;
+    /** The struct's own members by name: looking them up in the layout takes longer than a short call. */
+    private final Map<String, Slot> slots = new HashMap<>();
+
+    /** A member: its layout, and its offset in bytes. */
+    private record Slot(MemoryLayout layout, long offset) {}
 
     /**
      * Creates a layout of named members.
@@ -29,6 +36,10 @@ final class Struct {
      */
     Struct(MemoryLayout... members) {
         this.layout = MemoryLayout.structLayout(members);
+        for (MemoryLayout member : members) {
+            String name = member.name().orElseThrow();
+            slots.put(name, new Slot(member, offset(name)));
+        }
     }
 
     /** Returns the layout, to be a member of another struct. */
@@ -69,32 +80,42 @@ final class Struct {
         return array.asSlice(index * layout.byteSize(), layout.byteSize());
     }
 
-    int getInt(MemorySegment struct, String member) {
-        return struct.get(member(ValueLayout.OfInt.class, member), offset(member));
+    int getInt(MemorySegment struct, String name) {
+        Slot slot = slot(name);
+        return struct.get((ValueLayout.OfInt) slot.layout, slot.offset);
     }
 
-    long getLong(MemorySegment struct, String member) {
-        return struct.get(member(ValueLayout.OfLong.class, member), offset(member));
+    long getLong(MemorySegment struct, String name) {
+        Slot slot = slot(name);
+        return struct.get((ValueLayout.OfLong) slot.layout, slot.offset);
     }
 
-    MemorySegment getAddress(MemorySegment struct, String member) {
-        return struct.get(member(AddressLayout.class, member), offset(member));
+    MemorySegment getAddress(MemorySegment struct, String name) {
+        Slot slot = slot(name);
+        return struct.get((AddressLayout) slot.layout, slot.offset);
     }
 
-    void setInt(MemorySegment struct, String member, int value) {
-        struct.set(member(ValueLayout.OfInt.class, member), offset(member), value);
+    void setInt(MemorySegment struct, String name, int value) {
+        Slot slot = slot(name);
+        struct.set((ValueLayout.OfInt) slot.layout, slot.offset, value);
     }
 
-    void setLong(MemorySegment struct, String member, long value) {
-        struct.set(member(ValueLayout.OfLong.class, member), offset(member), value);
+    void setLong(MemorySegment struct, String name, long value) {
+        Slot slot = slot(name);
+        struct.set((ValueLayout.OfLong) slot.layout, slot.offset, value);
     }
 
-    void setAddress(MemorySegment struct, String member, MemorySegment value) {
-        struct.set(member(AddressLayout.class, member), offset(member), value);
+    void setAddress(MemorySegment struct, String name, MemorySegment value) {
+        Slot slot = slot(name);
+        struct.set((AddressLayout) slot.layout, slot.offset, value);
     }
 
-    /** Returns the layout of a member; refuses to access it as another type. */
-    private <L extends ValueLayout> L member(Class<L> type, String name) {
-        return type.cast(layout.select(PathElement.groupElement(name)));
+    /** Returns a member; its layout is cast by the caller, so that it can't be accessed as another type. */
+    private Slot slot(String name) {
+        Slot slot = slots.get(name);
+        if (slot == null) {
+            throw new IllegalArgumentException("no member " + name + " in " + layout);
+        }
+        return slot;
     }
 }

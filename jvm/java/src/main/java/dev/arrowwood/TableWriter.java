@@ -90,7 +90,7 @@ public final class TableWriter implements AutoCloseable {
 
         /** An {@code arrowwood_value} for each column. */
         final MemorySegment cells;
-        /** Each of them. */
+        /** The same values, one by one. */
         final MemorySegment[] cell;
 
         final MemorySegment error = Native.ERROR.allocate(Arena.ofAuto());

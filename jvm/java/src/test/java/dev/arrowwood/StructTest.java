@@ -115,6 +115,16 @@ class StructTest {
     }
 
     @Test
+    void kindsOfValuesAreThoseOfTheHeader() throws Exception {
+        Map<String, Integer> kinds = constants("arrowwood_value_kind", "ARROWWOOD_KIND_");
+        assertEquals(Values.UUID_BYTES, kinds.remove("UUID"));
+        for (Map.Entry<String, Integer> kind : kinds.entrySet()) {
+            Object constant = Values.class.getDeclaredField(kind.getKey()).get(null);
+            assertEquals(kind.getValue(), constant, kind.getKey());
+        }
+    }
+
+    @Test
     void unitsAndErrorsAreFoundByTheirCodes() {
         for (Type.Unit unit : Type.Unit.values()) {
             assertEquals(unit, Type.Unit.of(unit.code));
@@ -129,19 +139,19 @@ class StructTest {
     // ---- structs ----
 
     /** A member: its name, and its size in bytes. */
-    private record Member(String name, long size) {}
+    private record HeaderMember(String name, long size) {}
 
     /** Returns the members of a struct of the header, in order. */
-    private static List<Member> members(String tag) {
+    private static List<HeaderMember> members(String tag) {
         Matcher declaration = STRUCT.matcher(header);
         while (declaration.find()) {
             if (declaration.group(1).equals(tag)) {
                 return MEMBER.matcher(declaration.group(2) + "\n")
                         .results()
                         .map(member -> member.group(3) == null
-                                ? new Member(
+                                ? new HeaderMember(
                                         member.group(2), sizeOf(member.group(1).strip()))
-                                : new Member(member.group(3), Long.BYTES))
+                                : new HeaderMember(member.group(3), Long.BYTES))
                         .toList();
             }
         }
@@ -160,10 +170,10 @@ class StructTest {
         };
     }
 
-    private static List<Member> members(Struct struct) {
-        List<Member> members = new ArrayList<>();
+    private static List<HeaderMember> members(Struct struct) {
+        List<HeaderMember> members = new ArrayList<>();
         for (MemoryLayout member : struct.layout().memberLayouts()) {
-            members.add(new Member(member.name().orElseThrow(), member.byteSize()));
+            members.add(new HeaderMember(member.name().orElseThrow(), member.byteSize()));
         }
         return members;
     }
@@ -191,8 +201,8 @@ class StructTest {
 
     @Test
     void valueHasTheMembersOfTheHeader() {
-        List<Member> members = new ArrayList<>(members("arrowwood_value"));
-        members.add(new Member("as", UNION_SIZE));
+        List<HeaderMember> members = new ArrayList<>(members("arrowwood_value"));
+        members.add(new HeaderMember("as", UNION_SIZE));
         assertEquals(members, members(Values.VALUE));
     }
 
