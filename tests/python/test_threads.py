@@ -175,7 +175,7 @@ def test_progress_bar_is_drawn_in_terminals_only(monkeypatch, capsys):
     bar(1, 4)
     assert capsys.readouterr().err == ""  # nothing is drawn within the first second
 
-    bar._next = 0
+    bar._next_draw = 0
     bar(2, 4)
     bar(4, 4)
     output = capsys.readouterr().err
