@@ -1,4 +1,4 @@
-//! The name by which programs ask for the library: that of its ABI version, which `include/arrowwood.h` has as well.
+//! The name by which programs ask for the library: it contains the ABI version, as in `include/arrowwood.h`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

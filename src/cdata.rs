@@ -115,7 +115,7 @@ impl Dataset {
     }
 
     /// Imports a C stream as a dataset that shares its buffers: a struct's members become columns, any other type one
-    /// column called `values`. Values are checked when they are first used, as those of a file.
+    /// column called `values`. Values are checked when they are first used, as in a file.
     ///
     /// # Errors
     /// `InvalidArgument` for a stream that was imported before, for a failure of the producer, with its message, and as

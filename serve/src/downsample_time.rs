@@ -251,7 +251,7 @@ impl Timeline {
         let Some((number, over)) = over else {
             return Err(Problem::bad_request("over: the number of a column of times is expected"));
         };
-        // Several files are each in an order of their own. The order of a date64 is that of its days, and not of its
+        // Several files are each in an order of their own. A date64 is ordered by its days, and not of its
         // milliseconds.
         let has_one_order =
             kind == Kind::Table && request.rows.split_by_path().len() == 1 && *over.data_type() != DataType::Date64;

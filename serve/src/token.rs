@@ -286,7 +286,7 @@ impl FileStamp {
     }
 }
 
-/// The valid tokens of a server: those of a file, which may change while the server runs.
+/// The valid tokens of a server, from a file, which may change while the server runs.
 ///
 /// Every lookup first checks whether the file has changed, unless that was checked within [`CHECK_INTERVAL`]. The
 /// thread that finds a change reads the file and replaces all entries, and holds the lock of `file` from the check to

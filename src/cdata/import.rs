@@ -621,7 +621,7 @@ mod tests {
         }
     }
 
-    /// Invalid values were trusted like those of a safe API, and buffers were read beyond their ends.
+    /// Invalid values were trusted as if a safe API had made them, and buffers were read beyond their ends.
     #[test]
     fn values_are_checked_when_they_are_read() {
         let words = texts(OFFSETS);

@@ -51,7 +51,7 @@ impl Dataset {
     }
 }
 
-/// Checks the values of an array, and of its children. Rows in errors are those of the array that has the value.
+/// Checks the values of an array, and of its children. Errors count rows in the array that has the value.
 fn check_array(array: &ArrayData) -> Result<()> {
     use DataType::*;
     match array.data_type() {

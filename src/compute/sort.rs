@@ -89,7 +89,7 @@ fn has_one_value(frame: &Frame<'_>, column: usize, data_type: &DataType) -> Resu
 
 /// The values of a column, one for each row.
 struct SortKey<'a> {
-    /// The values; those of nulls are arbitrary.
+    /// The values, which are arbitrary for nulls.
     values: SortValues<'a>,
     is_null: Vec<bool>,
     /// True if greater values come first.

@@ -4,7 +4,7 @@ use arrow_buffer::i256;
 
 use crate::array::Value;
 
-/// An owned form of a value, for comparisons. Only values of the same variant can be compared: those of one column, or
+/// An owned form of a value, for comparisons. Only values of the same variant can be compared: values of one column, or
 /// of two columns of the same type.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
 pub(crate) enum ComparableValue {

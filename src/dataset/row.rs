@@ -13,7 +13,7 @@ use crate::types::is_text_or_binary;
 pub struct Row<'a> {
     schema: &'a Schema,
     location: RowLocation<'a>,
-    /// The columns of the row among those of the location's piece, if the row is seen through a view.
+    /// The columns of the row among the columns of the location's piece, if the row is seen through a view.
     view_columns: Option<&'a [usize]>,
     /// True for one of many scattered rows: values are read where they are stored, if that is known, without making an
     /// array for each column of each batch.

@@ -36,8 +36,8 @@ pub(crate) struct IncomingRows {
     pub rows: usize,
     /// The keys of each dictionary's column.
     keys: Vec<GatheredKeys>,
-    /// The number of entries of each dictionary that are written even if no row has them: those of ordered categories,
-    /// which are compared by their order in the dictionary.
+    /// The number of entries of each dictionary that are written even if no row has them: all entries of ordered
+    /// categories, which are compared by their order in the dictionary.
     categories: Vec<usize>,
 }
 

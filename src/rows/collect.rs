@@ -337,7 +337,7 @@ impl<'a> BatchRows<'a> {
     fn gathered(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         match self.appended(column, field) {
             Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column, field),
-            // Ordered categories, and later batches have new ones between those of the first.
+            // Ordered categories, and later batches have new ones between the categories of the first.
             Err(e) if e.kind() == ErrorKind::SchemaMismatch => in_turn(&self.arrays(column)?, field).map(Some),
             done => done,
         }

@@ -1,4 +1,4 @@
-//! Makes arrays *straight*: each row's items and members follow those of the row before.
+//! Makes arrays *straight*: each row's items and members follow the previous row's.
 //!
 //! In Arrow, list views and dense unions may refer to their children in any order. The buffers of a segment are
 //! appended to, and so need them in the order of the rows. In a straight array, moreover, no key refers to a null entry

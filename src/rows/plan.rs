@@ -164,7 +164,7 @@ impl PlanDictionary {
     }
 
     /// Returns the bytes of each of its first `count` values. `values` is the buffer after the validity bitmap,
-    /// and `text` that of the text, if there is one. `None` if a value is outside of them.
+    /// and `text` the length of the text, if there is one. `None` if a value is outside of them.
     pub fn stored<'a>(&self, count: usize, values: &'a [u8], text: &'a [u8]) -> Option<Vec<&'a [u8]>> {
         let text = |from: u64, to: u64| text.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?);
         match self.values.kind {
@@ -402,7 +402,7 @@ impl PlanBuilder {
         self.regions - count
     }
 
-    /// Takes a region for each of the node's own buffers. Its variadic buffers, those of views, are one buffer of text
+    /// Takes a region for each of the node's own buffers. The variadic buffers of views are one buffer of text
     /// here.
     fn take_regions_of(&mut self, node: &Node) -> usize {
         self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic))
@@ -532,8 +532,10 @@ impl Plan {
     /// Returns how each buffer grows that can have bytes, in the order of the buffers.
     pub fn growth(&self) -> Vec<BufferGrowth> {
         let mut found = Vec::with_capacity(self.regions);
-        self.columns.iter().for_each(|column| column.growth(RowCount::of(ROWS), &mut found));
-        self.dictionaries.iter().for_each(|entry| entry.values.growth(RowCount::of(entry.entries), &mut found));
+        self.columns.iter().for_each(|column| column.growth(RowCount::from_counter(ROWS), &mut found));
+        self.dictionaries
+            .iter()
+            .for_each(|entry| entry.values.growth(RowCount::from_counter(entry.entries), &mut found));
         let bytes = |region, counter| BufferGrowth { region, counter, unit: GrowthUnit::Bytes { each: 1, first: 0 } };
         found.push(bytes(self.names.region, self.names.bytes));
         let zones = |map: &PlanZones| BufferGrowth {
@@ -623,7 +625,7 @@ struct RowCount {
 
 impl RowCount {
     /// Creates the count of rows that `counter` counts one by one.
-    fn of(counter: usize) -> RowCount {
+    fn from_counter(counter: usize) -> RowCount {
         RowCount { counter, each: 1 }
     }
 }
@@ -814,8 +816,8 @@ impl PlanNode {
 
         for (number, child) in self.children.iter().enumerate() {
             let rows = match self.kind {
-                Storage::List { counter, .. } | Storage::ListViews { counter, .. } => RowCount::of(counter),
-                Storage::DenseUnion { first } => RowCount::of(first + number),
+                Storage::List { counter, .. } | Storage::ListViews { counter, .. } => RowCount::from_counter(counter),
+                Storage::DenseUnion { first } => RowCount::from_counter(first + number),
                 Storage::FixedList { size } => RowCount { counter, each: each * size },
                 _ => rows,
             };

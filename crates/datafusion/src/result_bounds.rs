@@ -389,7 +389,7 @@ enum SeriesUnit {
 
 impl SeriesUnit {
     /// Returns the unit of a series with a first or last value of the given type.
-    fn of(data_type: &DataType) -> SeriesUnit {
+    fn for_type(data_type: &DataType) -> SeriesUnit {
         match data_type {
             DataType::Date32 | DataType::Date64 => SeriesUnit::Day,
             DataType::Timestamp(_, None) => SeriesUnit::Nanosecond,
@@ -468,7 +468,7 @@ fn max_series_bytes(call: &Call) -> Result<u128> {
         check_steps(&step.array)?;
     }
 
-    let unit = SeriesUnit::of(start.unwrap_or(stop).array.data_type());
+    let unit = SeriesUnit::for_type(start.unwrap_or(stop).array.data_type());
     let start = start.map(|start| unit.numbers(start)).transpose()?;
     let stop = unit.numbers(stop)?;
     let step = step.map(|step| unit.numbers(step)).transpose()?;

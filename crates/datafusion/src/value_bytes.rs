@@ -100,7 +100,7 @@ pub(crate) fn content_bytes(array: &ArrayRef, rows: Range<usize>) -> u128 {
     }
 }
 
-/// Returns the bytes of the content of a null, which for some types is as large as that of any value.
+/// Returns the bytes of the content of a null, which for some types is as large as any value.
 pub(crate) fn null_content_bytes(data_type: &DataType) -> u128 {
     content_bytes(&new_null_array(data_type, 1), 0..1)
 }

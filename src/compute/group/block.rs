@@ -178,7 +178,7 @@ struct BlockColumns<'f, 'a> {
     computed: &'f ComputedColumns<'f>,
 }
 
-/// Columns that are computed from others. Their numbers follow those of the dataset's columns.
+/// Columns that are computed from others. They are numbered after the dataset's columns.
 pub(super) struct ComputedColumns<'f> {
     /// The number of the dataset's columns, which is the number of the first computed column.
     pub columns: usize,

@@ -33,7 +33,7 @@ type LaneSums = [[[f64; 2]; LANES]; KEYS];
 type Raw = [u8; 8];
 
 /// A query that the fused loop can answer: sums and counts of one column of floats, by a key of one small dictionary,
-/// for all rows or those of a [`FusedFilter`].
+/// for all rows or the rows of a [`FusedFilter`].
 pub(super) struct FusedSum<'a> {
     /// The column that rows are grouped by.
     key: usize,

@@ -52,7 +52,7 @@ impl<T: Copy> ScalarOrVec<T> {
         }
     }
 
-    /// Combines the values of each row with those of `other`.
+    /// Combines the values of each row with the values of `other`.
     #[inline(always)]
     fn zip<U>(&self, other: &ScalarOrVec<T>, mut make: impl FnMut(T, T) -> U) -> ScalarOrVec<U> {
         match (self, other) {

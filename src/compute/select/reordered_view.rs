@@ -122,7 +122,7 @@ struct ReorderedView {
     range: Range<u64>,
     /// The number of rows of a batch, computed when a batch is first used, as single rows need no batches.
     batch_rows: Arc<OnceLock<usize>>,
-    /// The gathered columns of each batch: all columns of the first batch, then those of the next.
+    /// The gathered columns of each batch: all columns of the first batch, then of the next.
     gathered: OnceLock<Vec<OnceLock<ArrayData>>>,
 }
 

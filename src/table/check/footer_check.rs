@@ -178,7 +178,7 @@ fn message_room(header: &Header, number: u64) -> Range<u64> {
 }
 
 /// Reads a message, which must be inside of `room`. `block` is its start, length and body length in the footer at byte
-/// `footer_start`, and `id` that of its dictionary; `None` for the record batch.
+/// `footer_start`, and `id` identifies its dictionary; `None` for the record batch.
 fn read_message(
     segment: &Segment,
     room: &Range<u64>,

@@ -547,7 +547,7 @@ fn check_other_visible(
     Ok(())
 }
 
-/// Returns the number of a commit whose record is in the other place than that of commit `sequence`.
+/// Returns the number of a commit whose record is not in the place of commit `sequence`.
 fn other_parity(sequence: u64) -> u64 {
     sequence ^ 1
 }

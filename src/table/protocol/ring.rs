@@ -346,8 +346,8 @@ impl FooterRing {
         Ok(ring)
     }
 
-    /// Marks the place of footer number `current` as published, and those of other `footers`, which are sorted by their
-    /// times, as resting if they are.
+    /// Marks the place of footer number `current` as published, and the places of other `footers`, which are sorted by
+    /// their times, as resting if they are.
     fn restore_places(&mut self, footers: &[StampedFooter], current: Option<u64>, clocks: Clocks) {
         for (number, footer) in footers.iter().enumerate() {
             // Its place rests since the next one was published.

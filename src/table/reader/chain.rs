@@ -354,8 +354,8 @@ fn is_reached(folder: &Path, starts: &[u64], last: (&Segment, &Record)) -> Resul
     Ok(true)
 }
 
-/// Iterates over the first rows of segments, each with that of the next segment. The last one has none, and is left
-/// out.
+/// Iterates over the first rows of segments, each with the first row of the next segment. The last one has none, and is
+/// left out.
 pub(super) fn with_next(starts: &[u64]) -> impl DoubleEndedIterator<Item = (u64, u64)> {
     starts.iter().copied().zip(starts.iter().copied().skip(1))
 }

@@ -23,7 +23,7 @@ pub(super) struct LiveSource {
     pub table: Arc<TableInfo>,
     /// The segments before this one; `None` if it is the table's first.
     pub history: Option<Arc<SealedSource>>,
-    /// The table's first row: that of the history, or of this segment.
+    /// The table's first row: the first one of the history, or of this segment.
     pub start: u64,
     pub snapshot: Snapshot,
 }

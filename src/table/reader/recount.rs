@@ -106,7 +106,7 @@ pub(in crate::table) fn offset_at(segment: &Segment, region: usize, width: usize
 }
 
 /// Returns the item at which the first `rows` list views end, which are in the order of their items; `None` if the
-/// regions have fewer views. `region` is that of the validity bitmap.
+/// regions have fewer views. `region` is the region of the validity bitmap.
 pub(in crate::table) fn end_of_list_views(segment: &Segment, region: usize, width: usize, rows: u64) -> Option<u64> {
     let Some(last) = rows.checked_sub(1) else { return Some(0) };
     let (_, offset) = offset_at(segment, region + 1, width, last)?;

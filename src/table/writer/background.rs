@@ -211,7 +211,7 @@ impl BackgroundWork {
         }
     }
 
-    /// Releases the space of a sealed segment's published footers, that of the last ones when they have rested.
+    /// Releases the space of a sealed segment's published footers; the last ones follow when they have rested.
     pub fn on_sealed(&self, segment: Arc<LiveFile>) {
         let syncer = &self.state.syncer;
         // Blocks that stay allocated only cost space; `compact` releases them.

@@ -11,7 +11,7 @@ use crate::table::format::ROWS;
 /// The factor by which a segment has room for more rows than the previous one, up to the table's maximum. Dictionaries
 /// get room for so many times the entries that are carried over.
 pub(super) const GROWTH: u64 = 2;
-/// The room for text and list items is that of as many rows of the previous segment, times this.
+/// The room for text and list items is what as many rows of the previous segment take, times this.
 const MARGIN: f64 = 1.25;
 /// The room for text and list items beyond that, in bytes or items: rows may differ much in a small segment.
 const SPARE: u64 = 64 << 10;

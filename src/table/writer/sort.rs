@@ -140,7 +140,7 @@ fn take_place(medium: &FileSystem, path: &Path, lock: &DirectoryLock, sorted: St
     }
 }
 
-/// The sort key of a value. The order of the variants is that of values: NaN after all numbers, and nulls last.
+/// The sort key of a value. The variants are in the order of values: NaN after all numbers, and nulls last.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum SortValue<'a> {
     Int(i128),
@@ -320,7 +320,7 @@ struct Merge<'a, 'b> {
     waiting: Vec<usize>,
     /// The segments being merged, by their numbers.
     runs: Vec<Option<SortedRun<'a>>>,
-    /// The next key of each of these, with the segment's number. Of equal keys, those of the first segment come first.
+    /// The next key of each of these, with the segment's number. Equal keys come in the order of the segments.
     heads: BinaryHeap<Reverse<(SortValue<'a>, usize)>>,
 }
 

@@ -51,7 +51,7 @@ pub struct Writer {
     pub(super) plan: Arc<Plan>,
     /// The live segment, and after it the segments of uncommitted rows. Never empty.
     pub(super) segments: Vec<LiveSegment>,
-    /// The entries of each dictionary, with those of uncommitted rows.
+    /// The entries of each dictionary, including the entries of uncommitted rows.
     pub(super) entries: Vec<DictionaryEntries>,
     /// The keys of the row being appended, kept to save allocations.
     pub(super) row_keys: Vec<u32>,

@@ -27,7 +27,7 @@ use crate::result_budget::ResultBudget;
 /// query, and [detaches](KillHandle::detach) it before it returns the process to the pool. Whoever waits for the answer
 /// [gives the query up](KillHandle::give_up) at any time. All three lock the state: so a query that is given up first
 /// never starts, and a process that was detached first is not killed while it runs another query. The lock of the child
-/// process is taken under that of the state.
+/// process is taken under the lock of the state.
 #[derive(Default)]
 pub(crate) struct KillHandle(Mutex<KillState>);
 
