@@ -551,10 +551,13 @@ impl DictionaryEncoder {
         /// Keys of `i8` and `i16` number so many values, from 0 to their maximum.
         const MAX_INT8: usize = i8::MAX as usize + 1;
         const MAX_INT16: usize = i16::MAX as usize + 1;
-        match self.numbers.len() {
-            0..=MAX_INT8 => DataType::Int8,
-            ..=MAX_INT16 => DataType::Int16,
-            _ => DataType::Int32,
+        let len = self.numbers.len();
+        if len <= MAX_INT8 {
+            DataType::Int8
+        } else if len <= MAX_INT16 {
+            DataType::Int16
+        } else {
+            DataType::Int32
         }
     }
 }

@@ -113,7 +113,7 @@ fn fail_at(number: u64, sync: SyncPolicy) -> bool {
         let mut next_writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
         let end = next_writer.rows();
         assert!(end == committed || end == intended, "{case}: {end}");
-        let row = vec![Value::Int(end as i64), Value::Null];
+        let row = [Value::Int(end as i64), Value::Null];
         let columns = next_writer.schema().fields().len();
         next_writer.append_row(&row[..columns]).unwrap();
         next_writer.close().unwrap();

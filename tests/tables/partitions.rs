@@ -214,7 +214,8 @@ fn types_of_partition_columns_are_inferred_or_given() {
 #[test]
 fn directories_with_partitions_and_other_contents_are_refused() {
     let add_partition = |table: &Path, key| append(&mut open_partition(table, &[(key, Value::Int(1))]), 0..1);
-    let cases: [(&dyn Fn(&Path), ErrorKind, &[&str]); 5] = [
+    type AddContents<'a> = &'a dyn Fn(&Path);
+    let cases: [(AddContents<'_>, ErrorKind, &[&str]); 5] = [
         (
             &|root| fs::write(root.join("other.arrow"), "").unwrap(),
             ErrorKind::InvalidData,

@@ -889,7 +889,8 @@ fn a_table_whose_commit_numbers_are_exhausted_is_not_written() {
     writer.close().unwrap();
     let path = segment_path(&table, 0);
     let original = std::fs::read(&path).unwrap();
-    let cases: [(fn(&mut [u8], u64), u64); 3] = [
+    type ForgeCommit = fn(&mut [u8], u64);
+    let cases: [(ForgeCommit, u64); 3] = [
         (forge_visible_commit, MAX_COMMIT),
         (forge_visible_commit, MAX_COMMIT - 1),
         (forge_durable_commit, MAX_COMMIT),

@@ -384,7 +384,7 @@ impl Campaign {
         // Kills at another moment in each round.
         thread::sleep(Duration::from_millis(10 + (round * 37) % 90));
         let kills_server = round % 3 != 1;
-        let kills_producers = round % 3 != 0;
+        let kills_producers = !round.is_multiple_of(3);
         if kills_server {
             self.kill_server();
         }

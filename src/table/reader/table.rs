@@ -745,7 +745,8 @@ mod tests {
     /// didn't find its file, and reported the table as not found.
     #[test]
     fn open_lists_again_if_the_last_segment_was_merged() {
-        let cases: [fn(&Path, [Dataset; 2]) -> Result<Dataset>; 3] = [
+        type OpenMerged = fn(&Path, [Dataset; 2]) -> Result<Dataset>;
+        let cases: [OpenMerged; 3] = [
             |table, _| crate::open(table),
             |_, [without_writer, _]| without_writer.refresh(),
             |_, [_, with_two_segments]| with_two_segments.refresh(),
