@@ -42,8 +42,7 @@ public final class Probe {
                     print("refused", e.getMessage().contains("DDL not supported"));
                 }
             }
-            String sql =
-                    "select ts, symbol from \"ticks.arrow\" where symbol = ? and ts < ? and price > ? order by ts";
+            String sql = "select ts, symbol from \"ticks.arrow\" where symbol = ? and ts < ? and price > ? order by ts";
             try (PreparedStatement statement = connection.prepareStatement(sql)) {
                 print("parameters", statement.getParameterMetaData().getParameterCount());
                 for (int end : new int[] {4, 8}) {
@@ -64,7 +63,8 @@ public final class Probe {
     private static void printRows(String name, ResultSet rows, int... columns) throws SQLException {
         int[] printed = columns;
         if (columns.length == 0) {
-            printed = IntStream.rangeClosed(1, rows.getMetaData().getColumnCount()).toArray();
+            printed = IntStream.rangeClosed(1, rows.getMetaData().getColumnCount())
+                    .toArray();
         }
         StringJoiner lines = new StringJoiner(" | ");
         while (rows.next()) {
