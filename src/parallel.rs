@@ -156,13 +156,13 @@ fn on_threads(others: usize, on_other: &(dyn Fn() + Sync), on_caller: &mut dyn F
 /// Items that threads claim in small groups, so that they finish together. Results never depend on the thread that
 /// claimed an item. The module's documentation explains the protocol.
 struct Queue<I: Iterator> {
-    unclaimed: Mutex<Unclaimed<I>>,
+    unclaimed: Mutex<UnclaimedItems<I>>,
     /// True if a claim has failed.
     has_failed: AtomicBool,
 }
 
 /// The part of a [`Queue`] that its lock guards.
-struct Unclaimed<I: Iterator> {
+struct UnclaimedItems<I: Iterator> {
     items: Peekable<I>,
     /// The number of claims that were made.
     num_claims: usize,
@@ -177,11 +177,11 @@ struct Claim<C> {
 
 impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
     fn new(items: Items) -> Queue<Items> {
-        let unclaimed = Unclaimed { items: items.peekable(), num_claims: 0 };
+        let unclaimed = UnclaimedItems { items: items.peekable(), num_claims: 0 };
         Queue { unclaimed: Mutex::new(unclaimed), has_failed: AtomicBool::new(false) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Unclaimed<Items>> {
+    fn lock(&self) -> MutexGuard<'_, UnclaimedItems<Items>> {
         // A panic of the iterator ends the whole call.
         self.unclaimed.lock_ignoring_poison()
     }

@@ -22,11 +22,6 @@ mod statistics;
 pub use group::{AggregateFunction, Aggregation, AggregationProgress, IncrementalAggregation};
 pub use select::{EpochOrder, Expression, GatheredRows, Literal, Operator, Predicate, TimePart, col};
 
-const SECONDS_PER_DAY: i64 = 86_400;
-const MILLIS_PER_SECOND: i64 = 1_000;
-/// The unit of `Date64` in a day.
-const MILLIS_PER_DAY: i64 = MILLIS_PER_SECOND * SECONDS_PER_DAY;
-
 #[cfg(test)]
 mod tests {
     use std::cmp::Ordering;

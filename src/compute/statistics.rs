@@ -8,12 +8,12 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 
-use super::MILLIS_PER_DAY;
 use super::group::AggregateFunction;
 use super::reduce::is_number;
 use crate::array::{Value, decimal_to_f64};
 use crate::dataset::{Column, Dataset};
 use crate::error::{Error, Result};
+use crate::types::layout::MILLIS_PER_DAY;
 
 impl Column {
     /// Returns true if any value is true; false if there are no values.

@@ -311,7 +311,9 @@ pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
 }
 
 /// The number of milliseconds in a day.
-pub(crate) const MILLIS_PER_DAY: i64 = 86_400_000;
+pub(crate) const MILLIS_PER_DAY: i64 = MILLIS_PER_SECOND * SECONDS_PER_DAY;
+pub(crate) const MILLIS_PER_SECOND: i64 = 1_000;
+pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The number of nanoseconds in a millisecond.
 pub(crate) const NANOS_PER_MILLI: i64 = 1_000_000;

@@ -459,7 +459,7 @@ fn failed_calls_are_not_taken_for_absence() {
         "table.is_dir()",
         "metadata(path).is_ok_and(",
         "metadata(&path).is_ok_and(",
-        "metadata().is_ok_and(|data",
+        "metadata().is_ok_and(|",
     ];
     const ALLOWED: &[Exception] = &[
         ("src/files.rs", "path.is_dir()", "names of directories in the advice of an error"),
@@ -480,7 +480,7 @@ fn failed_calls_are_not_taken_for_absence() {
         ),
         ("crates/mapping/src/unmapped_file.rs", "path.is_file()", "after another error, which is returned then"),
         ("serve/src/catalog.rs", "metadata(path).is_ok_and(", "the words of an error"),
-        ("cli/src/exec_datafusion.rs", "metadata().is_ok_and(|data", "programs are looked for as shells do it"),
+        ("cli/src/exec_datafusion.rs", "metadata().is_ok_and(|", "programs are looked for as shells do it"),
     ];
     let mut is_used = [false; ALLOWED.len()];
     for (path, text) in all_sources() {

@@ -220,9 +220,9 @@ impl Numbers {
         self.values[if self.is_scalar { 0 } else { row }]
     }
 
-    /// Returns a value as a length. Functions treat a negative one as zero.
+    /// Returns a value as a length. A negative one counts as zero, and so does null, for which the result is null.
     fn length(&self, row: usize) -> u128 {
-        self.get(row).unwrap_or(0).max(0).unsigned_abs()
+        self.get(row).map_or(0, |number| number.max(0).unsigned_abs())
     }
 }
 

@@ -183,7 +183,8 @@ pub(crate) fn count_elements(array: &ArrayRef, rows: Range<usize>) -> Option<u12
 /// Returns the number of the values in `rows` and of all values in them, at every level of nesting.
 pub(crate) fn count_values(array: &ArrayRef, rows: Range<usize>) -> u128 {
     let len = rows.len() as u128;
-    let parts = parts(array, &rows).unwrap_or_default().into_iter();
+    // Values that aren't nested have no parts.
+    let parts = parts(array, &rows).into_iter().flatten();
     len.saturating_add(saturating_sum(parts.map(|(values, range)| count_values(&values, range))))
 }
 

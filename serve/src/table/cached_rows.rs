@@ -9,8 +9,7 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Bytes, Dataset, Error, ErrorKind, Mapping, Mode, OpenOptions, Result, open};
 use sha2::{Digest, Sha256};
 
-use super::Kind;
-use super::identity::{FileIdentity, fingerprint_file, fingerprint_files, short_hex};
+use super::identity::{FileIdentity, Kind, fingerprint_file, fingerprint_files, short_hex};
 
 /// The maximum number of attempts to open a file that changes while it is opened.
 const MAX_OPEN_ATTEMPTS: usize = 5;

@@ -8,6 +8,17 @@ use std::time::SystemTime;
 use arrowwood::{Dataset, Result};
 use sha2::{Digest, Sha256};
 
+/// The kind of a served entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A directory of segments, which may grow.
+    Table,
+    /// An Arrow file.
+    File,
+    /// Several Arrow files, concatenated: a pattern, or a directory.
+    Files,
+}
+
 /// The number of bytes of a hash that an identifier shows, as hexadecimal digits.
 const SHOWN_HASH_BYTES: usize = 8;
 

@@ -6,9 +6,8 @@ mod watch;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use arrowwood::mapping::MutexExt;
@@ -16,8 +15,8 @@ use arrowwood::{Dataset, Error, ErrorKind, Result, exists, table_stat};
 use tokio::sync::watch as progress_channel;
 
 use self::cached_rows::{CachedRows, open_mapped};
-pub(crate) use self::identity::FileIdentity;
 use self::identity::fingerprint_file;
+pub(crate) use self::identity::{FileIdentity, Kind};
 use crate::problem::{Problem, ResultExt};
 use crate::producers::Producers;
 use crate::queue::Queue;
@@ -26,17 +25,6 @@ use crate::queue::Queue;
 const MAX_STALE_AGE: Duration = Duration::from_secs(10);
 /// The maximum age of an open file before it is checked for replacement.
 const MAX_OPEN_AGE: Duration = Duration::from_secs(60);
-
-/// The kind of a served entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A directory of segments, which may grow.
-    Table,
-    /// An Arrow file.
-    File,
-    /// Several Arrow files, concatenated: a pattern, or a directory.
-    Files,
-}
 
 /// The progress of a table: the numbers of its rows, where each end is the row after the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -326,28 +314,12 @@ impl Table {
             is_new
         });
     }
-
-    /// Subscribes to the progress of the table. Blocks for the first check.
-    ///
-    /// # Errors
-    /// As [`Table::rows`]; `Io` if no thread can be started.
-    pub fn watch(self: &Arc<Self>) -> Result<progress_channel::Receiver<Progress>> {
-        let mut is_watched = self.is_watched.lock_ignoring_poison();
-        let receiver = self.progress.subscribe();
-        if !*is_watched {
-            self.progress.send_replace(self.progress()?);
-            let table = self.clone();
-            let spawned =
-                thread::Builder::new().name("arrowwood-watch".into()).spawn(move || watch::keep_watch(&table));
-            spawned.map_err(|e| Error::io("starting a thread", &e))?;
-            *is_watched = true;
-        }
-        Ok(receiver)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use arrowwood::{Compression, WriteOptions, parse_schema, write};
 
     use super::*;

@@ -9,11 +9,13 @@
 //! The thread is not the only one that changes the progress: [`Table::on_durable`] is called by the thread that has
 //! synced rows. As both take the maximum, the durable end never decreases, whichever comes first.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use arrowwood::mapping::MutexExt;
-use arrowwood::{Dataset, ErrorKind, Result, TableFollower, follow};
+use arrowwood::{Dataset, Error, ErrorKind, Result, TableFollower, follow};
+use tokio::sync::watch as progress_channel;
 
 use super::{Progress, Table};
 use crate::log;
@@ -30,8 +32,27 @@ const MIN_DURABLE_INTERVAL: Duration = Duration::from_millis(20);
 /// The maximum interval between checks for durable rows.
 const MAX_DURABLE_INTERVAL: Duration = Duration::from_secs(1);
 
+impl Table {
+    /// Subscribes to the progress of the table. Blocks for the first check.
+    ///
+    /// # Errors
+    /// As [`Table::rows`]; `Io` if no thread can be started.
+    pub fn watch(self: &Arc<Self>) -> Result<progress_channel::Receiver<Progress>> {
+        let mut is_watched = self.is_watched.lock_ignoring_poison();
+        let receiver = self.progress.subscribe();
+        if !*is_watched {
+            self.progress.send_replace(self.progress()?);
+            let table = self.clone();
+            let spawned = thread::Builder::new().name("arrowwood-watch".into()).spawn(move || keep_watch(&table));
+            spawned.map_err(|e| Error::io("starting a thread", &e))?;
+            *is_watched = true;
+        }
+        Ok(receiver)
+    }
+}
+
 /// Publishes the progress of `table` until no client waits, or the table is lost.
-pub(super) fn keep_watch(table: &Table) {
+fn keep_watch(table: &Table) {
     let guard = WatchGuard { table };
     match TableWatch::new(table).and_then(TableWatch::run) {
         // `is_watched` is reset, and may be set by another thread since.

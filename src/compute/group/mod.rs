@@ -4,7 +4,7 @@
 //! or more aggregate functions need of its rows so far, such as a sum and a count; the states of parts of the rows can
 //! be merged. Groups are numbered from 1 within a block of rows, as number 0 is for the rows that a filter excludes.
 //!
-//! The modules, each of which uses only those before it, except that `plan`, `aggregate` and `distinct` use each other:
+//! The modules, each of which uses only modules before it:
 //! - `interner` numbers keys, and `groups` numbers the groups of a block's rows.
 //! - `bitsets` has sets of distinct integers, and `state` all running aggregates of groups.
 //! - `block` aggregates a block, `table` merges blocks, and `memory` limits the memory of groups.
@@ -12,7 +12,8 @@
 //! - `fused_sum` filters, groups and sums in one loop.
 //! - `text_views`, `chunk_order`, `key_hash` and `radix_partition` group rows in partitions, where there are very many
 //!   groups.
-//! - `plan` chooses among these, `aggregate` is what callers use, and `distinct` counts distinct values.
+//! - `aggregate` describes what callers ask for, `plan` chooses how to compute it, `finish` computes it, and `distinct`
+//!   counts distinct values.
 //! - `snapshot` and `incremental` keep states between the answers for a dataset that grows.
 
 mod aggregate;
@@ -20,6 +21,7 @@ mod bitsets;
 mod block;
 mod chunk_order;
 mod distinct;
+mod finish;
 mod fused_sum;
 mod groups;
 mod incremental;

@@ -18,9 +18,9 @@ use super::literal::{LiteralValue, NumberLiteral};
 use super::mask::{Mask, valid_mask};
 use crate::array::ArrayParts;
 use crate::compute::frame::Frame;
-use crate::compute::{MILLIS_PER_SECOND, SECONDS_PER_DAY};
 use crate::error::{Error, Result};
 use crate::types::layout::per_second;
+use crate::types::layout::{MILLIS_PER_SECOND, SECONDS_PER_DAY};
 use crate::types::type_name;
 
 /// The number of rows that are evaluated at once.

@@ -13,13 +13,13 @@ use arrow_schema::DataType;
 
 use super::bound_expression::{AT_ONCE, BoundExpression, EvalContext, NullableNumbers, unsupported};
 use super::categories::comparison_predicate;
-use super::compare::ValuePredicate;
 use super::computed::{ComputedNumbers, ScalarOrVec};
 use super::expression::Expression;
 use super::literal::Operator;
 use super::mask::{Mask, Outcome, test_rows, valid_mask};
 use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
 use super::row_set::RowSet;
+use super::value_predicate::ValuePredicate;
 use crate::array::access::{Texts, dictionary_of, entry_lookup};
 use crate::compute::frame::Frame;
 use crate::dataset::Dataset;

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::compare::ValuePredicate;
 use super::literal::{Literal, LiteralValue, Operator};
+use super::value_predicate::ValuePredicate;
 use crate::array::access::dictionary_of;
 use crate::array::merge_dictionaries::CategoryRanks;
 use crate::array::{UncheckedArray, Value, key, value};

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::compare::ValuePredicate;
 use super::literal::{LiteralValue, NumberLiteral, Operator};
+use super::value_predicate::ValuePredicate;
 
 /// Translates a comparison with a literal for a column of floats; `None` if the literal is no number.
 pub(super) fn compare_floats(

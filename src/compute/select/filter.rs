@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema};
 
 use super::bound_predicate::BoundPredicate;
-use super::compare::ValuePredicate;
 use super::expression::col;
 use super::filtered_rows::{FilteredRows, filter_input, fits};
 use super::literal::{Literal, LiteralValue, Operator};
@@ -13,13 +12,14 @@ use super::predicate::Predicate;
 use super::prune::{prune_blocks, prune_partitions};
 use super::row_set::RowSet;
 use super::take::{BATCH, RowSelection, gather_selections};
+use super::value_predicate::ValuePredicate;
 use crate::array::{Value, has_room};
-use crate::compute::MILLIS_PER_DAY;
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, SourceSlice};
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
+use crate::types::layout::MILLIS_PER_DAY;
 use crate::types::type_name;
 
 /// The number of blocks of a batch of the result.

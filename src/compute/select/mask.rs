@@ -13,11 +13,12 @@ use arrow_schema::DataType;
 use half::f16;
 use multiversion::multiversion;
 
-use super::compare::{TextMatcher, ValuePredicate, has_float};
+use super::compare::has_float;
 use super::compare_integers::limits;
 use super::computed::{FloatWidth, load_floats, load_integers};
 use super::literal::Operator;
 use super::text_set::TextSet;
+use super::value_predicate::{TextMatcher, ValuePredicate};
 use crate::array::access::{Bits, Keys, Texts, byte_mask, dictionary_of, short};
 use crate::array::value;
 use crate::compute::blocks::values_in;

@@ -42,11 +42,11 @@ mod row_set;
 mod shuffle;
 mod take;
 mod text_set;
+mod value_predicate;
 
 pub(super) use bound_expression::{AT_ONCE, BoundExpression, EvalContext};
 pub(super) use bound_predicate::BoundPredicate;
 pub(super) use categories::Categories;
-pub(super) use compare::ValuePredicate;
 pub(super) use compare_integers::limits;
 pub use epoch_order::{EpochOrder, GatheredRows};
 pub use expression::{Expression, TimePart, col};
@@ -61,3 +61,4 @@ pub(super) use reordered_view::reordered_view;
 pub(super) use row_order::{RowOrder, try_collect};
 pub(super) use row_set::RowSet;
 pub(super) use take::{RowSelection, gather_rows};
+pub(super) use value_predicate::ValuePredicate;

@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use arrow_schema::DataType;
 
-use super::compare::{TextMatcher, ValuePredicate};
 use super::expression::Expression;
 use super::literal::Operator;
 use super::predicate::{Predicate, PredicateNode, balanced, too_deep};
+use super::value_predicate::{TextMatcher, ValuePredicate};
 use crate::array::Value;
 use crate::dataset::{ComparableValue, Dataset, SourceSlice, Zone, ZoneBound, Zones};
 use crate::error::{Error, Result};

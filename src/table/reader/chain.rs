@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::page_cache::UNKNOWN_MOUNT;
+use super::page_cache_state::UNKNOWN_MOUNT;
 use super::recovery::{CommitDurability, open_mapping, open_newest};
 use super::segment::Segment;
 use crate::array::Bytes;

@@ -23,6 +23,7 @@ mod follow;
 mod incremental;
 mod live;
 mod page_cache;
+mod page_cache_state;
 mod recount;
 mod recovery;
 mod sealed_source;

@@ -5,83 +5,20 @@
 //! commit of this boot counts only if the segment was opened through the same mount as its writer's, or if its rows
 //! match its [proof](crate::table::protocol::proof).
 //!
-//! The answer is a [`PageCacheState`] of the open segment, which the first reader of a commit finds out. It depends on
+//! The answer is a [`PageCacheState`](super::page_cache_state::PageCacheState) of the open segment, which the first reader of a commit finds out. It depends on
 //! nothing that may change later: whoever commits after that has opened the file through the same page cache.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::chain;
+use super::page_cache_state::{PageCache, UNKNOWN_MOUNT};
 use super::recovery::{has_more, is_on_disk, recover};
 use super::segment::Segment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, MountInfo, MutexExt, boot_id};
 use crate::table::format::{RENEWED_PROOF, Record};
 use crate::table::protocol::proof::proof_of;
-
-/// The number of an unknown mount.
-pub(super) const UNKNOWN_MOUNT: u64 = 0;
-
-/// The page cache through which a segment is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PageCache {
-    /// It was not checked yet.
-    Unknown,
-    /// It is the writer's.
-    Same,
-    /// It has the rows of the newest commit, and may be another one than the writer's.
-    HasRows,
-    /// It is another one than the writer's. The commit with this number is lost, with all earlier ones.
-    Lost(u64),
-}
-
-/// A [`PageCache`] that threads share, as one word.
-///
-/// Threads that find it unknown each find it out from the file, and store the result. It is stored and loaded relaxed:
-/// no other memory depends on it, and each of the results is right.
-#[derive(Debug)]
-pub(super) struct PageCacheState(AtomicU64);
-
-// The words for all values but `Lost`, whose word is its number.
-const UNKNOWN: u64 = u64::MAX;
-const SAME: u64 = u64::MAX - 1;
-const HAS_ROWS: u64 = u64::MAX - 2;
-
-impl PageCacheState {
-    #[inline]
-    fn load(&self) -> PageCache {
-        match self.0.load(Ordering::Relaxed) {
-            UNKNOWN => PageCache::Unknown,
-            SAME => PageCache::Same,
-            HAS_ROWS => PageCache::HasRows,
-            sequence => PageCache::Lost(sequence),
-        }
-    }
-
-    fn store(&self, state: PageCache) {
-        let word = match state {
-            PageCache::Unknown => UNKNOWN,
-            PageCache::Same => SAME,
-            PageCache::HasRows => HAS_ROWS,
-            // Numbers of records are less than 2⁶²; a damaged number may be any.
-            PageCache::Lost(sequence) => sequence.min(HAS_ROWS - 1),
-        };
-        self.0.store(word, Ordering::Relaxed);
-    }
-}
-
-impl Default for PageCacheState {
-    fn default() -> PageCacheState {
-        PageCacheState(AtomicU64::new(UNKNOWN))
-    }
-}
-
-impl Clone for PageCacheState {
-    fn clone(&self) -> PageCacheState {
-        PageCacheState(AtomicU64::new(self.0.load(Ordering::Relaxed)))
-    }
-}
 
 /// The commits whose bytes this process has compared with their checksums. Later bytes are written to the same page
 /// cache.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 
-use super::page_cache::PageCacheState;
+use super::page_cache_state::PageCacheState;
 use crate::array::{Bytes, IncrementalCheck, UncheckedArray};
 use crate::dataset::Zone;
 use crate::error::{Error, ErrorKind, Result};
