@@ -497,7 +497,7 @@ fn plain_text_on_the_tls_port_is_not_answered() {
     let mut answer = Vec::new();
     // The system decides whether the connection is closed or reset.
     let _ = plain.read_to_end(&mut answer);
-    assert!(!answer.windows(5).any(|bytes| bytes == b"HTTP/" || bytes == b"ticks"), "{answer:?}");
+    assert!(!answer.windows(5).any(|bytes| bytes == b"HTTP/"), "{answer:?}");
     // Silent connections are closed, too.
     let mut silent = served.connect();
     assert_eq!(silent.read(&mut [0; 8]).unwrap_or(0), 0);
