@@ -206,9 +206,9 @@ impl FsObserver for ConcurrentReader {
 
 /// Fails all operations after a number of them, and so leaves what a killed process would leave.
 #[derive(Debug)]
-struct Interruption {
+pub struct Interruption {
     /// The number of operations that still succeed.
-    remaining: Mutex<u64>,
+    pub remaining: Mutex<u64>,
 }
 
 impl FsObserver for Interruption {

@@ -17,6 +17,7 @@ use arrowwood::{
 };
 
 use crate::dice::Dice;
+use crate::merge::Interruption;
 use crate::tables::unsynced;
 use crate::wait::{PATIENCE, wait_for};
 
@@ -372,21 +373,6 @@ fn sorting_a_table_without_a_sort_column_is_refused() {
     let error = writer.compact_with(SORT, |_, _| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("sorted_by"), "{error}");
-}
-
-/// Fails all operations after a number of them, as if the process was killed.
-#[derive(Debug)]
-struct Interruption {
-    /// The number of operations that still succeed.
-    remaining: Mutex<u64>,
-}
-
-impl FsObserver for Interruption {
-    fn before_op(&self, _op: FsOp<'_>) -> std::io::Result<()> {
-        let mut remaining = self.remaining.lock().unwrap();
-        *remaining = remaining.checked_sub(1).ok_or_else(|| std::io::Error::other("pulled out"))?;
-        Ok(())
-    }
 }
 
 /// Opens the table before each operation on names, and checks that its rows are in one of two orders.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::Path;
 use std::process::{ChildStdin, Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -16,6 +15,7 @@ use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
 use crate::running::{self, Running};
+use crate::support::{command, expect_failure, run};
 use crate::wait::wait_until;
 
 /// Returns rows `from .. to`: a name, a number of which each third is null, and a list.
@@ -66,16 +66,6 @@ fn create_data() -> TempDir {
     directory
 }
 
-fn command(directory: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_arrowwood"));
-    command.args(args).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn run(directory: &TempDir, args: &[&str]) -> Output {
-    running::output(&mut command(directory.path(), args), b"")
-}
-
 fn run_with_input(directory: &TempDir, args: &[&str], input: &[u8]) -> Output {
     let input = input.to_vec();
     let mut command = command(directory.path(), args);
@@ -93,16 +83,6 @@ fn expect_success(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
     assert_eq!(stderr, "", "{stdout}");
     stdout
-}
-
-/// Asserts that a run failed with one line on standard error; returns that line.
-#[track_caller]
-fn expect_failure(output: &Output) -> String {
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.starts_with("arrowwood: "), "{stderr}");
-    stderr
 }
 
 /// Asserts the exit status of a run without messages; returns what it printed.

@@ -15,4 +15,5 @@ mod faults;
 mod kills;
 #[cfg(feature = "serve")]
 mod serve;
+mod support;
 mod table;

@@ -13,22 +13,13 @@ use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
 use crate::running::{Running, output};
+use crate::support::{command, expect_failure, run};
 use crate::wait::wait_until;
 
 const SCHEMA: &str = "n: int not null, symbol: category, price: float";
 
-fn command(folder: &TempDir, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_arrowwood"));
-    command.args(args).current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn run(folder: &TempDir, args: &[&str]) -> Output {
-    output(&mut command(folder, args), b"")
-}
-
 fn run_with_input(folder: &TempDir, args: &[&str], input: &[u8]) -> Output {
-    output(command(folder, args).stdin(Stdio::piped()), input)
+    output(command(folder.path(), args).stdin(Stdio::piped()), input)
 }
 
 /// Starts a command that runs until its input ends, or until it is killed or interrupted.
@@ -51,16 +42,6 @@ fn expect_success(output: &Output) -> String {
     let is_appended = stderr.lines().count() == 1 && stderr.contains(" appended, the next one is number ");
     assert!(stderr.is_empty() || is_appended, "{stderr}");
     stdout
-}
-
-/// Asserts that a run failed with one line on standard error; returns that line.
-#[track_caller]
-fn expect_failure(output: &Output) -> String {
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.starts_with("arrowwood: "), "{stderr}");
-    stderr
 }
 
 /// Asserts that a run failed with a message.
@@ -306,7 +287,7 @@ fn tail_prints_its_heading_once_while_following() {
     table_tail.signal("INT");
     assert_eq!(table_tail.status().signal(), Some(2));
     // After its reader has closed the pipe, the next row ends it.
-    let mut child = command(&folder, &["tail", "-f", "ticks"]).spawn().unwrap();
+    let mut child = command(folder.path(), &["tail", "-f", "ticks"]).spawn().unwrap();
     drop(child.stdout.take());
     append_input(&folder, "ticks", b"{\"n\": 3}");
     assert_eq!(Running::from_child(child, "tail -f".into()).status().code(), Some(0));

@@ -317,19 +317,6 @@ fn write_partition(path: &Path, keys: &[(&str, Value)], rows: &RecordBatch, opti
     writer.commit().unwrap();
 }
 
-/// Returns rows with the columns of their partition, as a dataset of partitions has them.
-fn with_keys(rows: &RecordBatch, host: &str, rack: i64) -> RecordBatch {
-    let hosts: ArrayRef = Arc::new(StringArray::from(vec![host; rows.num_rows()]));
-    let racks: ArrayRef = Arc::new(Int64Array::from(vec![rack; rows.num_rows()]));
-    let mut columns: Vec<(String, ArrayRef, bool)> = Vec::new();
-    for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
-        columns.push((field.name().clone(), column.clone(), true));
-    }
-    columns.push(("host".into(), hosts, true));
-    columns.push(("rack".into(), racks, true));
-    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
-}
-
 #[tokio::test]
 async fn conditions_skip_partitions() {
     let directory = tempfile::tempdir().unwrap();
@@ -340,7 +327,7 @@ async fn conditions_skip_partitions() {
         let rows = sample_rows(10_000 * number, 10_000);
         let rack = number / 2;
         write_partition(&path, &[("host", Value::Str(host)), ("rack", Value::Int(rack))], &rows, &options);
-        batches.push(with_keys(&rows, host, rack));
+        batches.push(with_keys(&rows, Some(host), Some(rack)));
     }
     let context = file_context(&path);
     let memory = memory_context(&batches);

@@ -263,16 +263,3 @@ async fn random_conditions_on_partitions_select_the_same_rows_as_in_memory() {
     compare(&memory, &contexts, KEYS, 2).await;
     compare(&memory, &contexts, &[KEYS, COLUMNS].concat(), 3).await;
 }
-
-/// Returns rows with the columns of their partition, as a dataset of partitions has them.
-fn with_keys(rows: &RecordBatch, host: Option<&str>, rack: Option<i64>) -> RecordBatch {
-    let hosts: ArrayRef = Arc::new(StringArray::from(vec![host; rows.num_rows()]));
-    let racks: ArrayRef = Arc::new(Int64Array::from(vec![rack; rows.num_rows()]));
-    let mut columns: Vec<(String, ArrayRef, bool)> = Vec::new();
-    for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
-        columns.push((field.name().clone(), column.clone(), true));
-    }
-    columns.push(("host".into(), hosts, true));
-    columns.push(("rack".into(), racks, true));
-    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
-}

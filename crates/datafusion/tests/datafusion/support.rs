@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrowwood::{Dataset, WriteOptions, Writer, WriterOptions, write};
 use arrowwood_datafusion::Table;
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
@@ -90,4 +90,17 @@ pub fn write_table(batches: &[RecordBatch], path: &Path, options: WriterOptions)
         writer.commit().unwrap();
     }
     writer.close().unwrap();
+}
+
+/// Returns rows with the columns of their partition, as a dataset of partitions has them.
+pub fn with_keys(rows: &RecordBatch, host: Option<&str>, rack: Option<i64>) -> RecordBatch {
+    let hosts: ArrayRef = Arc::new(StringArray::from(vec![host; rows.num_rows()]));
+    let racks: ArrayRef = Arc::new(Int64Array::from(vec![rack; rows.num_rows()]));
+    let mut columns: Vec<(String, ArrayRef, bool)> = Vec::new();
+    for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
+        columns.push((field.name().clone(), column.clone(), true));
+    }
+    columns.push(("host".into(), hosts, true));
+    columns.push(("rack".into(), racks, true));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
