@@ -11,8 +11,8 @@ const GRANULARITY: Duration = Duration::from_millis(1_100);
 /// The time of the last change of a file or directory. Programs can set the time of the last write, but not this one.
 ///
 /// Two changes in quick succession may have the same time. A reader that wants to know later if the file is still as it
-/// was read must therefore read the time first and the file afterwards, and keep the time only if it
-/// [is distinct](ChangeTime::is_distinct).
+/// was read must therefore read the time, ask whether it [is distinct](ChangeTime::is_distinct), and then read the
+/// file. Only a time that was distinct by then tells whether the file has changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChangeTime {
     seconds: i64,

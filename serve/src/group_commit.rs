@@ -20,7 +20,8 @@
 //! # Locks
 //!
 //! In this order: [`WriterPool::inline_commit`], the committer, `state`. Only `inline_commit` and the committer are
-//! held while the disk is waited for; threads of the server only try to lock them, and `state` is held for moments.
+//! held while the disk is waited for; threads of the server only try to lock them, and `state` is held for moments. So
+//! are the locks of `Producers` and of the table's progress, which the committing thread takes, too.
 //! `waiting` and `open` are counts that are changed with relaxed ordering, as no other data is published by them:
 //! `waiting` is a hint that others wait, and `open` limits the number of slots by itself.
 

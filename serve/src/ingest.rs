@@ -105,12 +105,12 @@ impl Destination {
 
     /// Passes the `count` batches of an Arrow stream to the table's writer.
     pub async fn submit(&mut self, session: &Session, received: ReceivedBody, count: usize) -> Result<PendingBatches> {
-        let (rows, share) = decode_body(session, received, BodyFormat::Arrow, self.schema.clone()).await?;
-        let ends = if count == 1 { vec![rows.len().or_input_problem()?] } else { batch_ends(&rows, count)? };
-        let (reply, answers) = oneshot::channel();
         if self.next_id.as_ref().is_some_and(|id| !id.can_number(count)) {
             return Err(too_large_number());
         }
+        let (rows, share) = decode_body(session, received, BodyFormat::Arrow, self.schema.clone()).await?;
+        let ends = if count == 1 { vec![rows.len().or_input_problem()?] } else { batch_ends(&rows, count)? };
+        let (reply, answers) = oneshot::channel();
         let sequence = self.next_id.as_ref().map(|id| id.sequence);
         let bytes = share_bytes(&share);
         let request = AppendRequest {

@@ -139,7 +139,8 @@ impl Log {
 }
 
 impl SharedLog {
-    /// Locks the queue. The lock is never held while the thread writes.
+    /// Locks the queue. The lock is never held while the thread writes, nor where it may panic: a panic is logged before
+    /// the lock is released.
     fn lock(&self) -> MutexGuard<'_, LogQueue> {
         self.state.lock_ignoring_poison()
     }
@@ -177,13 +178,17 @@ impl SharedLog {
                 is_cut = *last != b'\n';
             }
 
-            let mut state = self.lock();
-            state.is_writing = false;
             let mut lost = rest.iter().filter(|byte| **byte == b'\n').count() as u64;
-            if reported > 0 && !written.contains(&b'\n') {
+            let is_report_lost = reported > 0 && !written.contains(&b'\n');
+            if is_report_lost {
                 // The lost line of the report is no line of the log itself.
                 assert!(lost > 0, "a report has a line");
                 lost -= 1;
+            }
+
+            let mut state = self.lock();
+            state.is_writing = false;
+            if is_report_lost {
                 state.unreported += reported;
             }
             self.count(&mut state, lost);
@@ -202,8 +207,12 @@ impl SharedLog {
             text = format!("arrowwood: {reported} {lines} of the log could not be written before this one\n");
         }
         while let Some(line) = state.lines.pop_front() {
-            assert!(line.len() <= state.bytes, "a line of {} bytes of {}", line.len(), state.bytes);
-            state.bytes -= line.len();
+            let Some(bytes) = state.bytes.checked_sub(line.len()) else {
+                let bytes = state.bytes;
+                drop(state);
+                panic!("a line of {} bytes of {bytes}", line.len());
+            };
+            state.bytes = bytes;
             text += &line;
             if state.lines.front().is_none_or(|next| text.len() + next.len() > MAX_CHUNK_BYTES) {
                 break;

@@ -71,7 +71,7 @@ pub(crate) struct Queue {
     /// The number of requests that were sent and not taken by the table's thread yet. Increased under the lock of
     /// `state`, before the request is sent.
     pub waiting: AtomicUsize,
-    /// Locked by the thread that commits. Only `state` may be locked by a thread that has it.
+    /// Locked by the thread that commits. A thread that has it waits for no lock that is held for long.
     pub committer: Mutex<Committer>,
 }
 

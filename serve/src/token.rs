@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use arrowwood::mapping::{MutexExt, RwLockExt};
+use arrowwood::simulate::FileSystem;
 use arrowwood::{Error, ErrorKind, Result};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
@@ -266,8 +267,7 @@ fn write(path: &Path, tokens: &[TokenEntry]) -> io::Result<()> {
     fs::rename(&part, path)?;
 
     // Without this, a revoked token could be valid again after a power cut.
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
+    FileSystem::default().sync_parent(path)
 }
 
 /// The metadata by which a change of the file is noticed.
@@ -390,6 +390,7 @@ impl Tokens {
     /// Reads the file, and replaces all entries. The caller holds the lock of `file`.
     fn read_again(&self, path: &Path, file: &mut FileState) {
         let stamp = FileStamp::read(path);
+        let is_distinct = stamp.is_some_and(|stamp| stamp.changed.is_distinct());
         let (tokens, problem) = match list_tokens(path) {
             Ok(tokens) => (tokens, None),
             Err(e) => (Vec::new(), Some(e.to_string())),
@@ -397,7 +398,7 @@ impl Tokens {
         *self.by_id.write_ignoring_poison() = index_by_id(tokens);
         file.stamp = stamp;
         // After an error the file is read again, as the cause may be temporary, such as a lack of file descriptors.
-        file.is_final = problem.is_none() && stamp.is_some_and(|stamp| stamp.changed.is_distinct());
+        file.is_final = problem.is_none() && is_distinct;
         if let Some(problem) = &problem
             && file.problem.as_ref() != Some(problem)
         {

@@ -8,6 +8,8 @@ use std::time::SystemTime;
 use arrowwood::{Dataset, Result};
 use sha2::{Digest, Sha256};
 
+use crate::exact_text::hex;
+
 /// The kind of a served entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -83,5 +85,5 @@ fn hash_metadata(path: &Path, hash: &mut Sha256) {
 
 /// Returns the beginning of a hash as hexadecimal digits.
 pub(super) fn short_hex(hash: Sha256) -> String {
-    hash.finalize().iter().take(SHOWN_HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize()[..SHOWN_HASH_BYTES])
 }

@@ -61,7 +61,7 @@ fn has_first_segment(path: &Path, rows: &Dataset) -> Result<bool> {
 /// Requests read rows under the lock of `newest`, which keeps the files open. A table is written by the thread of its
 /// `queue`, described there. While clients follow the table, a thread publishes its `progress` (see `watch`).
 ///
-/// `is_watched` may be locked when `newest` is locked, and not the other way round. The functions for closing unused
+/// `newest` may be locked while `is_watched` is locked, and not the other way round. The functions for closing unused
 /// tables only try to lock, as they are called with the lock of the catalog. `durable` only grows; a thread that has
 /// synced rows stores their end after the sync, and whoever reads it may rely on these rows. `renewals` is a counter
 /// that the watching thread compares before each wait: it reads the counter before it reads the rows, so a renewal in
@@ -298,7 +298,7 @@ impl Table {
         let durable_end = match table_stat(&self.path)? {
             // Rows that were durable once stay durable.
             Some(stat) => stat.durable_end.max(known_end),
-            // A dense table has no records.
+            // The table's directory was removed since.
             None => known_end,
         };
         Ok(durable_end.min(end))

@@ -41,7 +41,12 @@ impl Table {
         let mut is_watched = self.is_watched.lock_ignoring_poison();
         let receiver = self.progress.subscribe();
         if !*is_watched {
-            self.progress.send_replace(self.progress()?);
+            let first = self.progress()?;
+            // A thread that has synced rows meanwhile has stored their end before it publishes it.
+            self.progress.send_modify(|progress| {
+                let durable_end = first.durable_end.max(self.known_durable_end().min(first.end));
+                *progress = Progress { durable_end, ..first };
+            });
             let table = self.clone();
             let spawned = thread::Builder::new().name("arrowwood-watch".into()).spawn(move || keep_watch(&table));
             spawned.map_err(|e| Error::io("starting a thread", &e))?;
