@@ -69,8 +69,8 @@ def main():
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {"of": None, "instructions": {}}
     if record["of"] not in (None, environment()):
         print(f"on record is {record['of']}, this is {environment()}: ratios say little", file=sys.stderr)
-    # Records are the least of all runs; compared with them, the first count as small as the record is enough.
-    limits = {} if args.record else record["instructions"]
+    # Records are the least of all runs; compared with them, the first count that isn't worse is enough.
+    limits = {} if args.record else {name: MAX_RATIO * recorded for name, recorded in record["instructions"].items()}
     counts = {name: count(args.program, name, limits.get(name)) for name in names}
     worse = []
     for name, instructions in counts.items():

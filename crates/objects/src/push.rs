@@ -158,8 +158,7 @@ fn check_first_object(location: &Location, start: u64, options: &Options) -> Res
         if first_row(object).is_some_and(|first| first < start) {
             let message = format!(
                 "another push has begun the folder with this object at the same time, and this one with row {start}: \
-                 rows \
-                 between them may be missing; remove all objects from {start:0ROW_DIGITS$}.arrow on, and push again"
+                 rows between them may be missing; remove all objects from {start:0ROW_DIGITS$}.arrow on, and push again"
             );
             return Err(Error::new(ErrorKind::InvalidData, message).at(&object.name));
         }

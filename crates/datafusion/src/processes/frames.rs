@@ -31,22 +31,19 @@ pub(crate) enum FrameKind {
 }
 
 impl FrameKind {
-    fn try_from_number(number: u64) -> io::Result<FrameKind> {
-        match number {
-            1 => Ok(FrameKind::Query),
-            2 => Ok(FrameKind::Response),
-            3 => Ok(FrameKind::Request),
-            4 => Ok(FrameKind::Plan),
-            5 => Ok(FrameKind::Rows),
-            6 => Ok(FrameKind::End),
-            _ => Err(invalid_data(format!("a frame of kind {number}"))),
-        }
-    }
-}
+    const ALL: [FrameKind; 6] = [
+        FrameKind::Query,
+        FrameKind::Response,
+        FrameKind::Request,
+        FrameKind::Plan,
+        FrameKind::Rows,
+        FrameKind::End,
+    ];
 
-fn read_little_endian(bytes: &[u8]) -> u64 {
-    debug_assert!(bytes.len() <= NUMBER_BYTES, "a number of {} bytes", bytes.len());
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    fn try_from_number(number: u64) -> io::Result<FrameKind> {
+        let kind = FrameKind::ALL.into_iter().find(|kind| *kind as u64 == number);
+        kind.ok_or_else(|| invalid_data(format!("a frame of kind {number}")))
+    }
 }
 
 fn invalid_data(message: String) -> io::Error {
@@ -67,14 +64,14 @@ impl FrameHeader {
     /// # Errors
     /// Errors of reading; `InvalidData` for an unknown kind or a message that is too long.
     pub fn read(input: &mut impl Read) -> io::Result<Option<FrameHeader>> {
-        let mut bytes = [0; HEADER_BYTES];
+        let mut numbers = [[0; NUMBER_BYTES]; 2];
+        let bytes = numbers.as_flattened_mut();
         match input.read(&mut bytes[..1])? {
             0 => return Ok(None),
             _ => input.read_exact(&mut bytes[1..])?,
         }
-        let (kind, len) = bytes.split_at(NUMBER_BYTES);
-        let kind = FrameKind::try_from_number(read_little_endian(kind))?;
-        let len = read_little_endian(len);
+        let [kind, len] = numbers.map(u64::from_le_bytes);
+        let kind = FrameKind::try_from_number(kind)?;
         if kind != FrameKind::Rows && len > MAX_MESSAGE_BYTES {
             return Err(invalid_data(format!("a message of {len} bytes; at most {MAX_MESSAGE_BYTES} are expected")));
         }

@@ -113,9 +113,7 @@ public final class TableWriter implements AutoCloseable {
         /** Prepares the buffer for another row. */
         void clear() {
             blockUsed = 0;
-            if (!fullBlocks.isEmpty()) {
-                fullBlocks.clear();
-            }
+            fullBlocks.clear();
         }
 
         @Override
