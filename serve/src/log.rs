@@ -206,19 +206,19 @@ impl SharedLog {
             let lines = if reported == 1 { "line" } else { "lines" };
             text = format!("arrowwood: {reported} {lines} of the log could not be written before this one\n");
         }
+        let mut taken = 0;
         while let Some(line) = state.lines.pop_front() {
-            let Some(bytes) = state.bytes.checked_sub(line.len()) else {
-                let bytes = state.bytes;
-                drop(state);
-                panic!("a line of {} bytes of {bytes}", line.len());
-            };
-            state.bytes = bytes;
+            taken += line.len();
             text += &line;
             if state.lines.front().is_none_or(|next| text.len() + next.len() > MAX_CHUNK_BYTES) {
                 break;
             }
         }
+        let counted = state.bytes;
+        state.bytes = counted.saturating_sub(taken);
         state.is_writing = true;
+        drop(state);
+        assert!(taken <= counted, "lines of {taken} bytes, of {counted} that were counted");
         LogChunk { text, reported }
     }
 }

@@ -17,10 +17,8 @@ use crate::array::{Value, value};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
+use crate::types::layout::{MILLIS_PER_DAY, SECONDS_PER_DAY};
 use crate::types::per_second;
-
-const SECONDS_PER_DAY: i64 = 86_400;
-const MILLISECONDS_PER_DAY: i64 = 1000 * SECONDS_PER_DAY;
 
 impl Dataset {
     /// Runs [`Dataset::validate`], and then checks that decimals have no more digits than their precision, that values
@@ -98,7 +96,7 @@ fn check_days(array: &ArrayData) -> Result<()> {
         let raw = values.get(array.offset() + row);
         let raw = raw.ok_or_else(|| Error::internal(format_args!("no date in row {row} of a validated array")))?;
         let milliseconds = i64::from_le_bytes(*raw);
-        if milliseconds % MILLISECONDS_PER_DAY != 0 {
+        if milliseconds % MILLIS_PER_DAY != 0 {
             return Err(Error::invalid(format!("row {row}: a date of {milliseconds} ms is not a whole day")));
         }
     }

@@ -13,6 +13,7 @@ use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::table::{Writer, WriterOptions, is_table_directory, open_table};
+use crate::types::layout::is_text;
 
 /// Opens the partition of `table` with these values for writing, or creates it if there is a schema, or another
 /// partition to take the schema from. A partition is a table of its own, with one writer at a time. Partition columns
@@ -152,10 +153,6 @@ fn siblings(root: &Path) -> Result<Vec<Sibling>> {
 /// Returns true if the sibling has a column with the name and type of `field`.
 fn has_type_of(sibling: &Schema, field: &Field) -> bool {
     sibling.field_with_name(field.name()).is_ok_and(|other| other.data_type() == field.data_type())
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// Returns true if the column `name` of a sibling is text without a dictionary, which it is in all of them then.

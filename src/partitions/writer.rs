@@ -21,6 +21,7 @@ use crate::array::Value;
 use crate::dataset::{Column, Dataset};
 use crate::error::{Error, ErrorKind, Result, catch_panic};
 use crate::table::{SyncPolicy, Writer, WriterOptions};
+use crate::types::layout::SECONDS_PER_DAY;
 use crate::types::{per_second, type_name};
 
 /// A key by which rows are split: a column, whose values are then in the directories' names and not stored, or a part
@@ -138,7 +139,6 @@ fn has_directory_names(data_type: &DataType) -> bool {
 
 /// Returns the day of a time, counted from 1970, in UTC.
 fn days_of(time: i64, unit: TimeUnit) -> i64 {
-    const SECONDS_PER_DAY: i64 = 86_400;
     time.div_euclid(per_second(unit) * SECONDS_PER_DAY)
 }
 

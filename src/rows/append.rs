@@ -17,12 +17,12 @@ use super::decode::{decoded, decoded_type, text_kind};
 use super::dictionary_entries::DictionaryEntries;
 use super::dictionary_keys::{add_categories, keys_of, text_at};
 use super::normalize::straight;
-use super::plan::{MAX_INLINE, Plan, PlanNode, ROWS, Storage, UNION_OFFSET, VIEW};
+use super::plan::{Plan, PlanNode, ROWS, Storage, UNION_OFFSET};
 use super::sink::RowSink;
 use crate::array::room_for;
 use crate::array::value_bytes::encode_view;
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{field_type_name, is_ordered, type_name};
+use crate::types::{MAX_INLINE, VIEW_WIDTH, field_type_name, is_ordered, type_name};
 
 /// The size in bytes of the scratch memory through which rebased numbers are copied.
 const CHUNK: usize = 64 << 10;
@@ -752,7 +752,7 @@ fn put_views(into: &mut impl RowSink, new: &NewRows<'_>, counter: usize) -> Resu
             text.extend_from_slice(value);
         }
     }
-    put_words(into, node.values_region(), VIEW as u64 * at, &views, |view: &[u8; VIEW]| *view)?;
+    put_words(into, node.values_region(), VIEW_WIDTH as u64 * at, &views, |view: &[u8; VIEW_WIDTH]| *view)?;
     put_large(into, node.text_region(), base, &text)?;
     into.fill_state().counters[counter] = base + text.len() as u64;
     Ok(())

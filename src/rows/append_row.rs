@@ -3,12 +3,13 @@
 use arrow_schema::DataType;
 
 use super::dictionary_entries::DictionaryEntries;
-use super::plan::{MAX_INLINE, Plan, PlanNode, ROWS, Storage, VIEW};
+use super::plan::{Plan, PlanNode, ROWS, Storage};
 use super::sink::RowSink;
 use crate::array::value_bytes::{WIDEST, encode_fixed, encode_view, is_signed_word};
 use crate::array::{Value, time_zone_hint};
 use crate::error::{Error, Result};
 use crate::map::check_pages;
+use crate::types::{MAX_INLINE, VIEW_WIDTH};
 
 /// Checks that there is a value for each column and that it fits the column.
 pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
@@ -287,7 +288,7 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
             if text.len() > MAX_INLINE {
                 live.put(node.text_region(), base, text)?;
             }
-            live.put(node.values_region(), VIEW as u64 * at, &encode_view(text, base))
+            live.put(node.values_region(), VIEW_WIDTH as u64 * at, &encode_view(text, base))
         }
         (Storage::Keys { width, .. }, Value::Null) => {
             live.put(node.values_region(), width as u64 * at, &[0; 8][..width])

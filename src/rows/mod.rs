@@ -33,8 +33,8 @@ pub use builder::DatasetBuilder;
 pub(crate) use children::member_numbers;
 pub(crate) use dictionary_entries::DictionaryEntries;
 pub(crate) use plan::{
-    ALIGNMENT, BufferGrowth, Extent, MAX_INLINE, MOST_COUNTED, Plan, PlanDictionary, PlanNode, PlanZones, ROWS, Region,
-    Storage, VIEW, ZONE, ZoneMap, supports_zones,
+    ALIGNMENT, BufferGrowth, Extent, MOST_COUNTED, Plan, PlanDictionary, PlanNode, PlanZones, ROWS, Region, Storage,
+    ZONE, ZoneMap, supports_zones,
 };
 pub(crate) use read_rows::read_rows;
 pub(crate) use sink::{FillState, RowSink};

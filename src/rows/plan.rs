@@ -20,26 +20,19 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_data::MAX_INLINE_VIEW_LEN;
 use arrow_schema::{DataType, FieldRef, Schema, UnionMode};
 
 use super::dictionary_entries::DictionaryEntries;
 use crate::dataset::order::is_sortable;
 use crate::error::{Error, Result};
 use crate::ipc::{IpcSchema, Node, schema_metadata};
-use crate::types::{BufferRole, field_type_name, fixed_size};
+use crate::types::{BufferRole, MAX_INLINE, VIEW_WIDTH, field_type_name, fixed_size};
 
 /// Buffers begin at multiples of this: whole pages on every system.
 pub(crate) const ALIGNMENT: u64 = 65536;
 
 /// The number of the counter of a segment's rows.
 pub(crate) const ROWS: usize = 0;
-
-/// The size of a view in bytes: the length of its text, and the text itself or its first bytes and where it is.
-pub(crate) const VIEW: usize = 16;
-
-/// The maximum length in bytes of a text that its view contains.
-pub(crate) const MAX_INLINE: usize = MAX_INLINE_VIEW_LEN as usize;
 
 /// The bytes of a view in which the offset of a longer text is.
 pub(super) const VIEW_OFFSET: Range<usize> = 12..16;
@@ -176,7 +169,7 @@ impl PlanDictionary {
                 (0..count).map(|entry| text(offset(entry)?, offset(entry + 1)?)).collect()
             }
             Storage::Views { .. } => {
-                let value = |view: &'a [u8; VIEW]| match word(&view[..4])? {
+                let value = |view: &'a [u8; VIEW_WIDTH]| match word(&view[..4])? {
                     len if len <= MAX_INLINE as u64 => view.get(4..4 + len as usize),
                     len => word(&view[VIEW_OFFSET]).and_then(|start| text(start, start + len)),
                 };
@@ -690,7 +683,7 @@ impl PlanNode {
             Storage::Fixed { width } | Storage::Keys { width, .. } => [validity, values(width)?, 0],
             Storage::Bits => [validity, rows.div_ceil(8), 0],
             Storage::Bytes { width, counter } => [validity, offsets(width)?, *counters.get(counter)?],
-            Storage::Views { counter } => [validity, values(VIEW)?, *counters.get(counter)?],
+            Storage::Views { counter } => [validity, values(VIEW_WIDTH)?, *counters.get(counter)?],
             Storage::List { width, .. } => [validity, offsets(width)?, 0],
             Storage::ListViews { width, .. } => [validity, values(width)?, values(width)?],
             Storage::FixedList { .. } | Storage::Struct => [validity, 0, 0],
@@ -799,7 +792,7 @@ impl PlanNode {
                 add(2, text, data);
             }
             Storage::Views { counter: text } => {
-                add(1, counter, bytes(VIEW));
+                add(1, counter, bytes(VIEW_WIDTH));
                 add(2, text, data);
             }
             Storage::List { width, .. } => add(1, counter, offsets(width)),

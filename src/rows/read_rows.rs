@@ -5,9 +5,10 @@ use std::ops::Range;
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 
-use super::plan::{MAX_INLINE, Plan, PlanNode, Storage, VIEW, VIEW_OFFSET};
+use super::plan::{Plan, PlanNode, Storage, VIEW_OFFSET};
 use crate::array::{ArrayParts, UncheckedArray};
 use crate::error::{Error, Result};
+use crate::types::{MAX_INLINE, VIEW_WIDTH};
 
 /// The size in bytes of the offsets of a dictionary's texts.
 const ENTRY_OFFSET: usize = 4;
@@ -92,8 +93,8 @@ impl BlockReader<'_, '_> {
 
     /// Reads the views, rebased likewise, and the text they refer to.
     fn views_and_text(&mut self) -> Result<Vec<Vec<u8>>> {
-        let mut views = self.bytes(self.node.values_region(), self.from * VIEW as u64, self.rows * VIEW)?;
-        let (each, _) = views.as_chunks_mut::<VIEW>();
+        let mut views = self.bytes(self.node.values_region(), self.from * VIEW_WIDTH as u64, self.rows * VIEW_WIDTH)?;
+        let (each, _) = views.as_chunks_mut::<VIEW_WIDTH>();
         let Some(first) = each.iter().filter_map(text_of_view).map(|text| text.start).min() else {
             let text = self.bytes(self.node.text_region(), 0, 0)?;
             return Ok(vec![views, text]);
@@ -154,7 +155,7 @@ impl BlockReader<'_, '_> {
 }
 
 /// Returns the bytes of text that a view refers to; `None` if it contains its text.
-fn text_of_view(view: &[u8; VIEW]) -> Option<Range<u64>> {
+fn text_of_view(view: &[u8; VIEW_WIDTH]) -> Option<Range<u64>> {
     let (words, _) = view.as_chunks();
     let &[len, _first_bytes, _buffer, start] = words else { return None };
     let len = u64::from(u32::from_le_bytes(len));

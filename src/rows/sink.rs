@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::dictionary_entries::DictionaryEntries;
-use super::plan::{Plan, ROWS, Storage, VIEW};
+use super::plan::{Plan, ROWS, Storage};
 use crate::array::value_bytes::encode_view;
 use crate::error::{Error, Result};
+use crate::types::VIEW_WIDTH;
 
 /// How far the buffers of a plan are filled. Bytes after that belong to no row, and are overwritten by the next ones.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +78,7 @@ fn put_new_entries(
         }
         Storage::Views { .. } => {
             into.put(stored.text_region(), base, bytes)?;
-            into.put(stored.values_region(), (VIEW * from) as u64, &views(bytes, ends, base))?;
+            into.put(stored.values_region(), (VIEW_WIDTH * from) as u64, &views(bytes, ends, base))?;
         }
         other => return Err(Error::internal(format_args!("a dictionary whose values are {other:?}"))),
     }
@@ -96,7 +97,7 @@ fn offset(end: u32, width: usize) -> impl Iterator<Item = u8> {
 
 /// Returns views of texts that follow each other from byte `base` of their buffer on, where they end at `ends`.
 fn views(texts: &[u8], ends: &[u32], base: u64) -> Vec<u8> {
-    let mut views = Vec::with_capacity(VIEW * ends.len());
+    let mut views = Vec::with_capacity(VIEW_WIDTH * ends.len());
     let mut start = 0;
     for &end in ends {
         let end = (u64::from(end) - base) as usize;

@@ -556,6 +556,11 @@ impl Record {
         self.counters == other.counters && self.positions == other.positions
     }
 
+    /// Returns true if both commits have the same rows and positions, and both or neither seals the segment.
+    pub fn has_same_state(&self, other: &Record) -> bool {
+        self.has_same_contents(other) && self.sealed == other.sealed
+    }
+
     /// Returns true if none of the counters is less than in `other`.
     pub fn has_all_counted_in(&self, other: &Record) -> bool {
         self.counters.iter().zip(&other.counters).all(|(count, other)| count >= other)

@@ -18,9 +18,10 @@ use super::scalar::*;
 use crate::array::gather::gather;
 use crate::array::{UncheckedArray, to_array, value};
 use crate::error::{Error, ErrorKind, Result};
+use crate::types::layout::{
+    MICROS_PER_SECOND, MILLIS_PER_DAY, MILLIS_PER_SECOND, NANOS_PER_MILLI, NANOS_PER_SECOND, SECONDS_PER_DAY,
+};
 use crate::types::{is_ordered, is_text_or_binary, type_name};
-
-const MILLISECONDS_PER_DAY: i64 = MILLIS_PER_SECOND * SECONDS_PER_DAY;
 
 /// Collects the values of a column, from text.
 pub(crate) trait Sink: Finish + Send {
@@ -265,7 +266,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
         Float32 => primitives(Float32Builder::new(), float),
         Float64 => primitives(Float64Builder::new(), float),
         Date32 => primitives(Date32Builder::new(), |value| any_date(value)?.try_into().ok()),
-        Date64 => primitives(Date64Builder::new(), |value| any_date(value)?.checked_mul(MILLISECONDS_PER_DAY)),
+        Date64 => primitives(Date64Builder::new(), |value| any_date(value)?.checked_mul(MILLIS_PER_DAY)),
         Timestamp(TimeUnit::Second, zone) => moments(TimestampSecondBuilder::new(), 1, zone),
         Timestamp(TimeUnit::Millisecond, zone) => moments(TimestampMillisecondBuilder::new(), MILLIS_PER_SECOND, zone),
         Timestamp(TimeUnit::Microsecond, zone) => moments(TimestampMicrosecondBuilder::new(), MICROS_PER_SECOND, zone),

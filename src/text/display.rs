@@ -13,6 +13,7 @@ use crate::array::{Items, Value};
 use crate::error::{Error, Result};
 use crate::escape::is_hidden;
 use crate::map::guard;
+use crate::types::layout::{NANOS_PER_SECOND, SECONDS_PER_DAY};
 use crate::types::{per_second, unit_name};
 
 /// Formats a count with thousands separators: `5,600,000`.
@@ -67,10 +68,8 @@ pub(super) fn decimal_text(digits: i256, scale: i8) -> String {
     format!("{sign}{digits}{}", "0".repeat(zeros))
 }
 
-const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_MINUTE: i64 = 60;
 const SECONDS_PER_HOUR: i64 = 3600;
-const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Splits a time into whole seconds, rounded down, and the remaining nanoseconds.
 fn split_seconds(count: i64, unit: TimeUnit) -> (i64, i64) {

@@ -7,16 +7,12 @@ use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, TimeUnit};
 use chrono::NaiveDate;
 
 use crate::array::Value;
+use crate::types::layout::{MICROS_PER_SECOND, MILLIS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY};
 use crate::types::per_second;
 
-pub(crate) const NANOS_PER_SECOND: i64 = 1_000_000_000;
-pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
-pub(crate) const MILLIS_PER_SECOND: i64 = 1000;
-pub(crate) const NANOS_PER_MILLI: i64 = NANOS_PER_SECOND / MILLIS_PER_SECOND;
 const NANOS_PER_MICRO: i64 = 1000;
 const SECONDS_PER_MINUTE: u32 = 60;
 const SECONDS_PER_HOUR: u32 = 3600;
-pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
 /// The maximum number of digits behind the point of a second.
 const NANO_DIGITS: usize = 9;
 /// The length of the end of a date, `-MM-DD`.

@@ -277,6 +277,12 @@ pub(crate) fn is_ordered(field: &Field) -> bool {
     field.dict_is_ordered() == Some(true)
 }
 
+/// Returns true if values are text, of any layout without a dictionary.
+#[cfg(any(feature = "table", feature = "compute"))]
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
 /// Returns true if values are text or binary, of any layout.
 pub(crate) fn is_text_or_binary(data_type: &DataType) -> bool {
     use DataType::*;
@@ -310,21 +316,20 @@ pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// The number of milliseconds in a day.
-pub(crate) const MILLIS_PER_DAY: i64 = MILLIS_PER_SECOND * SECONDS_PER_DAY;
-pub(crate) const MILLIS_PER_SECOND: i64 = 1_000;
 pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
-
-/// The number of nanoseconds in a millisecond.
-pub(crate) const NANOS_PER_MILLI: i64 = 1_000_000;
+pub(crate) const MILLIS_PER_SECOND: i64 = 1_000;
+pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
+pub(crate) const NANOS_PER_SECOND: i64 = 1_000_000_000;
+pub(crate) const MILLIS_PER_DAY: i64 = MILLIS_PER_SECOND * SECONDS_PER_DAY;
+pub(crate) const NANOS_PER_MILLI: i64 = NANOS_PER_SECOND / MILLIS_PER_SECOND;
 
 /// The number of units in a second.
 pub(crate) fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
+        TimeUnit::Millisecond => MILLIS_PER_SECOND,
+        TimeUnit::Microsecond => MICROS_PER_SECOND,
+        TimeUnit::Nanosecond => NANOS_PER_SECOND,
     }
 }
 

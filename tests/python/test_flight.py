@@ -396,6 +396,13 @@ def test_exchange_that_only_appends_ignores_repeated_batches(served):
         exchange.writer.close()
     assert mapped_table(folder / "ticks").to_pylist() == make_ticks(0, 10_005).to_pylist()
 
+    follower = Exchange(client, "ticks?from=10004")
+    follower.receive(row_count=1)
+    assert follower.rows == [10_004]
+    follower.writer.done_writing()
+    follower.receive_all()
+    follower.writer.close()
+
 
 def test_exchange_that_only_follows_ends_after_done_writing(served):
     _, client = served

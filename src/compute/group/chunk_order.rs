@@ -129,10 +129,12 @@ impl ChunkOrder {
         if positions.is_empty() { Ok(()) } else { Err(lost_row()) }
     }
 }
+
 /// Returns the array and the rows of each span of a block.
 pub(super) fn block_spans<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<ArraySpan<'a>>> {
     frame.spans(block).map(|(part, rows)| Ok((frame.checked(part, column)?, rows))).collect()
 }
+
 /// Creates the error for rows that columns, chunks or partitions do not agree about.
 pub(super) fn lost_row() -> Error {
     Error::internal("a group has no row in its partition")

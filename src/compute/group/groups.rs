@@ -17,7 +17,7 @@ use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::{UncheckedArray, Value, value};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::OUT;
-use crate::compute::select::Mask;
+use crate::compute::select::{BYTE_KEYS, Mask};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{has_bits, type_name};
@@ -27,8 +27,6 @@ use crate::types::{has_bits, type_name};
 const DENSE_PER_ROW: usize = 4;
 /// The distance of the rows that are sampled for the range of keys.
 const SAMPLE_STEP: usize = 16;
-/// The number of keys of one byte.
-const BYTE_KEYS: usize = 1 << u8::BITS;
 /// The minimum share of rows that a condition must include, as a fraction, if it does not exclude many.
 const MIN_DENSE_SHARE: (usize, usize) = (3, 4);
 /// The minimum number of included rows among `AT_ONCE` for which looking up all of them together is faster.

@@ -44,6 +44,7 @@ pub(super) fn integers_width(frame: &Frame<'_>, key: usize) -> Result<Option<usi
     let width = high.wrapping_sub(low) as u64;
     Ok(if width / MAX_WIDTH_PER_ROW <= frame.num_rows() { usize::try_from(width).ok() } else { None })
 }
+
 /// Calls `work` with the element of `out` and the word of each row of integers. Nulls have arbitrary words.
 pub(super) fn for_each_word<T>(
     array: &ArrayData,
@@ -74,6 +75,7 @@ fn for_each_value<T, const N: usize>(
     }
     Ok(())
 }
+
 /// Mixes hashes of a column's values, which are equal for equal keys, into the hashes of the columns before it.
 pub(super) fn add_hashes(array: &ArrayData, rows: Range<usize>, hashes: &mut [u64]) -> Result<()> {
     use DataType::*;

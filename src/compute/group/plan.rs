@@ -54,6 +54,7 @@ pub(super) const MANY_GROUPS: usize = BLOCK / 8 * 5;
 const BLOCK_BYTES_PER_ROW: usize = 8;
 /// The approximate number of bytes of a column that are read and written for each row of a partition.
 const PARTITION_BYTES_PER_ROW: usize = 16;
+
 /// An aggregation whose columns are known by their numbers in a dataset.
 ///
 /// Each output refers to one of `kinds`, the states that are computed for each group; several outputs may share a

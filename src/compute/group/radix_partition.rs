@@ -25,7 +25,7 @@ use super::interner::KeyPart;
 use super::key_hash::{add_hashes, for_each_word, integers_width};
 use super::state::{GroupState, StateKind};
 use super::table::GroupTable;
-use super::text_views::{TextViewBuilder, VIEW};
+use super::text_views::TextViewBuilder;
 use crate::array::access::{Texts, fixed_width};
 use crate::array::{ArrayParts, build_buffer, slice};
 use crate::compute::frame::Frame;
@@ -33,7 +33,7 @@ use crate::compute::select::{Mask, RowSelection};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::types::is_text_or_binary;
+use crate::types::{VIEW_WIDTH, is_text_or_binary};
 
 /// The maximum number of bytes of a wave.
 const MAX_WAVE_BYTES: usize = 1 << 28;
@@ -311,7 +311,7 @@ impl<'w, 'a> Wave<'w, 'a> {
             }
         }
 
-        let chunk_bytes = CHUNK * VIEW;
+        let chunk_bytes = CHUNK * VIEW_WIDTH;
         let bytes = chunks.len() * chunk_bytes;
         // One allocation for all chunks gets larger pages.
         let views = build_buffer(bytes, |out| {
@@ -321,7 +321,7 @@ impl<'w, 'a> Wave<'w, 'a> {
                 bytes,
                 |_| chunk_bytes,
                 |(out, (chunk, order)): (&mut [u8], (&TextViewBuilder<'_>, &ChunkOrder))| {
-                    chunk.write(&order.positions, &mut out[..order.rows.len() * VIEW])
+                    chunk.write(&order.positions, &mut out[..order.rows.len() * VIEW_WIDTH])
                 },
                 || (),
             )
@@ -333,7 +333,7 @@ impl<'w, 'a> Wave<'w, 'a> {
             bytes,
             |_| chunk_bytes,
             |(number, (chunk, order)): (usize, (TextViewBuilder<'_>, &ChunkOrder))| {
-                let chunk_views = views.slice_with_length(number * chunk_bytes, order.rows.len() * VIEW);
+                let chunk_views = views.slice_with_length(number * chunk_bytes, order.rows.len() * VIEW_WIDTH);
                 chunk.finish(chunk_views, &order.positions, order.rows.len())
             },
             || (),
@@ -539,6 +539,14 @@ struct JobChunk<'w> {
     rows: &'w [u16],
 }
 
+impl JobChunk<'_> {
+    /// Returns the row of the wave that is the first row of the chunk.
+    #[inline]
+    fn first_wave_row(&self) -> u32 {
+        (self.chunk * CHUNK) as u32
+    }
+}
+
 impl<'w> JobRows<'w> {
     fn new(orders: &'w [ChunkOrder], job: &PartitionJob) -> JobRows<'w> {
         let mut start = 0;
@@ -559,7 +567,7 @@ impl<'w> JobRows<'w> {
         for chunk in &self.chunks {
             let end = chunk.start + chunk.rows.len();
             let (rows, after) = remaining.split_at(remaining.partition_point(|&row| (row as usize) < end));
-            let first_row = (chunk.chunk * CHUNK) as u32;
+            let first_row = chunk.first_wave_row();
             wave_rows.extend(rows.iter().map(|&row| first_row + u32::from(chunk.rows[row as usize - chunk.start])));
             remaining = after;
         }
@@ -572,7 +580,7 @@ impl<'w> JobRows<'w> {
         let after = self.chunks.partition_point(|chunk| chunk.start <= job_row);
         let chunk = self.chunks[..after].last().ok_or_else(lost_row)?;
         let row = chunk.rows.get(job_row - chunk.start).ok_or_else(lost_row)?;
-        Ok((chunk.chunk * CHUNK) as u32 + u32::from(*row))
+        Ok(chunk.first_wave_row() + u32::from(*row))
     }
 }
 

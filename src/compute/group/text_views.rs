@@ -12,13 +12,10 @@ use arrow_schema::DataType;
 use crate::array::ArrayParts;
 use crate::array::access::{Texts, fixed_values};
 use crate::error::{Error, Result};
+use crate::types::{MAX_INLINE, VIEW_WIDTH};
 
 /// The maximum number of buffers with the texts of a chunk, as each of its partitions refers to all of them.
 const MAX_BUFFERS: usize = 64;
-/// The number of bytes of a view.
-pub(super) const VIEW: usize = size_of::<u128>();
-/// The maximum number of bytes of a text that is stored in its view.
-const MAX_INLINE: usize = VIEW - size_of::<u32>();
 /// The bits of a view where its first four bytes of text begin.
 const PREFIX_SHIFT: u32 = 32;
 /// The bits of the view of a long text where the number of its buffer begins.
@@ -66,7 +63,7 @@ impl<'a> TextViewBuilder<'a> {
     pub(super) fn write(&self, positions: &[u16], out: &mut [u8]) -> Result<()> {
         let rows: usize = self.spans.iter().map(|(_, rows)| rows.len()).sum();
         assert_eq!(positions.len(), rows, "each row of a chunk has a position");
-        let out = &mut out.as_chunks_mut::<VIEW>().0[..];
+        let out = &mut out.as_chunks_mut::<VIEW_WIDTH>().0[..];
         let mut positions = positions.iter();
         for ((array, rows), span) in self.spans.iter().zip(&self.span_buffers) {
             span.write(array, rows, &mut positions, out)?;
@@ -76,7 +73,7 @@ impl<'a> TextViewBuilder<'a> {
 
     /// Returns the `len` texts whose views were written to `views`.
     pub(super) fn finish(mut self, views: Buffer, positions: &[u16], len: usize) -> Result<ArrayData> {
-        assert_eq!(views.len(), len * VIEW, "each text has a view");
+        assert_eq!(views.len(), len * VIEW_WIDTH, "each text has a view");
         self.buffers[0] = views;
         let validity = validity(&self.spans, positions, len);
         let parts =
@@ -113,10 +110,10 @@ impl SpanBuffer {
         array: &ArrayData,
         rows: &Range<usize>,
         positions: &mut impl Iterator<Item = &'p u16>,
-        out: &mut [[u8; VIEW]],
+        out: &mut [[u8; VIEW_WIDTH]],
     ) -> Result<()> {
         if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
-            let views = fixed_values::<VIEW>(array).get(rows.clone());
+            let views = fixed_values::<VIEW_WIDTH>(array).get(rows.clone());
             let views = views.ok_or_else(|| Error::invalid("fewer values than rows"))?;
             for (view, &position) in views.iter().zip(positions.by_ref()) {
                 let mut view = u128::from_le_bytes(*view);

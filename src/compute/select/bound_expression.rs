@@ -26,7 +26,6 @@ use crate::types::type_name;
 /// The number of rows that are evaluated at once.
 pub(in crate::compute) const AT_ONCE: usize = 1 << 12;
 
-const DAY: i64 = SECONDS_PER_DAY;
 const SECONDS_PER_HOUR: i64 = 3_600;
 const SECONDS_PER_MINUTE: i64 = 60;
 const MINUTES_PER_HOUR: i64 = 60;
@@ -330,15 +329,15 @@ impl TimeEncoding {
     fn part(self, value: i64, part: TimePart) -> Option<i64> {
         let seconds = match self.units_per_second {
             Some(units) => value.div_euclid(units).checked_add(self.offset_seconds)?,
-            None => value.checked_mul(DAY)?,
+            None => value.checked_mul(SECONDS_PER_DAY)?,
         };
-        let second_of_day = seconds.rem_euclid(DAY);
+        let second_of_day = seconds.rem_euclid(SECONDS_PER_DAY);
         Some(match part {
             TimePart::Hour => second_of_day / SECONDS_PER_HOUR,
             TimePart::Minute => second_of_day / SECONDS_PER_MINUTE % MINUTES_PER_HOUR,
             TimePart::Second => second_of_day % SECONDS_PER_MINUTE,
             // 1970 began with a Thursday.
-            TimePart::Weekday => (seconds.div_euclid(DAY) + 3).rem_euclid(7) + 1,
+            TimePart::Weekday => (seconds.div_euclid(SECONDS_PER_DAY) + 3).rem_euclid(7) + 1,
             TimePart::Year => date(seconds)?.year().into(),
             TimePart::Month => date(seconds)?.month().into(),
             TimePart::Day => date(seconds)?.day().into(),

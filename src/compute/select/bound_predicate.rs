@@ -24,6 +24,7 @@ use crate::array::access::{Texts, dictionary_of, entry_lookup};
 use crate::compute::frame::Frame;
 use crate::dataset::Dataset;
 use crate::error::Result;
+use crate::types::layout::is_text;
 use crate::types::{is_ordered, is_text_or_binary, type_name};
 
 /// A predicate on a dataset's columns, which have numbers instead of names.
@@ -145,7 +146,7 @@ impl Binder<'_> {
         }
         let a_values = value_type(a_type);
         let b_values = value_type(b_type);
-        if is_text_or_binary(a_values) && is_text_or_binary(b_values) && is_utf8(a_values) == is_utf8(b_values) {
+        if is_text_or_binary(a_values) && is_text_or_binary(b_values) && is_text(a_values) == is_text(b_values) {
             return Ok(Some(BoundPredicate::TextPair(a_column, operator, b_column)));
         }
         if *a_values == DataType::UInt64 && *b_values == DataType::UInt64 {
@@ -174,10 +175,6 @@ fn value_type(data_type: &DataType) -> &DataType {
         DataType::Dictionary(_, values) => values,
         other => other,
     }
-}
-
-fn is_utf8(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// Returns true if values of the type are compared as the integers that are stored for them.

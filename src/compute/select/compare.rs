@@ -17,6 +17,7 @@ use super::text_set::TextSet;
 use super::value_predicate::{TextMatcher, ValuePredicate};
 use crate::array::Value;
 use crate::error::{Error, Result};
+use crate::types::layout::is_text;
 use crate::types::{is_text_or_binary, type_name};
 
 impl ValuePredicate {
@@ -193,7 +194,7 @@ fn digits_of(value: &Value<'_>) -> Option<i256> {
 
 /// Translates a comparison with a literal for a column of text or bytes; `None` if they can't be compared.
 fn compare_text(data_type: &DataType, operator: Operator, literal: &LiteralValue) -> Option<ValuePredicate> {
-    let is_utf8 = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_utf8 = is_text(data_type);
     match literal {
         LiteralValue::Str(text) if is_utf8 => Some(ValuePredicate::Text(operator, text.clone().into_bytes())),
         LiteralValue::Bytes(bytes) if !is_utf8 => Some(ValuePredicate::Text(operator, bytes.clone())),

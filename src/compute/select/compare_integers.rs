@@ -11,8 +11,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::literal::{LiteralValue, Operator};
 use super::value_predicate::ValuePredicate;
-use crate::types::layout::zones_agree;
-use crate::types::layout::{MILLIS_PER_DAY, MILLIS_PER_SECOND, SECONDS_PER_DAY};
+use crate::types::layout::{MILLIS_PER_DAY, MILLIS_PER_SECOND, SECONDS_PER_DAY, zones_agree};
 use crate::types::per_second;
 
 /// The integers next to a literal in the units of a column: the largest not above and the smallest not below, the same

@@ -30,7 +30,7 @@ use crate::types::type_name;
 const WORD: usize = u64::BITS as usize;
 
 /// The number of keys of one byte.
-const BYTE_KEYS: usize = 1 << u8::BITS;
+pub(in crate::compute) const BYTE_KEYS: usize = 1 << u8::BITS;
 
 /// A bit for each of some rows, which are numbered from 0. The bit of row `row` is bit `row % 64` of word `row / 64`.
 /// There are no more words than the rows need, and bits behind the last row are 0.

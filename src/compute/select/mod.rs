@@ -54,7 +54,7 @@ pub(super) use filter::check_result_memory;
 pub(super) use filtered_rows::filter_input;
 pub(super) use fixed_width::FixedWidthColumns;
 pub use literal::{Literal, Operator};
-pub(super) use mask::{MAX_SHORT_TEXT, Mask, pack_bits, valid_mask};
+pub(super) use mask::{BYTE_KEYS, MAX_SHORT_TEXT, Mask, pack_bits, valid_mask};
 pub use predicate::Predicate;
 pub(super) use random::SplitMix64;
 pub(super) use reordered_view::reordered_view;

@@ -41,10 +41,7 @@ impl StreamDictionaries {
     /// # Errors
     /// `InvalidData` if no field of the schema has it.
     pub(super) fn node(&self, id: i64) -> Result<&Arc<Node>> {
-        match self.0.get(&id) {
-            Some(dictionary) => Ok(&dictionary.node),
-            None => Err(dictionary_error(id, "is of no field of the schema")),
-        }
+        self.0.get(&id).map(|dictionary| &dictionary.node).ok_or_else(|| unknown_dictionary(id))
     }
 
     /// Adds the values of a batch of dictionary `id`: a delta extends the dictionary, any other batch replaces it.
@@ -52,9 +49,7 @@ impl StreamDictionaries {
     /// # Errors
     /// `InvalidData` if no field has the dictionary, or there is nothing to extend.
     pub(super) fn add(&mut self, id: i64, is_delta: bool, values: ArrayData) -> Result<()> {
-        let Some(dictionary) = self.0.get_mut(&id) else {
-            return Err(dictionary_error(id, "is of no field of the schema"));
-        };
+        let dictionary = self.0.get_mut(&id).ok_or_else(|| unknown_dictionary(id))?;
         if !is_delta {
             *dictionary = StreamDictionary::new(dictionary.node.clone(), vec![values]);
         } else if dictionary.parts.is_empty() {
@@ -114,6 +109,10 @@ impl DictionarySource for StreamDictionaries {
     fn values(&self, id: i64) -> Result<Option<UncheckedArray>> {
         self.whole(id).map(|whole| whole.cloned().map(UncheckedArray::from))
     }
+}
+
+fn unknown_dictionary(id: i64) -> Error {
+    dictionary_error(id, "is of no field of the schema")
 }
 
 fn dictionary_error(id: i64, what: &str) -> Error {

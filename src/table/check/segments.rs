@@ -531,9 +531,7 @@ fn check_other_visible(
                 other.rows()
             );
             // A killed writer leaves this state after a commit that changes no row, or before one counts.
-            let is_same = current
-                .as_ref()
-                .is_some_and(|current| current.has_same_contents(other) && current.sealed == other.sealed);
+            let is_same = current.as_ref().is_some_and(|current| current.has_same_state(other));
             // The first commit after a crash of the machine lacks the lost bytes.
             let is_first = current.as_ref().is_some_and(|current| !segment.is_present(current));
             let is_damage = !is_live && !is_same && !is_first && records.uncommitted(segment, footer).is_none();

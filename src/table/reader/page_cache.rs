@@ -205,9 +205,7 @@ impl Segment {
     /// disk.
     fn is_on_disk_as(&self, record: &Record, is_accepted: impl Fn(&Record) -> bool) -> Result<bool> {
         let durable = self.durable_records()?;
-        let same = durable.iter().find(|durable| {
-            durable.has_same_contents(record) && durable.sealed == record.sealed && is_accepted(durable)
-        });
+        let same = durable.iter().find(|durable| durable.has_same_state(record) && is_accepted(durable));
         match same {
             Some(same) => self.verify_once(same.sequence, || is_on_disk(self, same, &durable)),
             None => Ok(false),

@@ -2,7 +2,8 @@
 
 use super::segment::Segment;
 use crate::ipc::count_zero_bits;
-use crate::rows::{MAX_INLINE, PlanNode, ROWS, Storage, VIEW, member_numbers};
+use crate::rows::{PlanNode, ROWS, Storage, member_numbers};
+use crate::types::{MAX_INLINE, VIEW_WIDTH};
 
 /// The offset of a byte in the file, and the problem there.
 pub(in crate::table) type Damage = (u64, String);
@@ -126,8 +127,8 @@ pub(in crate::table) fn members_of(segment: &Segment, node: &PlanNode, rows: u64
 
 /// Returns the end of the text to which the first `rows` views refer; `None` if the region has fewer views.
 fn end_of_views(segment: &Segment, region: usize, rows: u64) -> Option<u64> {
-    let views = segment.region_slice(region, 0, rows.checked_mul(VIEW as u64)?)?;
-    let (views, _) = views.as_chunks::<VIEW>();
+    let views = segment.region_slice(region, 0, rows.checked_mul(VIEW_WIDTH as u64)?)?;
+    let (views, _) = views.as_chunks::<VIEW_WIDTH>();
     let mut end = 0;
     for view in views {
         let (words, _) = view.as_chunks();

@@ -119,7 +119,7 @@ impl Segment {
         let mut durability = CommitDurability::NotDurable;
         let durable = self.both_durable()?;
         for durable in synced_records(durable, self.unsynced()) {
-            if durable.has_same_contents(record) && durable.sealed == record.sealed {
+            if durable.has_same_state(record) {
                 if !durable.provisional {
                     return Ok(CommitDurability::Standalone);
                 }

@@ -163,7 +163,7 @@ impl LiveFile {
         let mut counters = last.newest.counters.iter().zip(&record.counters);
         assert!(counters.all(|(durable, count)| durable <= count), "an older commit is made durable after a newer one");
         let newest = if target == SyncTarget::LogOrColumns { &last.newest } else { &last.record };
-        let has_all = newest.has_same_contents(record) && newest.sealed == record.sealed;
+        let has_all = newest.has_same_state(record);
         if has_all && (target == SyncTarget::ProvisionalColumns || !newest.provisional) {
             return Ok(());
         }

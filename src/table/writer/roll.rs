@@ -121,8 +121,7 @@ impl Writer {
     /// Sets the row at which to request the next segment. After a small segment it is created when it is needed.
     pub(super) fn schedule_next_segment(&mut self) {
         let rows = self.segments[0].capacity();
-        let half = rows / 2;
-        self.request_next_at = if rows >= FIRST_ROWS { half } else { u64::MAX };
+        self.request_next_at = if rows >= FIRST_ROWS { rows / 2 } else { u64::MAX };
     }
 
     /// Replaces the last segment, which is empty, by a larger one, which begins with the same row and so has its name.
