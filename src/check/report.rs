@@ -8,14 +8,11 @@ use crate::dataset::{Batches, Dataset};
 use crate::directory::{exists, is_directory};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result, none_if_corrupt};
 use crate::files::{arrow_files, expand_glob, is_glob};
-use crate::ipc::{CheckSummary, Format, IpcSource, ReadOptions, WriteOptions, has_arrow_signature};
+use crate::ipc::{CheckSummary, Format, IpcSource, ReadOptions, WriteOptions, has_arrow_signature, has_file_magic};
 use crate::map::{FileSystem, Mapping, Mode, guard};
 use crate::partitions::partition_directories;
 use crate::table;
 use crate::table::RepairReport;
-
-/// The first bytes of an Arrow file. A stream has no such bytes.
-const FILE_MAGIC: &[u8] = b"ARROW1";
 
 /// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -287,7 +284,6 @@ fn has_positions(path: &Path) -> Result<bool> {
 fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<RepairReport>)> {
     let mut findings = Findings::new(path);
     let bytes = Bytes::from_mapping(Mapping::open(path, Mode::Read)?)?;
-    let is_file = bytes.slice(0, FILE_MAGIC.len()).is_some_and(|head| head.as_slice() == FILE_MAGIC);
     let (ipc, summary) = open_and_check(bytes.clone(), path, &mut findings, progress)?;
     let has_damage = findings.has_damage();
     let batches = summary.batches as u64;
@@ -298,7 +294,7 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
     let rows_before = ipc.as_ref().map(|_| summary.rows);
 
     let kept = good_rows(ipc, summary, bytes.clone(), path)?;
-    let format = if is_file { Format::File } else { Format::Stream };
+    let format = if has_file_magic(&bytes)? { Format::File } else { Format::Stream };
     let aside = table::damaged_path(path, |name| Ok(!exists(name)?))?;
     let mut rows = 0;
     match kept {

@@ -11,8 +11,6 @@ mod write;
 
 #[cfg(feature = "table")]
 pub(crate) use framing::ZONES;
-#[cfg(feature = "check")]
-pub(crate) use framing::has_arrow_signature;
 #[cfg(not(feature = "table"))]
 pub(crate) use framing::is_segment;
 pub(crate) use framing::{BatchHeader, IpcSchema, Node, SEGMENT, SchemaCache, SegmentProbe, probe_segment};
@@ -21,6 +19,8 @@ pub(crate) use framing::{BatchMetadata, Block, batch_metadata, empty_metadata, f
 pub use framing::{Compression, Format, MessageKind};
 #[cfg(feature = "table")]
 pub(crate) use framing::{FOOTER_BATCH, footer_with_shared_schema, footer_with_shared_schema_len, shared_schema};
+#[cfg(feature = "check")]
+pub(crate) use framing::{has_arrow_signature, has_file_magic};
 pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validation, read_stream};
 #[cfg(feature = "check")]
 pub(crate) use read::{CheckSummary, read_batch, read_footer, read_schema, same_schema};

@@ -22,7 +22,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use arrow_array::*;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Compression, Dataset, Format, Report, SyncPolicy, Value, WriteOptions, Writer, WriterOptions, check, open, repair,
+    Compression, Dataset, Format, OpenOptions, Report, SyncPolicy, Value, WriteOptions, Writer, WriterOptions, check,
+    open, repair,
 };
 
 use crate::dice::Dice;
@@ -676,6 +677,30 @@ fn check_finds_another_file_among_segments() {
     assert!(error.message().contains("stocks.arrow"), "{error}");
     fs::remove_file(table.join("stocks.arrow")).unwrap();
     assert!(check(&table, |_, _| ()).unwrap().is_good());
+}
+
+/// The footer is enough to find all rows of a file whose first bytes are damaged.
+#[test]
+fn repair_keeps_all_rows_of_a_file_with_a_damaged_magic() {
+    let folder = folder_in_memory();
+    let written = Dataset::try_from(vec![batch(&texts(), 0..20), batch(&texts(), 20..30)]).unwrap();
+    for offset in 0..6 {
+        let path = folder.path().join(format!("{offset}.arrow"));
+        arrowwood::write(&written, &path, &WriteOptions::default()).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[offset] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+
+        arrowwood::open(&path).unwrap_err();
+        let partial = OpenOptions::new().partial(true).path(&path).unwrap();
+        assert_eq!(partial.len().unwrap(), 30);
+        drop(partial);
+        let repaired = repair(&path, |_, _| ()).unwrap().repaired.unwrap();
+        assert_eq!(repaired.kept, 30, "byte {offset}");
+        assert_eq!(fs::read(&repaired.moved[0]).unwrap(), bytes);
+        assert!(check(&path, |_, _| ()).unwrap().findings.is_empty());
+        assert_eq!(read_with_arrow_rs(&path).unwrap(), [batch(&texts(), 0..20), batch(&texts(), 20..30)]);
+    }
 }
 
 /// A repair may keep rows after the last positions. A producer that resumes from the positions would send them twice.

@@ -40,6 +40,6 @@ pub(crate) use metadata::{FOOTER_BATCH, footer_with_shared_schema, footer_with_s
 pub(crate) use probe::{SEGMENT, SegmentProbe, is_segment, probe_segment};
 pub(super) use schema::{BatchShare, buffer_roles, has_legacy_validity};
 pub(crate) use schema::{IpcSchema, Node, SchemaCache};
-#[cfg(feature = "check")]
-pub(crate) use sniff::has_arrow_signature;
 pub(super) use sniff::not_arrow_error;
+#[cfg(feature = "check")]
+pub(crate) use sniff::{has_arrow_signature, has_file_magic};

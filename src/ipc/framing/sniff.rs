@@ -32,18 +32,38 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (b"SQLite format 3", "an SQLite database", "query it with sqlite3"),
 ];
 
-/// Returns true if bytes begin like an Arrow file, or like a stream: with the message of a schema.
+/// Returns true if bytes begin or end like an Arrow file, so that either magic may be damaged.
+///
+/// # Errors
+/// The errors of reading the bytes.
+#[cfg(feature = "check")]
+pub(crate) fn has_file_magic(bytes: &Bytes) -> Result<bool> {
+    let Some(last) = bytes.len().checked_sub(MAGIC.len()) else { return Ok(false) };
+    for offset in [0, last] {
+        let mut magic = [0; MAGIC.len()];
+        bytes.read_at(offset, &mut magic)?;
+        if magic == *MAGIC {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns true if bytes have the magic of an Arrow file, or begin like a stream: with the message of a schema.
 ///
 /// # Errors
 /// The errors of reading the bytes.
 #[cfg(feature = "check")]
 pub(crate) fn has_arrow_signature(bytes: &Bytes) -> Result<bool> {
-    let mut head = vec![0; MAGIC.len().min(bytes.len())];
-    bytes.read_at(0, &mut head)?;
-    if head == MAGIC {
+    if has_file_magic(bytes)? {
         return Ok(true);
     }
-    if !head.starts_with(&CONTINUATION.to_le_bytes()) {
+    let mut head = [0; size_of::<u32>()];
+    if bytes.len() < head.len() {
+        return Ok(false);
+    }
+    bytes.read_at(0, &mut head)?;
+    if head != CONTINUATION.to_le_bytes() {
         return Ok(false);
     }
     let mut window = Window::new();

@@ -227,13 +227,18 @@ fn open_file_or_stream(
     schema_cache: &SchemaCache,
     window: &mut Window,
 ) -> Result<OpenedIpc> {
-    if !is_file(bytes, window)? {
+    let has_magic = is_file(bytes, window)?;
+    // A file whose magic is damaged still has its footer.
+    if !has_magic && !options.partial {
         return open_stream(bytes, schema_cache, window, 0);
     }
     match read_footer(bytes, schema_cache) {
-        // A file that was cut off before its footer is a stream after its magic.
         Err(e) if options.partial && e.is_corruption() => {
-            let start = first_message(bytes, window)?.map_or(bytes.len(), |frame| frame.offset);
+            // A file that was cut off before its footer is a stream after its magic.
+            let start = match has_magic {
+                true => first_message(bytes, window)?.map_or(bytes.len(), |frame| frame.offset),
+                false => 0,
+            };
             open_stream(bytes, schema_cache, window, start)
         }
         Err(e) => Err(e),
