@@ -158,21 +158,21 @@ bench-paged:
 	cargo build --release -p arrowwood-bench --bin paged
 	$(PYTHON) bench/report.py paged $(TARGET)/release/paged
 
-# The page of `arrowwood view`, from view/src into serve/page, which is committed. Needs npm.
+# The page of `arrowwood view`, from web/src into crates/serve/page, which is committed. Needs npm.
 view:
-	cd view && npm ci --silent --no-audit --no-fund && npx tsc --noEmit && node build.mjs
+	cd web && npm ci --silent --no-audit --no-fund && npx tsc --noEmit && node build.mjs
 
 # The page in Chromium, and whether it is what its source gives; left out where there is no node or no browser.
 # ARROWWOOD_INSTALL=1 installs Debian's. SQL is asked where `make test-python` has made .venv, and JupyterLab shows the page
 # where that has been installed there.
 test-view: programs $(VENV)/test.done
-	CARGO_TARGET_DIR=$(abspath $(TARGET)) $(WATCH) view/test/run.sh test
+	CARGO_TARGET_DIR=$(abspath $(TARGET)) $(WATCH) web/test/run.sh test
 
 # The figures of the page, in a browser. The file of 100 GB that it looks at is sparse.
 bench-view:
 	cargo build --release -p arrowwood-cli
 	cargo build --release -p arrowwood-serve --example view_samples
-	CARGO_TARGET_DIR=$(abspath $(TARGET)) PROFILE=release view/test/run.sh bench
+	CARGO_TARGET_DIR=$(abspath $(TARGET)) PROFILE=release web/test/run.sh bench
 
 # What calls cost from C, beside the same in Rust. Its 300 MB of data lie in $(TARGET)/bench-c.
 bench-c:
@@ -307,11 +307,11 @@ test-c: c-prefix
 	ARROWWOOD_C_PREFIX=$(C_PREFIX) ARROWWOOD_C_PROGRAMS=$(abspath $(TARGET))/debug/examples \
 	  $(WATCH) $(PYTHON) -m unittest discover -s tests/capi
 
-# The modules of jvm/ by Maven, with a JDK from 22 on; left out where there is none. The library in the jars is the one that
+# The modules of bindings/jvm by Maven, with a JDK from 22 on; left out where there is none. The library in the jars is the one
 # cargo has just built, without what debuggers need. The session of docs/tasks/clojure.md calls R, which needs the C library.
 # tech.ml.dataset is not on Maven Central: its tests run where ARROWWOOD_TMD_CP is a class path with it.
-JDK := $(shell jvm/find-jdk)
-MAVEN := JAVA_HOME=$(JDK) mvn --batch-mode --quiet --file jvm/pom.xml
+JDK := $(shell bindings/jvm/find-jdk)
+MAVEN := JAVA_HOME=$(JDK) mvn --batch-mode --quiet --file bindings/jvm/pom.xml
 JVM_NATIVES := $(abspath $(TARGET))/jvm/native
 MAVEN_FLAGS = -Darrowwood.natives=$(JVM_NATIVES) -Darrowwood.programs=$(abspath $(TARGET))/debug \
   -Darrowwood.python=$(abspath $(BIN))/python
@@ -334,7 +334,7 @@ jars: $(BIN)/python
 	install -d $(JVM_NATIVES)-release/linux-x86_64 dist
 	strip -o $(JVM_NATIVES)-release/linux-x86_64/libarrowwood.so $(TARGET)/$(JVM_TARGET)/release/libarrowwood.so
 	$(MAVEN) -Darrowwood.natives=$(JVM_NATIVES)-release -DskipTests clean package
-	cp jvm/*/target/arrowwood-*$(VERSION)*.jar dist/
+	cp bindings/jvm/*/target/arrowwood-*$(VERSION)*.jar dist/
 	$(MAKE) --no-print-directory smoke-jars
 
 # The jar alone, in an empty folder.
@@ -344,7 +344,7 @@ smoke-jars:
 
 # What things cost in Java, beside Arrow Java (from Maven Central) and Rust; in Clojure, beside tech.ml.dataset, where
 # ARROWWOOD_TMD_CP is a class path with it. Shares its data with bench-c.
-BENCH_CLOJURE = jvm/clojure/target/test-classes:jvm/clojure/target/classes:$$(cat jvm/clojure/target/classpath.txt):$(ARROWWOOD_TMD_CP)
+BENCH_CLOJURE = bindings/jvm/clojure/target/test-classes:bindings/jvm/clojure/target/classes:$$(cat bindings/jvm/clojure/target/classpath.txt):$(ARROWWOOD_TMD_CP)
 bench-jvm: $(VENV)/release.done
 	cargo build --release --package arrowwood-c
 	cargo build --release -p arrowwood-bench --bin calls
@@ -353,14 +353,14 @@ bench-jvm: $(VENV)/release.done
 	  dependency:build-classpath -Dmdep.outputFile=target/classpath.txt
 	PYTHONPATH=bench $(PYTHON) bench/jvm.py $(TARGET)/release/calls $(TARGET)/bench-c $(abspath $(BIN))/python \
 	  $(JDK)/bin/java --enable-native-access=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED \
-	  -cp jvm/arrow/target/test-classes:jvm/arrow/target/classes:$$(cat jvm/arrow/target/classpath.txt):$(BENCH_CLOJURE) \
+	  -cp bindings/jvm/arrow/target/test-classes:bindings/jvm/arrow/target/classes:$$(cat bindings/jvm/arrow/target/classpath.txt):$(BENCH_CLOJURE) \
 	  dev.arrowwood.arrow.Figures
 
 # The C library: libarrowwood.so, libarrowwood.a, arrowwood.h and arrowwood.pc, into $(DESTDIR)$(PREFIX).
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
-C_ABI := $(shell sed -n 's/^\#define ARROWWOOD_ABI_VERSION //p' capi/include/arrowwood.h)
+C_ABI := $(shell sed -n 's/^\#define ARROWWOOD_ABI_VERSION //p' bindings/c/include/arrowwood.h)
 C_PROFILE ?= release
 C_BUILT := $(TARGET)/$(if $(filter dev,$(C_PROFILE)),debug,$(C_PROFILE))
 C_FILE := libarrowwood.so.$(C_ABI).$(VERSION)
@@ -372,10 +372,10 @@ install-c:
 	ln -sf $(C_FILE) $(DESTDIR)$(LIBDIR)/libarrowwood.so.$(C_ABI)
 	ln -sf libarrowwood.so.$(C_ABI) $(DESTDIR)$(LIBDIR)/libarrowwood.so
 	install -m 644 $(C_BUILT)/libarrowwood.a $(DESTDIR)$(LIBDIR)/libarrowwood.a
-	install -m 644 capi/include/arrowwood.h $(DESTDIR)$(INCLUDEDIR)/arrowwood.h
+	install -m 644 bindings/c/include/arrowwood.h $(DESTDIR)$(INCLUDEDIR)/arrowwood.h
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|; s|@VERSION@|$(VERSION)|' \
 	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' \
-	  capi/arrowwood.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/arrowwood.pc
+	  bindings/c/arrowwood.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/arrowwood.pc
 
 # The wheel in an empty environment: it works with NumPy alone, the quickstart works as it stands, and one command opens the window.
 SMOKE := $(VENV)-smoke
@@ -417,15 +417,15 @@ $(LINT)/bin/python:
 
 # The page, and what else is in JavaScript or TypeScript, by the rules of biome.jsonc.
 NPM := $(and $(shell command -v node),$(shell command -v npm))
-lint-web: $(if $(NPM),view/node_modules/.package-lock.json)
-	$(if $(NPM),view/node_modules/.bin/biome check $(if $(FIX),--write),$(call left_out,Node.js and npm))
+lint-web: $(if $(NPM),web/node_modules/.package-lock.json)
+	$(if $(NPM),web/node_modules/.bin/biome check $(if $(FIX),--write),$(call left_out,Node.js and npm))
 
 %/node_modules/.package-lock.json: %/package-lock.json
 	cd $* && npm ci --silent --no-audit --no-fund
 	@touch $@
 
-lint-clojure: $(if $(NPM),jvm/clojure/node_modules/.package-lock.json)
-	$(if $(NPM),cd jvm/clojure && node_modules/.bin/standard-clj $(if $(FIX),fix,check) --log-level ignore-already-formatted \
+lint-clojure: $(if $(NPM),bindings/jvm/clojure/node_modules/.package-lock.json)
+	$(if $(NPM),cd bindings/jvm/clojure && node_modules/.bin/standard-clj $(if $(FIX),fix,check) --log-level ignore-already-formatted \
 	  src,$(call left_out,Node.js and npm))
 
 # Licences, versions and sources of the crates that are used: deny.toml.
@@ -442,15 +442,15 @@ $(LINT)/deny-$(DENY_VERSION): | $(LINT)/bin/python
 JAVA_FORMAT = $(JDK)/bin/java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
   $(foreach part,api code file main parser tree util,--add-exports=jdk.compiler/com.sun.tools.javac.$(part)=ALL-UNNAMED) \
   -cp '$(LINT)/java/*' com.palantir.javaformat.java.Main --palantir
-JAVA_SOURCES = $$(find jvm tests/interop/java crates/datafusion/tests -name '*.java' -not -path '*/target/*')
+JAVA_SOURCES = $$(find bindings/jvm tests/interop/java crates/datafusion/tests -name '*.java' -not -path '*/target/*')
 CAN_JAVA := $(and $(JDK),$(shell command -v mvn))
 lint-java: $(if $(CAN_JAVA),$(LINT)/java/done)
 	$(if $(CAN_JAVA),$(JAVA_FORMAT) $(if $(FIX),--replace,--dry-run --set-exit-if-changed) $(JAVA_SOURCES),$(call left_out,Maven \
 	  and a JDK from 22 on; set JAVA_HOME))
 
-$(LINT)/java/done: jvm/format.xml
+$(LINT)/java/done: bindings/jvm/format.xml
 	rm -rf $(@D)
-	JAVA_HOME=$(JDK) mvn --batch-mode --quiet --file jvm/format.xml dependency:copy-dependencies -DoutputDirectory=$(@D)
+	JAVA_HOME=$(JDK) mvn --batch-mode --quiet --file bindings/jvm/format.xml dependency:copy-dependencies -DoutputDirectory=$(@D)
 	@touch $@
 
 # The documentation of the libraries in Rust, in $(TARGET)/doc.
@@ -474,7 +474,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates/mapping crates/objects src cli/src serve/src serve/page python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'serve/page/*')
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates/arrowwood/src crates/mapping crates/objects crates/cli/src crates/serve/src crates/serve/page bindings/python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'crates/serve/page/*')
 
 # The package in the environment is one of three: that of the demo, that of tests, with the library that cargo has built for the
 # tests of other languages, and that of benchmarks, which is as fast as users have it. pip is silent while it compiles, for

@@ -1,4 +1,4 @@
-// Builds the page into serve/page, from where the server includes it. With --check, compares it with the files there.
+// Builds the page into crates/serve/page, which the server includes. With --check, compares it with the files there.
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ const MAX_BYTES = 100_000;
 
 const viewFolder = dirname(fileURLToPath(import.meta.url));
 const sourceFolder = join(viewFolder, "src");
-const pageFolder = join(viewFolder, "..", "serve", "page");
+const pageFolder = join(viewFolder, "..", "crates", "serve", "page");
 
 async function bundle(options) {
   const { outputFiles } = await build({
@@ -53,7 +53,7 @@ function writePage(files) {
 /** Returns true if the page has the given files, and reports those that differ. */
 function checkPage(files) {
   const differing = [...files].filter(([name, bytes]) => !readFileSync(join(pageFolder, name)).equals(bytes));
-  for (const [name] of differing) console.error(`serve/page/${name} is not what view/src gives; run make view`);
+  for (const [name] of differing) console.error(`crates/serve/page/${name} is not what web/src gives; run make view`);
   return differing.length === 0;
 }
 

@@ -1,7 +1,7 @@
 //! Fuzzes tables whose headers and commit records are forged: changed, with valid checksums.
 //!
 //! A forged table is either rejected or shows the rows that were written, whether it is opened, refreshed, followed,
-//! checked, written to, repaired or compacted. `tests/recovery/forged.rs` tries the same fields one by one.
+//! checked, written to, repaired or compacted. `crates/arrowwood/tests/recovery/forged.rs` tries the same fields one by one.
 //!
 //! An input is
 //! - a byte that selects the table, the boot in which it is read, and whether it is also written to, repaired and compacted;

@@ -212,7 +212,7 @@ def test_paths_on_page_exist(page):
 def test_example_test_of_the_contributing_page_is_run():
     examples = re.findall(r"```rust\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
     assert len(examples) == 1
-    assert examples[0] in (ROOT / "tests/data/compute.rs").read_text()
+    assert examples[0] in (ROOT / "crates/arrowwood/tests/data/compute.rs").read_text()
 
 
 def test_make_targets_on_pages_and_in_scripts_exist():

@@ -344,8 +344,8 @@ def test_busy_error_explains_how_to_wait(tmp_path):
 def test_extras_in_messages_and_docs_exist():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     sources = [
-        *(ROOT / "python").rglob("*.py"),
-        *(ROOT / "python").rglob("*.rs"),
+        *(ROOT / "bindings/python").rglob("*.py"),
+        *(ROOT / "bindings/python").rglob("*.rs"),
         *(ROOT / "docs").rglob("*.md"),
         ROOT / "README.md",
     ]

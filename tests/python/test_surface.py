@@ -11,13 +11,13 @@ SECTION = "## One word in every language"
 
 # The files that declare the public names of each language.
 SOURCES = {
-    "Rust": ("src/**/*.rs", "crates/datafusion/src/**/*.rs"),
-    "Python": ("python/arrowwood/_arrowwood.pyi", "python/arrowwood/_errors.py"),
-    "C": ("capi/include/arrowwood.h",),
-    "Java": ("jvm/java/src/main/java/**/*.java",),
-    "Clojure": ("jvm/clojure/src/main/clojure/arrowwood/core.clj",),
-    "HTTP": ("serve/src/*.rs",),
-    "command": ("cli/src/lib.rs",),
+    "Rust": ("crates/arrowwood/src/**/*.rs", "crates/datafusion/src/**/*.rs"),
+    "Python": ("bindings/python/arrowwood/_arrowwood.pyi", "bindings/python/arrowwood/_errors.py"),
+    "C": ("bindings/c/include/arrowwood.h",),
+    "Java": ("bindings/jvm/java/src/main/java/**/*.java",),
+    "Clojure": ("bindings/jvm/clojure/src/main/clojure/arrowwood/core.clj",),
+    "HTTP": ("crates/serve/src/*.rs",),
+    "command": ("crates/cli/src/lib.rs",),
 }
 
 # Patterns of declarations. `{}` stands for the declared name.
@@ -32,7 +32,7 @@ DECLARATIONS = {
 }
 
 # Folders and file types that must not contain words that were given up.
-SEARCHED_FOLDERS = ["src", "serve/src", "cli/src", "capi", "python", "jvm", "view/src", "docs"]
+SEARCHED_FOLDERS = ["crates/arrowwood/src", "crates/serve/src", "crates/cli/src", "bindings", "web/src", "docs"]
 SEARCHED_SUFFIXES = {".rs", ".py", ".pyi", ".h", ".java", ".clj", ".ts", ".md"}
 SKIPPED_FOLDERS = {"node_modules", "target"}
 

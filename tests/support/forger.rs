@@ -1,5 +1,5 @@
 //! Forged tables: headers and commit records with wrong values and correct checksums, as only an attacker writes them.
-//! `tests/recovery/forged.rs` tries the fields one by one, `fuzz/fuzz_targets/tables.rs` tries combinations.
+//! `crates/arrowwood/tests/recovery/forged.rs` tries the fields one by one, `fuzz/fuzz_targets/tables.rs` tries combinations.
 //!
 //! A forged table must cause no panic, and must not show rows that were never appended, that are in the wrong place or
 //! that have changed. Headers don't describe commits, so a table with a forged header gives an error or all of its

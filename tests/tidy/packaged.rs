@@ -1,10 +1,13 @@
 //! Tests that packages contain only files of their crate, whatever else is in the checkout.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+use crate::root;
+
+/// The folder of the library's crate.
+const CRATE: &str = "crates/arrowwood";
 
 /// Returns the patterns of `include = […]` in a manifest.
 fn include_patterns(manifest: &str) -> Vec<String> {
@@ -19,14 +22,14 @@ fn include_patterns(manifest: &str) -> Vec<String> {
 fn include_patterns_are_anchored() {
     let mut pattern_count = 0;
     for manifest in [
-        "Cargo.toml",
-        "cli/Cargo.toml",
-        "serve/Cargo.toml",
-        "capi/Cargo.toml",
-        "python/Cargo.toml",
+        "crates/arrowwood/Cargo.toml",
+        "crates/cli/Cargo.toml",
+        "crates/serve/Cargo.toml",
+        "bindings/c/Cargo.toml",
+        "bindings/python/Cargo.toml",
         "crates/mapping/Cargo.toml",
     ] {
-        for pattern in include_patterns(&fs::read_to_string(Path::new(ROOT).join(manifest)).unwrap()) {
+        for pattern in include_patterns(&fs::read_to_string(root().join(manifest)).unwrap()) {
             assert!(pattern.starts_with('/'), "{manifest}: '{pattern}' matches anywhere; begin it with a slash");
             pattern_count += 1;
         }
@@ -46,30 +49,30 @@ impl Drop for Decoy {
 
 #[test]
 fn package_has_only_files_of_the_crate() {
-    if !Path::new(ROOT).join(".git").exists() {
+    if !root().join(".git").exists() {
         // Cargo packages nothing in an unpacked package.
         return;
     }
-    let decoy = Decoy(Path::new(ROOT).join(format!(".decoy-{}", std::process::id())));
-    for name in ["LICENSE", "CHANGELOG.md", "src/lib.rs", "docs/why.md"] {
+    let decoy = Decoy(root().join(CRATE).join(format!(".decoy-{}", std::process::id())));
+    for name in ["LICENSE", "README.md", "src/lib.rs"] {
         let path = decoy.0.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "not of the crate").unwrap();
     }
     let cargo = Command::new(env!("CARGO"))
         .args(["package", "--list", "--allow-dirty", "--offline", "--package", "arrowwood"])
-        .current_dir(ROOT)
+        .current_dir(root())
         .output()
         .unwrap();
     assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
     let list = String::from_utf8(cargo.stdout).unwrap();
-    let root_files = ["CHANGELOG.md", "Cargo.lock", "Cargo.toml", "Cargo.toml.orig", "LICENSE", "README.md"];
+    let root_files = ["Cargo.lock", "Cargo.toml", "Cargo.toml.orig", "LICENSE", "README.md"];
     for path in list.lines() {
         let is_root_file = root_files.contains(&path) || path == ".cargo_vcs_info.json";
-        let is_in_folder = ["src/", "examples/", "docs/"].iter().any(|folder| path.starts_with(folder));
+        let is_in_folder = ["src/", "examples/"].iter().any(|folder| path.starts_with(folder));
         assert!(is_root_file || is_in_folder, "{path} is no part of the crate");
     }
-    for file in root_files.into_iter().chain(["src/lib.rs", "docs/format.md"]) {
+    for file in root_files.into_iter().chain(["src/lib.rs"]) {
         assert_eq!(list.lines().filter(|path| *path == file).count(), 1, "{file}");
     }
 }

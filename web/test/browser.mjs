@@ -170,7 +170,7 @@ export async function servesCurrentPage(command, path) {
   const server = await ViewServer.start(path, command);
   try {
     const response = await fetch(new URL("/view.js", server.url));
-    const built = readFileSync(join(testFolder, "../../serve/page/view.js"), "utf8");
+    const built = readFileSync(join(testFolder, "../../crates/serve/page/view.js"), "utf8");
     return (await response.text()) === built;
   } finally {
     server.close();

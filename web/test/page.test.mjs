@@ -1117,7 +1117,7 @@ async function withNotebook(path, test) {
       // The request was aborted, or the page is closed.
     }
   });
-  const widget = readFileSync(new URL("../../python/arrowwood/_view.js", import.meta.url), "utf8");
+  const widget = readFileSync(new URL("../../bindings/python/arrowwood/_view.js", import.meta.url), "utf8");
   try {
     await page.setContent("<!doctype html><title>A notebook</title><p>Above</p><div id=cell></div>");
     await page.evaluate(() => {

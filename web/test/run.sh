@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the tests or the benchmark of the page in a browser: view/test/run.sh [test|bench]
+# Runs the tests or the benchmark of the page in a browser: web/test/run.sh [test|bench]
 #
 # Prints the reason and succeeds where there is no Node.js, npm or Chromium. ARROWWOOD_INSTALL=1 installs Debian's
 # Chromium.
@@ -48,7 +48,7 @@ case $command in
     ;;
   bench) exec node test/bench.mjs ;;
   *)
-    echo "view/test/run.sh: test or bench is expected, got $command" >&2
+    echo "web/test/run.sh: test or bench is expected, got $command" >&2
     exit 2
     ;;
 esac

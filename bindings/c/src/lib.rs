@@ -4,7 +4,7 @@
 //! data interface), `chunks` (the buffers of a column), `compute`, `predicate`, `writer`, `builder`, `follow`,
 //! `maintain` (files and tables as a whole) and `messages`. `value` converts cells, `columns` columns of C values,
 //! `checked_mutex` is what one thread uses at a time, `error` numbers errors, `translation` has their messages.
-//! `capi/README.md` explains how to add a function.
+//! `bindings/c/README.md` explains how to add a function.
 
 #[macro_use]
 mod ffi;

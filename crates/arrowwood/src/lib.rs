@@ -160,7 +160,7 @@ mod types;
 
 /// The code of the README.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
+#[doc = include_str!("../../../README.md")]
 mod readme {}
 
 pub use array::{Bytes, Fetch, Items, Members, Value};

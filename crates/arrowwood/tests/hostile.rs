@@ -27,11 +27,11 @@ use arrowwood::{
     WriteOptions, col, open, read_stream, write_to,
 };
 
-#[path = "support/dice.rs"]
+#[path = "../../../tests/support/dice.rs"]
 mod dice;
-#[path = "support/thread.rs"]
+#[path = "../../../tests/support/thread.rs"]
 mod thread;
-#[path = "support/wait.rs"]
+#[path = "../../../tests/support/wait.rs"]
 mod wait;
 
 use dice::Dice;
@@ -101,7 +101,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
             seeds.push((format!("{format:?} {compression:?}"), encode_sample(format, compression)));
         }
     }
-    let default_corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/arrow-testing");
+    let default_corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/arrow-testing");
     let corpus = std::env::var_os("ARROW_TESTING").map_or(default_corpus, PathBuf::from);
     let mut folders = vec![corpus.join("golden")];
     while let Some(folder) = folders.pop() {

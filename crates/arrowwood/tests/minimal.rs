@@ -104,7 +104,7 @@ fn patterns_need_a_feature() {
 #[test]
 fn tables_need_a_feature() {
     let table = tempfile::tempdir().unwrap();
-    let packed_table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions/1.0");
+    let packed_table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/versions/1.0");
     for entry in std::fs::read_dir(packed_table).unwrap() {
         let packed = entry.unwrap().path();
         let mut unpacked = File::create(table.path().join(packed.file_stem().unwrap())).unwrap();

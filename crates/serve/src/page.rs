@@ -1,6 +1,6 @@
 //! Serves the page of `arrowwood view`. A browser gets its token from the URL once, and then as a cookie.
 //!
-//! The files come from `view/`, built into `serve/page/` and compiled in, so that nothing is fetched from other hosts.
+//! The files come from `web/`, built into `crates/serve/page/` and compiled in, so that nothing is fetched from elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;

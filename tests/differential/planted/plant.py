@@ -41,8 +41,8 @@ pub mod planted {
 
 # Kernels process rows in blocks. The blocks of the copy are small, as few random cases have enough rows for two blocks.
 BLOCKS = [
-    ("src/compute/frame.rs", "BLOCK: usize = 1 << 16;", "BLOCK: usize = 1 << 7;"),
-    ("src/compute/group/plan.rs", "BLOCK: usize = 1 << 14;", "BLOCK: usize = 1 << 7;"),
+    ("crates/arrowwood/src/compute/frame.rs", "BLOCK: usize = 1 << 16;", "BLOCK: usize = 1 << 7;"),
+    ("crates/arrowwood/src/compute/group/plan.rs", "BLOCK: usize = 1 << 14;", "BLOCK: usize = 1 << 7;"),
 ]
 
 
@@ -64,7 +64,7 @@ def plant(name: str, bug: dict, text: str) -> str:
 
 def planted_files():
     """Returns the new texts of all files with faults, and of the library's root with the switch."""
-    texts = {"src/lib.rs": (ROOT / "src/lib.rs").read_text() + SWITCH}
+    texts = {"crates/arrowwood/src/lib.rs": (ROOT / "crates/arrowwood/src/lib.rs").read_text() + SWITCH}
     for path, large, small in BLOCKS:
         texts[path] = (ROOT / path).read_text()
         assert texts[path].count(large) == 1, large
@@ -93,22 +93,22 @@ class FaultyBuild:
         for name in names.split("\0")[:-1]:
             source, copy = ROOT / name, self.tree / name
             # The linter of the pages refuses to run where a second biome.jsonc is below its own.
-            if source.is_file() and name not in ("python/Cargo.toml", "python/src/lib.rs", "biome.jsonc"):
+            if source.is_file() and name not in ("bindings/python/Cargo.toml", "bindings/python/src/lib.rs", "biome.jsonc"):
                 write(copy, faulty.get(name) or source.read_bytes())
         self.leave_out_command()
 
     def leave_out_command(self):
         """Removes the command and the server from the package, as they take longer to build than the kernels."""
-        text = (ROOT / "python/Cargo.toml").read_text()
+        text = (ROOT / "bindings/python/Cargo.toml").read_text()
         for line in text.splitlines(keepends=True):
             if line.startswith(("arrowwood-cli", "objects =", "default =")):
                 text = text.replace(line, "")
-        write(self.tree / "python/Cargo.toml", text)
-        items = re.split(r"(?m)^(?=    ///)", (ROOT / "python/src/lib.rs").read_text())
+        write(self.tree / "bindings/python/Cargo.toml", text)
+        items = re.split(r"(?m)^(?=    ///)", (ROOT / "bindings/python/src/lib.rs").read_text())
         left_out = ("arrowwood_objects::", "fn with_notes(", "arrowwood_cli::", "impl Package")
         text = "".join(item for item in items if not any(name in item for name in left_out))
         stub = "    #[pyfunction]\n    fn _run_cli(_arguments: Vec<OsString>) -> i32 {\n        2\n    }\n}\n"
-        write(self.tree / "python/src/lib.rs", text + stub)
+        write(self.tree / "bindings/python/src/lib.rs", text + stub)
 
     def run_cargo(self):
         """Builds the package. Returns the errors of cargo, or None."""
@@ -118,7 +118,7 @@ class FaultyBuild:
         if process.returncode:
             return process.stderr
         package = self.package / "arrowwood"
-        shutil.copytree(self.tree / "python/arrowwood", package, dirs_exist_ok=True)
+        shutil.copytree(self.tree / "bindings/python/arrowwood", package, dirs_exist_ok=True)
         shutil.copyfile(self.target / "debug" / CARGO_NAME, package / PYTHON_NAME)
         return None
 

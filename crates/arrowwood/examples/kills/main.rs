@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use arrow_ipc::reader::FileReader;
 use arrowwood::{Dataset, Writer};
 
-#[path = "../../tests/support/dice.rs"]
+#[path = "../../../../tests/support/dice.rs"]
 mod dice;
-#[path = "../../tests/live/ticks.rs"]
+#[path = "../../../../tests/live/ticks.rs"]
 #[allow(dead_code, reason = "some of it is for tests/tables/live.rs")]
 mod ticks;
-#[path = "../../tests/support/wait.rs"]
+#[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
 use dice::Dice;

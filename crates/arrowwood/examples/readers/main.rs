@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{Value, Writer, WriterOptions, follow, open};
 
-#[path = "../../tests/support/running.rs"]
+#[path = "../../../../tests/support/running.rs"]
 mod running;
-#[path = "../../tests/support/wait.rs"]
+#[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
 use running::Running;

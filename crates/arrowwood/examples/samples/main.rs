@@ -9,7 +9,7 @@
 //! dates and times are texts, with their units; floats are numbers; bytes are hexadecimal; structs and unions are
 //! objects; and maps are lists of pairs.
 
-#[path = "../../tests/support/samples.rs"]
+#[path = "../../../../tests/support/samples.rs"]
 mod samples;
 mod shapes;
 

@@ -5,12 +5,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-#[path = "../../tests/support/dice.rs"]
+#[path = "../../../../tests/support/dice.rs"]
 mod dice;
-#[path = "../../tests/live/ticks.rs"]
+#[path = "../../../../tests/live/ticks.rs"]
 #[allow(dead_code, reason = "the readers are for tests/tables/live.rs")]
 mod ticks;
-#[path = "../../tests/support/wait.rs"]
+#[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
 fn main() {

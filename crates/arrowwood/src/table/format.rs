@@ -800,7 +800,7 @@ mod tests {
 
     /// Returns offset, size and name of each field in the page's table under the heading `title`.
     fn fields_of_page(title: &str) -> Vec<(usize, usize, String)> {
-        let page = include_str!("../../docs/format.md");
+        let page = include_str!("../../../../docs/format.md");
         let section = page.split(&format!("### {title}\n")).nth(1).unwrap();
         let rows = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
         let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
@@ -906,7 +906,7 @@ mod tests {
             }
         }
         assert_eq!(bytes[RECORD..], [64u64.to_le_bytes(), 72u64.to_le_bytes()].concat());
-        let page = include_str!("../../docs/format.md");
+        let page = include_str!("../../../../docs/format.md");
         let version = format!("Format version: **{MAJOR}.{MINOR}**");
         assert!(page.contains(&version) && page.contains("multiple of 65,536") && ALIGNMENT == 65_536 && PAGE == 4096);
     }

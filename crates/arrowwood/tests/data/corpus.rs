@@ -13,7 +13,7 @@ pub fn golden_files(suffixes: &[&str]) -> Vec<PathBuf> {
 
 /// Returns all files below a directory of the repository, in no order; none if there is no copy of the repository.
 pub fn files_below(directory: &str) -> Vec<PathBuf> {
-    let sibling = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/arrow-testing");
+    let sibling = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/arrow-testing");
     let root = std::env::var_os("ARROW_TESTING").map_or(sibling, PathBuf::from);
     let mut files = Vec::new();
     let mut directories = vec![root.join(directory)];

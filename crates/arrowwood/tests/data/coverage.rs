@@ -108,7 +108,7 @@ fn yes_or_no(is_supported: bool) -> &'static str {
 fn generate_page() -> String {
     let mut page = String::from(
         "# What can be done with each type\n\n\
-         Made by `tests/data/coverage.rs`, which writes and reads three rows of each type, with nulls, as file and stream, \
+         Made by `crates/arrowwood/tests/data/coverage.rs`, which writes and reads three rows of each type, with nulls, as file and stream, \
          plain, lz4 and zstd. *In place*: written by arrow-rs and read without a copy. *Growable*: appended to a table and read back.\n\n\
          | type | in place | write | row access | reductions | growable |\n|---|---|---|---|---|---|\n",
     );
@@ -128,7 +128,7 @@ fn generate_page() -> String {
 
 #[test]
 fn coverage_page_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/coverage.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/coverage.md");
     let generated = generate_page();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &generated).unwrap();

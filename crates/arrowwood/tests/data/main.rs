@@ -1,14 +1,14 @@
 //! Tests of reading, computing on and writing data that doesn't change: files, streams and arrays in memory.
 
-#[path = "../support/columns.rs"]
+#[path = "../../../../tests/support/columns.rs"]
 mod columns;
-#[path = "../support/handmade.rs"]
+#[path = "../../../../tests/support/handmade.rs"]
 mod handmade;
-#[path = "../support/samples.rs"]
+#[path = "../../../../tests/support/samples.rs"]
 mod samples;
-#[path = "../support/thread.rs"]
+#[path = "../../../../tests/support/thread.rs"]
 mod thread;
-#[path = "../support/wait.rs"]
+#[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
 mod compute;

@@ -1,19 +1,19 @@
 //! Tests of recovery: power cuts, earlier boots, damage, forged tables, and repairs.
 
 #[macro_use]
-#[path = "../support/alone.rs"]
+#[path = "../../../../tests/support/alone.rs"]
 mod alone;
-#[path = "../support/dice.rs"]
+#[path = "../../../../tests/support/dice.rs"]
 mod dice;
-#[path = "../support/forger.rs"]
+#[path = "../../../../tests/support/forger.rs"]
 mod forger;
-#[path = "../support/simulated_disk.rs"]
+#[path = "../../../../tests/support/simulated_disk.rs"]
 mod simulated_disk;
-#[path = "../support/tables.rs"]
+#[path = "../../../../tests/support/tables.rs"]
 mod tables;
-#[path = "../support/thread.rs"]
+#[path = "../../../../tests/support/thread.rs"]
 mod thread;
-#[path = "../support/wait.rs"]
+#[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
 mod boots;

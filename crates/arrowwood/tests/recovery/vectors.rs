@@ -637,7 +637,7 @@ fn edit_segment(table: &Path, first_row: u64, change: impl FnOnce(&mut Segment))
 }
 
 fn vectors_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors")
 }
 
 fn vector_folder(vector: &Vector) -> PathBuf {
@@ -866,7 +866,7 @@ fn count_arrow_rs_rows(table: &Path) -> usize {
 fn tables_of_early_versions_are_read_and_continued() {
     const MORE_ROWS: usize = 20;
     alone!();
-    let early_tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/early");
+    let early_tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/early");
     for entry in fs::read_dir(early_tables).unwrap() {
         let golden = entry.unwrap().path();
         let name = golden.display().to_string();
@@ -930,7 +930,7 @@ fn generated_vectors_equal_golden_files() {
 }
 
 fn format_page() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/format.md")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/format.md")
 }
 
 #[test]

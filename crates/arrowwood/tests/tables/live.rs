@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-#[path = "../live/ticks.rs"]
+#[path = "../../../../tests/live/ticks.rs"]
 mod ticks;
 
 use crate::dice::Dice;

@@ -2,24 +2,24 @@
 //! system.
 
 #[macro_use]
-#[path = "../support/alone.rs"]
+#[path = "../../../../tests/support/alone.rs"]
 mod alone;
 #[expect(dead_code, reason = "these tests have other batches")]
-#[path = "../support/columns.rs"]
+#[path = "../../../../tests/support/columns.rs"]
 mod columns;
-#[path = "../support/crash_snapshots.rs"]
+#[path = "../../../../tests/support/crash_snapshots.rs"]
 mod crash_snapshots;
-#[path = "../support/dice.rs"]
+#[path = "../../../../tests/support/dice.rs"]
 mod dice;
-#[path = "../support/failing_assertion.rs"]
+#[path = "../../../../tests/support/failing_assertion.rs"]
 mod failing_assertion;
-#[path = "../support/running.rs"]
+#[path = "../../../../tests/support/running.rs"]
 mod running;
-#[path = "../support/tables.rs"]
+#[path = "../../../../tests/support/tables.rs"]
 mod tables;
-#[path = "../support/thread.rs"]
+#[path = "../../../../tests/support/thread.rs"]
 mod thread;
-#[path = "../support/wait.rs"]
+#[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
 mod alter;

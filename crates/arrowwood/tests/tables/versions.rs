@@ -67,7 +67,7 @@ fn check_rows(table: &Path, rows: i64) {
 
 /// Returns the folder with a folder for each version.
 fn versions() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/versions")
 }
 
 /// Unpacks the table of a version to a temporary folder.

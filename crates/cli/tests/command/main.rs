@@ -1,11 +1,11 @@
 //! Tests that run the command `arrowwood` as a process.
 
-#[path = "../../../tests/support/running.rs"]
+#[path = "../../../../tests/support/running.rs"]
 mod running;
 #[cfg(feature = "serve")]
-#[path = "../../../tests/support/tables.rs"]
+#[path = "../../../../tests/support/tables.rs"]
 mod tables;
-#[path = "../../../tests/support/wait.rs"]
+#[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
 mod cli;

@@ -352,7 +352,7 @@ impl StatusCounts {
 
 /// Returns the inputs that fuzzing of other Arrow libraries has found; none without a copy of them.
 fn read_fuzzing_corpus() -> Vec<Vec<u8>> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/arrow-testing");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/arrow-testing");
     let mut inputs = Vec::new();
     for folder in ["fuzz-stream", "fuzz-file"] {
         let Ok(files) = fs::read_dir(corpus.join(folder)) else { continue };

@@ -222,7 +222,7 @@ fn fuzzing_corpus_streams_are_refused_or_read_like_arrow_rs() {
     let test = CorruptionTest::start();
     let mut stream_count = 0;
     let mut max_messages = 0;
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/arrow-testing/fuzz-stream");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/arrow-testing/fuzz-stream");
     for file in fs::read_dir(corpus).into_iter().flatten() {
         // A folder can't be read, and has no messages.
         let bytes = fs::read(file.unwrap().path()).unwrap_or_default();

@@ -1076,7 +1076,7 @@ fn damage_is_reported_as_by_the_library() {
 fn built_page_matches_its_source() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths = Vec::new();
-    for entry in fs::read_dir(root.join("../view/src")).unwrap() {
+    for entry in fs::read_dir(root.join("../../web/src")).unwrap() {
         paths.push(entry.unwrap().path());
     }
     paths.sort();
@@ -1089,5 +1089,5 @@ fn built_page_matches_its_source() {
     }
     let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let recorded = fs::read_to_string(root.join("page/source.sha256")).unwrap();
-    assert_eq!(recorded.trim(), digest, "serve/page is not what view/src gives; run make view");
+    assert_eq!(recorded.trim(), digest, "crates/serve/page is not what web/src gives; run make view");
 }

@@ -102,9 +102,9 @@ class LibraryTest {
     @Test
     void versionsOfPomAndHeaderAreThoseOfTheLibrary() throws Exception {
         Path root = Path.of(System.getProperty("arrowwood.docs")).getParent();
-        String pom = Files.readString(root.resolve("jvm/pom.xml"));
+        String pom = Files.readString(root.resolve("bindings/jvm/pom.xml"));
         assertTrue(pom.contains("<version>" + Arrowwood.version() + "</version>"), Arrowwood.version());
-        String header = Files.readString(root.resolve("capi/include/arrowwood.h"));
+        String header = Files.readString(root.resolve("bindings/c/include/arrowwood.h"));
         assertTrue(header.contains("#define ARROWWOOD_ABI_VERSION " + Library.ABI + "\n"));
         assertNotEquals("", Arrowwood.version());
     }

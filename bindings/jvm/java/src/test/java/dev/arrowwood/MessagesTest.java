@@ -60,7 +60,7 @@ class MessagesTest {
      */
     private static List<String> libraryTexts() throws IOException {
         List<String> texts = new ArrayList<>();
-        for (String folder : List.of("src", "capi/src", "crates/mapping/src")) {
+        for (String folder : List.of("crates/arrowwood/src", "bindings/c/src", "crates/mapping/src")) {
             List<Path> sources;
             try (Stream<Path> files = Files.walk(ROOT.resolve(folder))) {
                 sources = files.filter(path -> path.toString().endsWith(".rs")).toList();

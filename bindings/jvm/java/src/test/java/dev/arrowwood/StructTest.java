@@ -47,7 +47,7 @@ class StructTest {
     @BeforeAll
     static void readHeader() throws IOException {
         Path root = Path.of(System.getProperty("arrowwood.docs")).getParent();
-        String text = Files.readString(root.resolve("capi/include/arrowwood.h"));
+        String text = Files.readString(root.resolve("bindings/c/include/arrowwood.h"));
         header = Pattern.compile("/\\*.*?\\*/", Pattern.DOTALL).matcher(text).replaceAll("");
     }
 

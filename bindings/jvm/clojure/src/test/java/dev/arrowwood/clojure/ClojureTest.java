@@ -25,7 +25,7 @@ import org.junit.jupiter.api.TestFactory;
  */
 class ClojureTest {
     private static final String TMD_CLASS_PATH = System.getenv("ARROWWOOD_TMD_CP");
-    /** The timeout of jvm/pom.xml, which JUnit doesn't apply to dynamic tests. */
+    /** The timeout of bindings/jvm/pom.xml, which JUnit doesn't apply to dynamic tests. */
     private static final Duration TIMEOUT = Duration.ofSeconds(480);
 
     @BeforeAll
