@@ -150,9 +150,9 @@ def test_site_builds_without_warnings(tmp_path):
     assert set(aw.__all__) - identifiers == {"__version__"}, "names that docs/reference.md leaves out"
 
 
-def test_navigation_has_every_page():
+def test_navigation_has_every_page_once():
     navigation = (ROOT / "mkdocs.yml").read_text()
-    assert [page for page in PAGES if f": {page}\n" not in navigation] == []
+    assert [page for page in PAGES if navigation.count(f": {page}\n") != 1] == []
 
 
 # Benchmarks write pages with their results. Figures in other pages are copies.
