@@ -216,6 +216,22 @@ def test_example_test_of_the_contributing_page_is_run():
     assert examples[0] in (ROOT / "crates/arrowwood/tests/data/compute.rs").read_text()
 
 
+def test_folders_of_dependabot_have_dependencies():
+    manifests = {
+        "cargo": "Cargo.lock",
+        "pip": "pyproject.toml",
+        "npm": "package.json",
+        "maven": "pom.xml",
+        "gomod": "go.mod",
+    }
+    text = (ROOT / ".github/dependabot.yml").read_text()
+    entries = re.findall(r"package-ecosystem: (\w+)\n +directories: \[(.*)\]", text)
+    assert {ecosystem for ecosystem, _ in entries} == manifests.keys()
+    for ecosystem, folders in entries:
+        missing = [folder for folder in folders.split(", ") if not (ROOT / folder[1:] / manifests[ecosystem]).exists()]
+        assert missing == [], ecosystem
+
+
 def test_make_targets_on_pages_and_in_scripts_exist():
     targets = set(re.findall(r"^([\w-]+):(?!=)", (ROOT / "Makefile").read_text(), re.M))
     paths = [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), *ROOT.glob(".github/workflows/*.yml"), ROOT / ".ci/run"]
