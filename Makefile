@@ -10,7 +10,7 @@ LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
 
 .PHONY: test-datafusion-rust demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
-  bench-paged bench-instructions bench-serve borders borders-large borders-page \
+  bench-paged bench-page bench-instructions bench-serve borders borders-large borders-page \
   view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
 
@@ -109,21 +109,25 @@ check-all: test
 	$(CAMPAIGNS) --only mutants
 
 # All rivals side by side; takes minutes and gigabytes of disk. `make bench QUICK=--quick` leaves out the 4 GiB files.
-# What was measured of each release stays in bench/results; docs/performance.md and docs/rivals.md are made with
-# `PAGES="--markdown docs/performance.md --plots docs/plots" PAGE="--page docs/performance.md"`.
+# `make bench RESULTS=bench/results/0.1.0` keeps what was measured of a release, and `make bench-page` makes the tables and plots of
+# docs/performance.md from it.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+KEEP = $(RESULTS:%=--results %)
 bench: $(VENV)/release.done
 	$(BIN)/pip install --quiet chdb datafusion datasets
 	cargo build --release -p arrowwood-bench --lib
-	$(BIN)/python bench/rivals/run.py $(QUICK) $(if $(PAGE),--markdown docs/rivals.md)
-	$(BIN)/python bench/rivals/questions.py $(QUICK) --json bench/results/$(VERSION).json $(PAGES)
-	$(BIN)/python bench/rivals/training.py --folder $(TARGET) $(if $(QUICK),--gib 0.25 --runs 2) $(PAGE)
-	$(BIN)/python bench/rivals/text.py --folder $(TARGET) $(if $(QUICK),--mb 20 --runs 2) $(PAGE)
-	$(BIN)/python bench/rivals/growth.py --folder $(TARGET) $(if $(PAGE),$(PAGE) --plots docs/plots)
+	$(BIN)/python bench/rivals/run.py $(QUICK) $(KEEP)
+	$(BIN)/python bench/rivals/questions.py $(QUICK) $(KEEP)
+	$(BIN)/python bench/rivals/training.py --folder $(TARGET) $(if $(QUICK),--gib 0.25 --runs 2) $(KEEP)
+	$(BIN)/python bench/rivals/text.py --folder $(TARGET) $(if $(QUICK),--mb 20 --runs 2) $(KEEP)
+	$(BIN)/python bench/rivals/growth.py --folder $(TARGET) $(KEEP)
 
-# Streams through memory and a socket, in chunks of 16 KiB to 16 MiB, beside pyarrow and Polars, with plots.
+bench-page:
+	$(PYTHON) bench/rivals/performance_page.py
+
+# Streams through memory and a socket, in chunks of 16 KiB to 16 MiB, beside pyarrow and Polars.
 bench-streams: $(VENV)/release.done
-	$(BIN)/python bench/streams.py
+	$(BIN)/python bench/streams.py $(KEEP)
 
 # DuckDB, Polars and Dask over datasets, beside themselves over the same files.
 bench-engines: $(VENV)/release.done
@@ -149,14 +153,14 @@ bench-sql:
 	$(RELEASE)/examples/figures $(SQL_DATA) $(QUICK)
 	$(CLIENTS)/bin/python bench/hits.py $(SQL_DATA) $(QUICK)
 
-# Single benchmarks, each with its table and plot in docs/benchmarks.md.
+# Single benchmarks of columns in memory.
 bench-builders:
 	cargo build --release -p arrowwood-bench --features jemalloc --bin builders --bin builders_jemalloc
-	$(PYTHON) bench/report.py builders $(TARGET)/release/builders
+	$(PYTHON) bench/report.py $(KEEP) builders $(TARGET)/release/builders
 
 bench-paged:
 	cargo build --release -p arrowwood-bench --bin paged
-	$(PYTHON) bench/report.py paged $(TARGET)/release/paged
+	$(PYTHON) bench/report.py $(KEEP) paged $(TARGET)/release/paged
 
 # The page of `arrowwood view`, from web/src into crates/serve/page, which is committed. Needs npm.
 view:

@@ -2,9 +2,8 @@
 
 The same figures give the same bytes. The plots fit light and dark pages.
 
-    bars("docs/plots/builders.svg", "512 MiB of int64", "GB/s", ["Vec", "ours"], ["system"], [[1.9, 5.0]])
     dots("docs/plots/opening.svg", "Open", "ms", ["pyarrow", "ours"], {"95 MB": [0.2, 0.04], "4 GiB": [0.2, 0.05]})
-    lines("docs/plots/streams.svg", "Write", "bytes per chunk", "GB/s", [2**14, 2**20], {"pyarrow": [0.5, 0.8]})
+    lines("docs/plots/growth-rows.svg", "Sum", "rows", "ms", [1000, 10_000], {"pyarrow": [0.5, 0.8]})
 """
 
 import math
@@ -19,38 +18,6 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328 } .title { font-size: 15p
 @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .faint { fill: #9198a1 } }
 </style>"""
 WIDTH = 860
-
-
-def bars(path, title, unit, groups, series, values):
-    """Draws horizontal bars: for each group one bar of each series.
-
-    `values` has a list for each series, with a number or None for each group.
-    """
-    thick = 18 if len(series) == 1 else 14
-    step = thick * len(series) + 12
-    left, top = 24 + max(_width(name) for name in groups), 44 + _legend_height(series)
-    right, bottom = WIDTH - 60, top + step * len(groups)
-    ticks = _ticks(max(value for row in values for value in row if value is not None))
-    x = lambda value: left + (right - left) * value / ticks[-1]
-    parts = _legend(series)
-    for tick in ticks:
-        parts.append(_line(x(tick), top - 4, x(tick), bottom, "grid"))
-        parts.append(_text(x(tick), bottom + 16, _number(tick), "middle", "faint"))
-    parts.append(_text((left + right) / 2, bottom + 36, unit, "middle", "faint"))
-    for row, name in enumerate(groups):
-        y = top + step * row + 4
-        parts.append(_text(left - 8, y + thick * len(series) / 2 + 4, name, "end"))
-        for number, column in enumerate(values):
-            if (value := column[row]) is None:
-                continue
-            at = y + thick * number
-            colour = COLOURS[number % len(COLOURS)]
-            parts.append(
-                f'<rect x="{left}" y="{at + 1:g}" width="{x(value) - left:.1f}" height="{thick - 2}" fill="{colour}"/>'
-            )
-            parts.append(_text(x(value) + 5, at + thick / 2 + 4, _number(value), "start"))
-    parts.append(_line(left, top - 4, left, bottom, "axis"))
-    _save(path, title, bottom + 50, parts)
 
 
 def dots(path, title, unit, groups, values):
@@ -79,27 +46,25 @@ def dots(path, title, unit, groups, values):
     _save(path, title, bottom + 50, parts)
 
 
-def lines(path, title, x_label, y_label, xs, series, log_y=False):
-    """Draws a line for each series over `xs`, which is a logarithmic axis.
+def lines(path, title, x_label, y_label, xs, series):
+    """Draws a line for each series over `xs`. Both axes are logarithmic.
 
     `series` has a list for each series, with a number or None for each of `xs`.
     """
     left, right, top = 64, WIDTH - 30, 76 + _legend_height(series)
     bottom = top + 320
     known = [value for row in series.values() for value in row if value is not None]
-    ticks = _decades(min(known), max(known)) if log_y else _ticks(max(known))
-    scale = math.log if log_y else float
-    low, high = scale(ticks[0]), scale(ticks[-1])
+    ticks = _decades(min(known), max(known))
     inset, span = 24, math.log(xs[-1] / xs[0]) or 1
     x = lambda value: left + inset + (right - left - 2 * inset) * math.log(value / xs[0]) / span
-    y = lambda value: bottom - (bottom - top) * (scale(value) - low) / (high - low)
+    y = lambda value: bottom - (bottom - top) * math.log(value / ticks[0]) / math.log(ticks[-1] / ticks[0])
     parts = _legend(series)
     for tick in ticks:
         parts.append(_line(left, y(tick), right, y(tick), "grid"))
         parts.append(_text(left - 8, y(tick) + 4, _number(tick), "end", "faint"))
     for value in xs:
         parts.append(_line(x(value), bottom, x(value), bottom + 5, "axis"))
-        parts.append(_text(x(value), bottom + 19, _binary(value), "middle", "faint"))
+        parts.append(_text(x(value), bottom + 19, _number(value), "middle", "faint"))
     parts.append(_text((left + right) / 2, bottom + 40, x_label, "middle", "faint"))
     parts.append(_text(left - 40, top - 14, y_label, "start", "faint"))
     for number, row in enumerate(series.values()):
@@ -158,14 +123,6 @@ def _width(text):
     return 6.6 * len(text)
 
 
-def _ticks(largest):
-    """Returns ticks from 0 to `largest` or slightly beyond, in round steps."""
-    rough = (largest or 1) / 5
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
-    return [step * number for number in range(math.ceil(largest / step) + 1)] if largest else [0, 1]
-
-
 def _decades(smallest, largest):
     first = math.floor(math.log10(smallest))
     return [10.0**power for power in range(first, max(math.ceil(math.log10(largest)), first + 1) + 1)]
@@ -173,10 +130,3 @@ def _decades(smallest, largest):
 
 def _number(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _binary(value):
-    for size, name in ((2**30, " Gi"), (2**20, " Mi"), (2**10, " Ki")):
-        if value >= size and value % size == 0:
-            return f"{value // size}{name}"
-    return _number(value)

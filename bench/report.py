@@ -1,46 +1,42 @@
-"""Runs a benchmark that prints a table as JSON, and writes the table and a plot of it to the docs.
+"""Runs a benchmark that prints a table as JSON, and prints the table in Markdown.
 
-    python bench/report.py NAME PROGRAM [ARGUMENT …]
+    python bench/report.py [--results FOLDER] NAME PROGRAM [ARGUMENT …]
 
-The plot is docs/plots/NAME.svg. The table is printed, and replaces the text between `<!-- NAME -->` and `<!-- end of
-NAME -->` in docs/benchmarks.md.
+With --results, the table is also written to FOLDER/NAME.md.
 """
 
+import argparse
 import json
 import subprocess
-import sys
 from pathlib import Path
 
-import plot
 
-DOCS = Path(__file__).parent.parent / "docs"
-
-
-def main(name, program):
-    run = subprocess.run([*program, "--json"], stdout=subprocess.PIPE, text=True, check=True)
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("name")
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    run = subprocess.run([*options.program, "--json"], stdout=subprocess.PIPE, text=True, check=True)
     table = json.loads(run.stdout)
     text = markdown(table)
     print(text)
-    plotted_columns = table["plotted"]
-    names, rows = [name for name, _ in table["rows"]], [cells for _, cells in table["rows"]]
-    values = [list(column) for column in zip(*rows)][:plotted_columns]
-    plot.bars(
-        DOCS / "plots" / f"{name}.svg", table["title"], table["unit"], names, table["columns"][:plotted_columns], values
-    )
-    replace_table(DOCS / "benchmarks.md", name, text)
+    if options.results:
+        write_result(options.results, options.name, table["title"], f"By `make bench-{options.name}`.", text)
 
 
 def markdown(table):
-    columns = table["columns"]
-    lines = [f"| {table['unit']} | " + " | ".join(columns) + " |", "| --- " * (len(columns) + 1) + "|"]
-    for name, cells in table["rows"]:
-        lines.append(f"| {name} | " + " | ".join(map(format_figure, cells)) + " |")
+    rows = [[name, *map(format_figure, cells)] for name, cells in table["rows"]]
+    text = format_table([table["unit"], *table["columns"]], rows)
     if table["promises"]:
-        lines += ["", "| ratio | wanted | reached |", "| --- | --- | --- |"]
-    for what, wanted, reached in table["promises"]:
-        mark = "" if reached >= wanted else "**"
-        lines.append(f"| {what} | ≥ {wanted:g} × | {mark}{reached:.2f} ×{mark} |")
-    return "\n".join(lines)
+        promises = [format_promise(*promise) for promise in table["promises"]]
+        text += "\n\n" + format_table(["ratio", "wanted", "reached"], promises)
+    return text
+
+
+def format_promise(what, wanted, reached):
+    mark = "" if reached >= wanted else "**"
+    return [what, f"≥ {wanted:g} ×", f"{mark}{reached:.2f} ×{mark}"]
 
 
 def format_figure(value):
@@ -51,11 +47,12 @@ def format_figure(value):
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def replace_table(page, name, text):
-    """Replaces the text between the comments of a table."""
-    start, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-    before, rest = page.read_text(encoding="utf-8").split(start)
-    page.write_text(before + start + text + end + rest.split(end)[1], encoding="utf-8")
+def format_duration(nanoseconds):
+    """Formats a time with three digits."""
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")):
+        if nanoseconds >= size * 0.9995 or unit == "ns":
+            x = nanoseconds / size
+            return f"{x:.{2 if x < 9.995 else 1 if x < 99.95 else 0}f} {unit}"
 
 
 def format_table(header, rows):
@@ -64,15 +61,26 @@ def format_table(header, rows):
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def put_section(page, title, text):
-    """Replaces the section of a page with this title, or appends it."""
-    before, *rest = page.read_text(encoding="utf-8").split(f"\n## {title}\n")
+def write_result(folder, name, title, *parts):
+    """Writes the results of a benchmark to `folder`, which is bench/results/VERSION for a release."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text("\n\n".join([f"# {title}", *parts]) + "\n", encoding="utf-8")
+
+
+def put_section(path, title, text):
+    """Replaces the section of a file with this title, or appends it."""
+    before, *rest = path.read_text(encoding="utf-8").split(f"\n## {title}\n")
     _, *later_sections = rest[0].split("\n## ", 1) if rest else [""]
     after = "".join(f"\n## {section}" for section in later_sections)
-    page.write_text(f"{before.rstrip()}\n\n## {title}\n{text}\n{after}", encoding="utf-8")
+    path.write_text(f"{before.rstrip()}\n\n## {title}\n\n{text}\n{after}", encoding="utf-8")
+
+
+def replace_table(page, name, text):
+    """Replaces the text between the comments of a table."""
+    start, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+    before, rest = page.read_text(encoding="utf-8").split(start)
+    page.write_text(before + start + text + end + rest.split(end)[1], encoding="utf-8")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2:])
+    main()

@@ -3,22 +3,24 @@
 Sixteen columns of float64 in chunks of 16 KiB to 16 MiB are written to memory, read back, and converted to a data
 frame. The libraries take turns. Prints medians.
 
-    python bench/streams.py [MIB] [--no-plots]
+    python bench/streams.py [MIB] [--results FOLDER]
+
+With --results, the table is also written to FOLDER/streams.md.
 """
 
+import argparse
 import io
 import socket
-import sys
 import threading
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 import arrowwood as aw
-from plot import lines
-from report import DOCS, replace_table
+from report import format_table, write_result
 from turns import medians
 
 COLUMNS = 16
@@ -161,8 +163,11 @@ def measure_chunk_size(size, base, buffer):
 
 
 def main():
-    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
-    size = (int(arguments[0]) if arguments else 1024) << 20
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("mib", type=int, nargs="?", default=1024)
+    parser.add_argument("--results", type=Path)
+    options = parser.parse_args()
+    size = options.mib << 20
     random = np.random.default_rng(1)
     base = [random.random(size // 8 // COLUMNS) for _ in range(COLUMNS)]
     buffer = np.ones(size + size // 8 + (4 << 20), dtype="uint8")
@@ -174,33 +179,24 @@ def main():
             best = by_name["arrowwood"] / by_name["pyarrow"]
             text = "  ".join(f"{name} {figure:.2f}{unit}" for name, figure in by_name.items())
             print(f"{chunk_size >> 10:6} KiB  {what:20}  {text}  ({best:.2f} x pyarrow)", flush=True)
-    if "--no-plots" not in sys.argv:
-        draw_plots(all_figures, size)
-        replace_table(DOCS / "benchmarks.md", "streams", format_table(all_figures))
+    if options.results:
+        about = f"By `make bench-streams`: {options.mib} MiB of 16 float64 columns in chunks; GB/s, except for *open*; × is against pyarrow."
+        write_result(
+            options.results, "streams", "Streams through memory and a socket", about, format_figures(all_figures)
+        )
 
 
-def format_table(all_figures):
+def format_figures(all_figures):
     """Formats a row for each size of chunks, with all figures and the ratio of arrowwood to pyarrow."""
-    rows = ["| chunk | " + " | ".join(next(iter(all_figures.values()))) + " |"]
-    rows.append("| --- " * (rows[0].count("|") - 1) + "|")
+    rows = []
     for size, figures in all_figures.items():
         cells = [f"{size >> 10} KiB"]
         for by_name in figures.values():
             ratio = by_name["arrowwood"] / by_name["pyarrow"]
             others = ", ".join(f"{name} {figure:.2f}" for name, figure in by_name.items() if name != "arrowwood")
             cells.append(f"{by_name['arrowwood']:.2f} (×{ratio:.2f}; {others})")
-        rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows)
-
-
-def draw_plots(all_figures, size):
-    sizes = list(all_figures)
-    for what, by_name in all_figures[sizes[0]].items():
-        unit = "milliseconds" if "ms" in what else "GB/s"
-        name = what.replace(",", "").replace(" ", "-")
-        series = {library: [all_figures[chunk][what][library] for chunk in sizes] for library in by_name}
-        title = f"{size >> 20} MiB of 16 float64 columns: {what}"
-        lines(f"docs/plots/stream-{name}.svg", title, "bytes per chunk", unit, sizes, series)
+        rows.append(cells)
+    return format_table(["chunk", *next(iter(all_figures.values()))], rows)
 
 
 if __name__ == "__main__":

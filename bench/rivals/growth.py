@@ -1,12 +1,10 @@
 """Measures how cost grows with size over four orders of magnitude: rows, batches, columns, keys, segments and files.
 
-    $ python bench/rivals/growth.py [--only rows keys …] [--folder DIR] [--page docs/performance.md --plots docs/plots]
+    $ python bench/rivals/growth.py [--only rows keys …] [--folder DIR] [--results FOLDER]
 
-Prints medians of runs taken in turns, and compares the answers. Plots have logarithmic axes: a constant cost per row is
-a straight line, and a cost that does not depend on the size a level one. Files are written to a temporary folder. The
-file of ten billion rows is sparse: it has 80 GB, of which the disk holds some megabytes.
-
-The docstrings of the functions below become text of the page.
+Prints medians of runs taken in turns, and compares the answers. With --results, the tables are also written to
+FOLDER/growth.md. Files are written to a temporary folder. The file of ten billion rows is sparse: it has 80 GB, of
+which the disk holds some megabytes.
 """
 
 import argparse
@@ -25,16 +23,10 @@ import pyarrow.dataset as pds
 import arrowwood as aw
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from plot import lines
-from report import format_table, put_section
+from report import format_table, put_section, write_result
 from turns import medians
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
-TITLE = "How cost grows"
-SHOWS = (
-    "Made by `bench/rivals/growth.py`. Time by size, both in powers of ten: what costs the same for each row is a straight line, what does "
-    "not depend on the size a level one. All is in the page cache; it does not show disks."
-)
 
 
 def write_arrow_file(folder, name, table, rows_a_batch=1 << 20):
@@ -271,9 +263,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-    parser.add_argument("--page", type=Path)
-    parser.add_argument("--plots", type=Path)
+    parser.add_argument("--results", type=Path)
     options = parser.parse_args()
+    if options.results and not (options.results / "growth.md").exists():
+        write_result(
+            options.results,
+            "growth",
+            "How cost grows with size",
+            "By `bench/rivals/growth.py`: medians, all in the page cache.",
+        )
     for kind in options.only:
         start = perf_counter()
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -283,14 +281,8 @@ def main():
             [[row, *map(format_seconds, times)] for row, times in medians_by_name.items()],
         )
         print(f"{table}\n({perf_counter() - start:.0f} s)\n", flush=True)
-        if options.plots:
-            title = f"{TITLE} with {WORDS.get(name, name)}"
-            series = {row: [time and time * 1e3 for time in times] for row, times in medians_by_name.items()}
-            lines(options.plots / f"growth-{name}.svg", title, WORDS.get(name, name), "ms", sizes, series, log_y=True)
-        if options.page:
-            title = f"{TITLE} with {name}"
-            text = KINDS[kind].__doc__
-            put_section(options.page, title, f"{SHOWS} {text}\n\n![{title}](plots/growth-{name}.svg)\n\n{table}")
+        if options.results:
+            put_section(options.results / "growth.md", name, table)
 
 
 if __name__ == "__main__":

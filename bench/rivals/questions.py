@@ -1,16 +1,16 @@
 """Asks arrowwood and its rivals questions about columns and rows, in turns. Prints medians, and compares the answers.
 
-    python bench/rivals/questions.py [--quick] [--data DIR] [--json FILE] [--markdown FILE] [--plots DIR]
-    python bench/rivals/questions.py --only WORD … [--rounds 11] [--json FILE] [--markdown FILE] [--plots DIR]
+    python bench/rivals/questions.py [--quick] [--data DIR] [--results FOLDER]
+    python bench/rivals/questions.py --only WORD … [--rounds 11] [--data DIR] [--results FOLDER]
 
-With --only, only questions whose titles have one of the words are asked, and their results are replaced in the files.
+With --results, the times are also written to FOLDER/questions.json, and their medians to FOLDER/questions.md. With
+--only, only questions whose titles have one of the words are asked, and their results are replaced in the files.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -25,13 +25,13 @@ import pyarrow.dataset as pds
 
 import arrowwood as aw
 import data
-from run import duration, grid, machine, progress, warm
+from format_questions import format_line, format_questions
+from run import machine, progress, warm
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 import grouping
-from plot import bars
 from question import OURS, Question, engines, same_groups
-from report import put_section
+from report import write_result
 
 ROUNDS = 11
 
@@ -241,15 +241,13 @@ def measure_workers(path, kind, count):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="without the 4 GiB file, fewer rounds")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir(), "arrowwood-rivals"))
     parser.add_argument("--stocks", help="the 560 rows (default: those in the package vega_datasets)")
     parser.add_argument("--only", nargs="+", help="words in the titles of the questions to ask")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--markdown", type=Path)
-    parser.add_argument("--plots", type=Path)
+    parser.add_argument("--results", type=Path)
     args = parser.parse_args()
     rounds = 3 if args.quick else args.rounds
     report = {"machine": machine(), "questions": []}
@@ -261,21 +259,14 @@ def main():
         report["questions"].append({"title": question.title, "shows": question.shows, "taken": taken})
         print(format_line(question.title, taken), flush=True)
     progress("")
-    if args.only:
-        for question in report["questions"] if args.markdown else ():
-            put_section(args.markdown, question["title"], "\n".join(format_section(question)))
-        if not args.json:
-            return
-        report = merge_reports(report, json.loads(args.json.read_text()))
-    elif not args.quick:
+    if not args.quick and not args.only:
         report["loaders"] = measure_loaders(args)
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(report, indent=1, default=str) + "\n")
-    if args.markdown and not args.only:
-        args.markdown.write_text(render(report))
-    if args.plots:
-        plot(report, args.plots)
+    if args.results:
+        json_path = args.results / "questions.json"
+        if args.only:
+            report = merge_reports(report, json.loads(json_path.read_text()))
+        write_result(args.results, "questions", "Questions to columns and rows", format_questions(report))
+        json_path.write_text(json.dumps(report, indent=1, default=str) + "\n")
 
 
 def merge_reports(report, before):
@@ -323,76 +314,6 @@ def measure_loaders(args):
     for kind, (rate, added_bytes) in figures.items():
         print(f"four workers on 4 GiB: {kind} {rate:,.0f} rows/s, {added_bytes / 2**20:.1f} MiB of private memory more")
     return figures
-
-
-def median(times):
-    return statistics.median(times) * 1e9
-
-
-def format_line(title, taken):
-    ours = median(taken[OURS])
-    parts = [f"{name} {duration(median(times))} ×{median(times) / ours:.2f}" for name, times in taken.items()]
-    return f"{title:55} " + "  ".join(parts)
-
-
-def format_section(question):
-    lines, ours = [], median(question["taken"][OURS])
-    for name, times in question["taken"].items():
-        middle = median(times)
-        low, _, high = statistics.quantiles(times, n=4)
-        ratio = f"×{middle / ours:.2f}"
-        text = [duration(middle), f"± {duration((high - low) * 5e8)}", f"**{ratio}**" if middle < ours else ratio]
-        lines.append([name, *text])
-    return [question["shows"], "", *grid(["", "median", "spread", "against arrowwood"], lines, markdown=True)]
-
-
-def render(report):
-    parts = [
-        "# Questions, beside the rivals",
-        "",
-        f"Made by `make bench` ({report['machine']}). Medians of runs taken in turns, after one that isn't counted, answers "
-        "compared; ± is half of what lies between the quartiles; ×3.0 = three times as long as arrowwood, **bold** = "
-        "shorter than arrowwood.",
-        "",
-        "![Time against arrowwood](plots/questions.svg)",
-        "",
-        LOSSES,
-    ]
-    for question in report["questions"]:
-        parts += ["", f"## {question['title']}", *format_section(question)]
-    if loaders := report.get("loaders"):
-        parts += ["", "## Four workers on one stream of 4 GiB", LOADERS, ""]
-        lines = [
-            [kind, f"{rate:,.0f}", f"{added_bytes / 2**20:.1f} MiB"] for kind, (rate, added_bytes) in loaders.items()
-        ]
-        parts += grid(["", "rows a second, together", "private memory added"], lines, markdown=True)
-    return "\n".join(parts) + "\n"
-
-
-LOSSES = (
-    "Where others are shorter, and why. 10,000 rows at once of one batch: nearly all of the time is cache misses of the values, "
-    "in both. A filter and a mean by text: Polars' frame holds copies of the texts, in which "
-    "short ones stand beside their lengths; ours reads each where it is in the file, behind its offset. A median by group has "
-    "to sort all values. `ds.filter(…).aggregate(…)` finds all rows before it groups them, `where=` finds those of a block and "
-    "groups them at once. JSON lines: DuckDB and Polars leave times as text, ours reads each as a time. A data loader's first "
-    "batches pay for pages and headers seen for the first time."
-)
-
-LOADERS = (
-    "Four spawned processes open the same 16 columns and a name, and fetch 1,000 batches of 64 random rows as dicts each, as "
-    "the workers of a data loader do. Private memory is what opening and fetching added to all four. In the first 200 batches or so most "
-    "of the time goes into pages that each process sees for the first time. It does not show decoding images, or what a "
-    "framework adds."
-)
-
-
-def plot(report, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    names = list(dict.fromkeys(name for question in report["questions"] for name in question["taken"]))
-    titles = [question["title"] for question in report["questions"]]
-    ratio = lambda taken, name: median(taken[name]) / median(taken[OURS]) if name in taken else None
-    values = [[ratio(question["taken"], name) for question in report["questions"]] for name in names]
-    bars(str(folder / "questions.svg"), "Time against arrowwood (1 = as long)", "×", titles, names, values)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,10 @@
-"""Compares arrowwood with its rivals: prints one table per file, see README.md."""
+"""Compares how arrowwood and its rivals open and read files. Prints one table for each file.
+
+    python bench/rivals/run.py [--quick] [--only 1 5600.stream …] [--json FILE] [--results FOLDER] [--data DIR]
+
+With --results, the tables are also written to FOLDER/opening.md. docs/performance.md says what is measured, and how.
+The files are made once and stay in --data. Exits with 1 if a contender fails or gives a wrong answer.
+"""
 
 import argparse
 import gc
@@ -18,6 +24,9 @@ from pathlib import Path
 from time import perf_counter_ns
 
 from contenders import CONTENDERS
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from report import format_duration, write_result
 
 OURS, MIB = "arrowwood", 1 << 20
 MEASURES = {
@@ -201,15 +210,17 @@ def resident_bytes():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="without the 4 GiB files, a fifth of the time each")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--markdown", type=Path, metavar="FILE")
+    parser.add_argument("--results", type=Path, metavar="FOLDER")
     parser.add_argument("--data", type=Path, metavar="DIR", default=Path(tempfile.gettempdir(), "arrowwood-rivals"))
     parser.add_argument("--only", nargs="+", metavar="VARIANT", help="1, 86, 5600, 4g, 4g_one, or one file: 1.stream")
     parser.add_argument("--stocks", metavar="CSV", help="the 560 rows (default: those in the package vega_datasets)")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.results and args.only:
+        parser.error("--results needs all files")
     if args.cell:
         return print("\n" + json.dumps(measure_cell(**json.loads(args.cell))))
     notes, tables, failures = [], {}, []
@@ -228,12 +239,8 @@ def main():
     print(render(report, markdown=False))
     if args.json:
         args.json.write_text(json.dumps(report, indent=1))
-    if args.markdown:
-        # The page has a title before the report, and the results of `make bench-jvm` after it.
-        before = args.markdown.read_text() if args.markdown.exists() else MEASURED
-        title = before.partition(MEASURED)[0]
-        _, heading, jvm = before.partition("\n### On the JVM\n")
-        args.markdown.write_text(title + render(report, markdown=True) + "\n" + heading + jvm)
+    if args.results:
+        write_result(args.results, "opening", "Opening and reading", render(report, markdown=True))
     if failures:
         sys.exit(f"{len(failures)} FAILED:\n" + "\n".join(failures))
 
@@ -327,7 +334,7 @@ def median_of(tables, file, key, name=OURS):
 def format_figure(what, wanted, ours, theirs, limit):
     if not (ours and theirs):
         return [what, wanted, "–", "not measured"]
-    reached = f"{ours / theirs:.3g} ({duration(ours)} : {duration(theirs)})"
+    reached = f"{ours / theirs:.3g} ({format_duration(ours)} : {format_duration(theirs)})"
     return [what, wanted, reached, "met" if ours / theirs <= limit else "NOT met"]
 
 
@@ -369,20 +376,9 @@ def promised_figures(tables):
     ]
 
 
-def duration(ns):
-    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")):
-        if ns >= size * 0.9995 or unit == "ns":
-            x = ns / size
-            return f"{x:.{2 if x < 9.995 else 1 if x < 99.95 else 0}f} {unit}"
-
-
-# The beginning of a report.
-MEASURED = "Measured with "
-
-
 def render(report, markdown):
     parts = [
-        f"{MEASURED}{report['machine']}. Medians; ~ = one run or extrapolated; ×3.0 = three times as long as"
+        f"Measured with {report['machine']}. Medians; ~ = one run or extrapolated; ×3.0 = three times as long as"
         f" {OURS}{', **bold** = shorter' if markdown else ''}. MiB: resident (private) after one open."
     ]
     parts += [f"- {note}" for note in report["notes"]] + [f"- FAILED {f}" for f in report["failures"]]
@@ -390,11 +386,11 @@ def render(report, markdown):
         about = table["about"]
         parts += [
             "",
-            f"### {name}: {about['rows']:,} rows, {about['batches']:,} batches, {about['bytes'] / 1e6:,.0f} MB",
+            f"## {name}: {about['rows']:,} rows, {about['batches']:,} batches, {about['bytes'] / 1e6:,.0f} MB",
             "",
         ]
         parts += grid(["", *MEASURES.values(), "MiB"], contender_lines(table["cells"], markdown), markdown)
-    parts += ["", "### Figures", ""] + grid(["figure", "wanted", "reached", ""], report["figures"], markdown)
+    parts += ["", "## Figures", ""] + grid(["figure", "wanted", "reached", ""], report["figures"], markdown)
     return "\n".join(parts)
 
 
@@ -405,7 +401,9 @@ def contender_lines(cells, markdown):
             [name, *(time_text(cells, name, key, markdown) for key in MEASURES), memory_text(cells, name, markdown)]
         )
         if not markdown:
-            lines.append(["  minimum", *(duration(result[k]["min"]) if k in result else "" for k in MEASURES), ""])
+            lines.append(
+                ["  minimum", *(format_duration(result[k]["min"]) if k in result else "" for k in MEASURES), ""]
+            )
     return lines
 
 
@@ -413,7 +411,7 @@ def time_text(cells, name, key, markdown):
     result, ours = cells[name].get(key), cells.get(OURS, {}).get(key)
     if not result:
         return "–"
-    text = ("~" if result["rough"] else "") + duration(result["median"])
+    text = ("~" if result["rough"] else "") + format_duration(result["median"])
     if not ours or name == OURS:
         return text
     ratio = result["median"] / ours["median"]

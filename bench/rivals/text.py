@@ -1,10 +1,10 @@
 """Converts CSV and JSON lines to Arrow with arrowwood, Polars, DuckDB and pyarrow: seconds and peak memory.
 
-    $ python bench/rivals/text.py [--mb 200] [--folder .] [--page docs/performance.md]
+    $ python bench/rivals/text.py [--mb 200] [--folder .] [--results FOLDER]
 
 The text has times, numbers and words. Each conversion runs in a process of its own, which measures itself after
-its imports. The libraries take turns, and the counts and sums of what they read must be equal. With --page the figures
-become a section of that page.
+its imports. The libraries take turns, and the counts and sums of what they read must be equal. With --results the
+figures are also written to FOLDER/text.md.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from report import format_table, put_section
+from report import format_table, write_result
 
 OURS = "arrowwood"
 IPC = "pl.scan_{scan}.sink_ipc(out, compression='uncompressed') or out"
@@ -75,11 +75,8 @@ print(json.dumps([taken, peak, answer, str(table["ts"].type)]))
 """
 
 SHOWS = (
-    "Text of {mb} MB with times, words, numbers and a note of some words; once to an Arrow file, once into memory. Each library uses "
-    "all cores; the memory is the most that the process had at once, with its imports and, where it maps files, pages of the text. "
-    "It does not show texts that are compressed, nested or quoted. Times are left as text by: {texts}. Rows are made by the types of the "
-    "text's beginning, and every value is checked to leave them; where one further on does not, the rest is read for its types and the "
-    "text once more, which this text does not need. Others infer types from the first part and fail on what comes later."
+    "By `bench/rivals/text.py`: text of {mb} MB with times, words, numbers and a note of some words. Each library uses all cores. The memory "
+    "is the maximum of the process, with its imports and the pages of mapped text. Times stay text in: {texts}."
 )
 
 
@@ -121,7 +118,7 @@ def main():
     parser.add_argument("--mb", type=int, default=200)
     parser.add_argument("--folder", type=Path, default=Path("."))
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--page", type=Path)
+    parser.add_argument("--results", type=Path)
     options = parser.parse_args()
     lines, left = [], set()
     for (kind, goal), ways in WAYS.items():
@@ -142,9 +139,9 @@ def main():
     header = ["", "", "median", "spread", "against arrowwood", "memory at most"]
     table = format_table(header, lines)
     print(table)
-    if options.page:
-        shows = SHOWS.format(mb=options.mb, texts=", ".join(sorted(left)) or "none did")
-        put_section(options.page, f"Text of {options.mb} MB to Arrow", f"{shows}\n\n{table}")
+    if options.results:
+        shows = SHOWS.format(mb=options.mb, texts=", ".join(sorted(left)) or "none")
+        write_result(options.results, "text", f"Text of {options.mb} MB to Arrow", shows, table)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Compares batches for training with Hugging Face `datasets`: 256 random rows of 3,072 bytes as tensors.
 
-    $ python bench/rivals/training.py [--gib 4] [--batches 300] [--page docs/performance.md]
+    $ python bench/rivals/training.py [--gib 4] [--batches 300] [--results FOLDER]
 
 Both read the same Arrow stream, which is written to --folder, and the same kind of batches: rows in random order by a
 seed, as tensors if torch is installed, and otherwise as NumPy arrays. Prints batches per second of one process and of
 four, and the private memory of the processes. Needs `datasets`. The file is read before, so that it is in the page
-cache as far as it fits. With --page the figures become a section of that page.
+cache as far as it fits. With --results the figures are also written to FOLDER/training.md.
 """
 
 import argparse
@@ -21,14 +21,13 @@ import numpy as np
 import arrowwood as aw
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
-from report import format_table, put_section
+from report import format_table, write_result
 
 WIDTH, BATCH = 3072, 256
 
 SHOWS = (
-    "256 random rows of 3,072 bytes and a number, by a seed, as {form} arrays, from one mapped Arrow stream; runs in turns, the first two "
-    "batches are not counted. Memory of their own is what fetching added to all processes, without pages of the file. It does "
-    "not show what decodes images, nor a training step."
+    "By `bench/rivals/training.py`: 256 random rows of 3,072 bytes and a number, by a seed, as {form} arrays, from one mapped Arrow stream; "
+    "runs in turns, without the first two batches. The memory is what fetching added to all processes, without pages of the file."
 )
 
 
@@ -98,7 +97,7 @@ def main():
     parser.add_argument("--batches", type=int, default=300)
     parser.add_argument("--folder", type=Path, default=Path("."))
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--page", type=Path)
+    parser.add_argument("--results", type=Path)
     options = parser.parse_args()
     rows = int(options.gib * 2**30 / WIDTH)
     path = options.folder / f"training-{options.gib:g}.arrows"
@@ -128,12 +127,9 @@ def main():
             rows_of_table.append([what, name, f"{middle:,.0f}", f"± {(high - low) / 2:,.0f}", ratio, memory])
     table = format_table(["", "", "batches a second", "spread", "arrowwood is", "memory of their own"], rows_of_table)
     print(table)
-    if options.page:
-        put_section(
-            options.page,
-            f"Random batches for training, from {options.gib:g} GiB",
-            f"{SHOWS.format(form=form())}\n\n{table}",
-        )
+    if options.results:
+        title = f"Random batches for training, from {options.gib:g} GiB"
+        write_result(options.results, "training", title, SHOWS.format(form=form()), table)
 
 
 if __name__ == "__main__":

@@ -2,17 +2,15 @@
 
 use std::fmt::Write as _;
 
-/// The medians of one benchmark. `bench/report.py` renders them as a table and a plot.
+/// The medians of one benchmark. `bench/report.py` renders them in Markdown.
 #[derive(Debug)]
 pub struct Table {
     /// The name of the benchmark.
     pub title: String,
-    /// The unit of the first `plotted` columns.
+    /// The unit of the columns, except those with ratios.
     pub unit: String,
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// The number of columns that the plot shows. The columns after these are ratios.
-    pub plotted: usize,
     /// A name, and a figure for each column that applies.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
     /// Promised ratios: a name, the promised minimum, and the measured value.
@@ -55,11 +53,10 @@ impl Table {
         let promises =
             promises.map(|(name, minimum, measured)| format!("[{}, {minimum}, {measured:.4}]", quoted(name)));
         format!(
-            "{{\"title\": {}, \"unit\": {}, \"columns\": {}, \"plotted\": {}, \"rows\": {}, \"promises\": {}}}",
+            "{{\"title\": {}, \"unit\": {}, \"columns\": {}, \"rows\": {}, \"promises\": {}}}",
             quoted(&self.title),
             quoted(&self.unit),
             list(self.columns.iter().map(|name| quoted(name))),
-            self.plotted,
             list(rows),
             list(promises)
         )

@@ -1,7 +1,9 @@
 """Tests the documentation: its code runs, its output and figures are right, its links work, and the site builds."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -14,6 +16,10 @@ import arrowwood as aw
 from waits import PATIENCE
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "bench/rivals"))
+import performance_page  # noqa: E402
+from format_questions import format_questions  # noqa: E402
+
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("**/*.md"))
 README = "../README.md"
@@ -155,32 +161,78 @@ def test_navigation_has_every_page_once():
     assert [page for page in PAGES if navigation.count(f": {page}\n") != 1] == []
 
 
-# Benchmarks write pages with their results. Figures in other pages are copies.
+# Benchmarks write their results to bench/results. Figures on pages are copies.
 
 
-def test_figures_of_the_comparison_are_measured():
-    opening, _, growing = (DOCS / "compare.md").read_text().partition("## Growing tables")
-    measured = (DOCS / "rivals.md").read_text()
-    figures = re.findall(rf"(?<=\| )(?:×[\d.,]+|{DURATION})(?= \|)", opening)
-    assert len(figures) > 40
-    assert [figure for figure in figures if f"{figure} " not in measured] == []
-    measured = (DOCS / "benchmarks.md").read_text().replace("**", "")
-    figures = re.findall(r"^\| .* \| ([^|]*\d[^|]*) \|$", growing, re.M)
-    assert len(figures) == 10
-    assert [figure for figure in figures if figure not in measured] == []
+def read_results(*names):
+    """Returns the text of the last results, without signs for rough and for bold figures."""
+    paths = [performance_page.last_results() / f"{name}.md" for name in names]
+    paths = paths or sorted(performance_page.last_results().glob("*.md"))
+    return re.sub("[~*]", "", "\n".join(path.read_text() for path in paths))
+
+
+def remove_tables(page):
+    """Returns the text of a page without the tables that are made from results."""
+    return re.sub(r"<!-- (\w+) -->\n.*?<!-- end of \1 -->", "", page.read_text(), flags=re.S)
+
+
+def test_tables_and_plots_of_the_performance_page_are_current(tmp_path):
+    shutil.copy(DOCS / "performance.md", tmp_path)
+    performance_page.write(performance_page.last_results(), tmp_path)
+    assert (tmp_path / "performance.md").read_text() == (DOCS / "performance.md").read_text()
+    plots = {path.name: path.read_text() for path in (DOCS / "plots").iterdir()}
+    assert {path.name: path.read_text() for path in (tmp_path / "plots").iterdir()} == plots
+    pages = "".join((DOCS / page).read_text() for page in [README, *PAGES])
+    assert [name for name in plots if f"plots/{name})" not in pages] == []
+
+
+def test_results_of_questions_are_those_of_their_times():
+    results = performance_page.last_results()
+    report = json.loads((results / "questions.json").read_text())
+    assert format_questions(report) in (results / "questions.md").read_text()
+
+
+def test_performance_page_has_every_loss():
+    """Checks that each question that another library answers faster than Arrowwood is in the tables."""
+    page, results = performance_page, performance_page.last_results()
+    for file, contenders in page.read_opening(results).items():
+        names = [name for ways in page.LIBRARIES.values() for name in ways if name in contenders]
+        lost = {measure for name in names for measure, cell in contenders[name].items() if cell.startswith("**")}
+        assert lost <= set(page.OPENED.get(file, ("", []))[1]), file
+    asked = [section.split("\n") for section in (results / "questions.md").read_text().split("\n\n")]
+    lost = {line.split(" | ")[0].strip("| ") for lines in asked for line in lines if "**×" in line}
+    texts = page.read_tables(results / "text.md").values()
+    lost |= {row[0] for (_, _, *rows) in texts for row in rows if row[4].startswith("**")}
+    assert len(lost) == 7 and lost <= page.ASKED.keys()
+
+
+def is_measured(figure, results):
+    """Returns whether results have a figure, or its number without a unit, which can be in the head of the table."""
+    number = re.search(r"\d[\d.,]*", figure)[0]
+    return (
+        re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d,])|[|(: ]{re.escape(number)}(?: ?[|()]|;)", results)
+        is not None
+    )
+
+
+def test_figures_in_the_text_of_the_performance_page_are_measured():
+    text = remove_tables(DOCS / "performance.md").partition("## Repeat it")[0]
+    figures = re.findall(rf"×\d[\d.,]*\d|\d\.\d+ ×|\b1/[\d.,]*\d|{DURATION}|[\d.]+ %|[\d.]+ [kM]i?B\b", text)
+    assert len(figures) > 80
+    results = read_results()
+    assert [figure for figure in figures if not is_measured(figure, results)] == []
 
 
 def test_figures_of_the_readme_are_measured():
     readme = (ROOT / "README.md").read_text()
-    # The table has one run on one machine.
-    measured = re.sub("[~*]", "", (DOCS / "rivals.md").read_text())
+    measured = read_results("opening", "questions")
     rows = re.findall(r"^\| [^|]+((?:\| [^|]*\d [mµn]?s[^|]*)+\|.*)$", readme, re.M)
     figures = [figure for row in rows for figure in re.findall(r"[\d.,]+ [mµn]?s\b", row)]
-    assert len(rows) == 7 and len(figures) == 28
+    assert len(rows) == 10 and len(figures) > 30
     assert [figure for figure in figures if f" {figure} " not in measured] == []
-    benchmarks = (DOCS / "benchmarks.md").read_text()
+    growing = read_results("growing")
     for figure in ("4.2–7.0 M/s", "1.1–2.2 µs", "0.79–0.94 ×", "0.82–1.08 ×"):
-        assert figure in benchmarks and figure in readme, figure
+        assert figure in growing and figure in readme, figure
 
 
 def test_fastest_figures_of_the_readme_are_bold():
@@ -191,14 +243,6 @@ def test_fastest_figures_of_the_readme_are_bold():
         is_bold = [bool(stars) for stars, _, _ in cells]
         times = [float(number) * NANOSECONDS[unit] for _, number, unit in cells]
         assert is_bold == [time < times[0] for time in times], line
-
-
-def test_plot_of_the_readme_is_current(tmp_path):
-    sys.path.insert(0, str(ROOT / "bench/rivals"))
-    import opening
-
-    opening.draw(tmp_path / "opening.svg")
-    assert (tmp_path / "opening.svg").read_text() == (DOCS / "plots/opening.svg").read_text()
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in ROOT.glob("*.md")))

@@ -59,7 +59,7 @@ fn main() {
     let columns = ["paged", "whole", "ours, each", "ours, slices", "Column::sum", "Column::values", "paged : ours"];
     let columns = columns.map(String::from).into();
     let title = "Paged and contiguous columns, per value".into();
-    Table { title, unit: "ns".into(), plotted: 5, columns, rows, promises }.print(json);
+    Table { title, unit: "ns".into(), columns, rows, promises }.print(json);
 }
 
 fn speedup(times: &[Option<f64>], method: usize) -> f64 {
