@@ -4,7 +4,7 @@ The page shows expected results; the tests compare them with actual ones.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, product
 from pathlib import Path
@@ -17,26 +17,27 @@ from .ways import BORDERS, Border
 INTRODUCTION = """\
 # Types at the borders
 
-Each Arrow type over each way in and out of Arrowwood, with {sets} sets of values: typical ones, extreme ones, special ones (NaN, a
-quotation mark, a null inside a dictionary), with nulls, only nulls, no values, a slice, several chunks. The expected values are
-pyarrow's, or plain Python values.
+What happens to each Arrow type on each way in and out of Arrowwood:
 
-`make borders-page` writes this page. The tests in `tests/python/borders/` compare each cell with the actual result: some of the
-values in every test run, and all of them in `make borders`.
+- ✓: all values come through with the same type.
+- ✓ with a number: some values are refused with [the error](#what-is-refused) of that number.
+- a number: all values are refused.
 
-✓: all values come through with the same type. ✓ with a number: some values are refused. A number: all values are refused, with an
-error message. [The last table](#what-is-refused) lists the messages and the reasons. {cells:,} cells: {good:,} accept all values,
-{part:,} refuse some, and {bad:,} refuse all. No border changes a value silently.
+No border changes a value silently. Of {cells:,} cells, {good:,} accept all values, {part:,} refuse some, and {bad:,} refuse all.
 
-The types, in the order of the tables, in which … stands for the types between two others: {types}.
+Each cell is tested with up to {sets} sets of values: typical, extreme and special ones (NaN, a quotation mark, a null inside a
+dictionary), with nulls, only nulls, no values, a slice, several chunks. The expected values are pyarrow's, or plain Python
+values. Every run of the tests compares some of the values, and `make borders` all of them. `make borders-page` writes this page.
+
+In the tables, … stands for the types between two others in this order: {types}.
 """
 
 LARGE_INTRODUCTION = """\
-Types whose arrays have more than 2<sup>31</sup> rows (`int8`, and `bool` with nulls), list items, or bytes (all others; the
-dictionary in its entries). The values of `utf8` are in two batches, as its offsets have 32 bits, and views have many buffers.
-`make borders-large` runs each cell in its own process, and compares all values with the original ones. Ways that convert values
-one by one, test three codecs or refuse every type alike are tested with text only; ways that would make an object for each of
-2<sup>31</sup> rows or items are left out. {cells:,} cells: {good:,} accept all values, and {bad:,} refuse them with a message; none aborts or overflows.
+These are arrays of more than 2<sup>31</sup> rows (`int8`, and `bool` with nulls), list items, or bytes (all others; the
+dictionary in its entries). The values of `utf8` are in two batches, as its offsets have 32 bits. `make borders-large` runs each
+cell in a process of its own and compares all values. Of {cells:,} cells, {good:,} accept all values, and {bad:,} refuse them with
+an error; none aborts or overflows. Ways that convert values one by one, test three codecs or refuse every type alike are tested
+with text only, and ways that would make an object for each of 2<sup>31</sup> rows or items not at all.
 """
 
 ACCEPTED = "✓"
@@ -53,9 +54,13 @@ class Counts:
     bad: int = 0
 
 
+# The rows of the last table, without repetitions: messages and reasons.
+ERRORS = list(dict.fromkeys((refusal.message, refusal.why) for refusal in REFUSALS))
+
+
 def format_number(refusal: Refusal) -> str:
     """Formats the number of a refusal in the last table."""
-    return str(REFUSALS.index(refusal) + 1)
+    return str(ERRORS.index((refusal.message, refusal.why)) + 1)
 
 
 def full_refusal(border: Border, case: Case) -> Refusal | None:
@@ -96,16 +101,22 @@ def format_table(headings: list[str], rows: list[list[str]]) -> str:
 
 
 def format_types(names: list[str]) -> str:
-    """Lists the names of successive types, or the first and the last one if there are many."""
-    if len(names) > MAX_LISTED_TYPES:
-        return f"`{names[0]}` … `{names[-1]}` ({len(names)})"
-    return ", ".join(f"`{name}`" for name in names)
+    """Lists names of types in the order of the tables; long runs by the first and the last one."""
+    order = {case.name: number for number, case in enumerate(TYPE_CASES)}
+    parts = []
+    for _, run in groupby(enumerate(names), lambda item: order[item[1]] - item[0]):
+        run = [f"`{name}`" for _, name in run]
+        parts += [f"{run[0]} … {run[-1]}"] if len(run) > MAX_LISTED_TYPES else run
+    return ", ".join(parts)
 
 
-def merge_equal_rows(rows: list[tuple[str, list[str]]]) -> Iterator[tuple[list[str], list[str]]]:
-    """Merges successive pairs of a name and cells that have equal cells; yields lists of names with their cells."""
-    for cells, equal_rows in groupby(rows, lambda row: row[1]):
-        yield [name for name, _ in equal_rows], cells
+def merge_equal(rows: Iterable[tuple[str, list[str]]]) -> Iterator[tuple[list[str], list[str]]]:
+    """Merges pairs of a name and cells that have equal cells; yields lists of names with their cells."""
+    names_by_cells = {}
+    for name, cells in rows:
+        names_by_cells.setdefault(tuple(cells), []).append(name)
+    for cells, names in names_by_cells.items():
+        yield names, list(cells)
 
 
 def group_sections() -> Iterator[str]:
@@ -113,14 +124,15 @@ def group_sections() -> Iterator[str]:
     for group, borders in groupby(BORDERS, lambda border: border.group):
         borders = list(borders)
         yield f"## {group}\n"
-        rows = [(case.name, [format_cell(border, case) for border in borders]) for case in TYPE_CASES]
-        lines = [[format_types(names), *cells] for names, cells in merge_equal_rows(rows)]
-        yield format_table(["type", *(border.name for border in borders)], lines)
-        summary = []
-        for border in borders:
-            counts = count_results([border])
-            summary.append([border.name, border.about, str(counts.good), str(counts.part), str(counts.bad)])
-        yield format_table(["way", "", ACCEPTED, f"{ACCEPTED} but some", "refused"], summary)
+        columns = merge_equal((border.name, [format_cell(border, case) for case in TYPE_CASES]) for border in borders)
+        headings, columns = zip(*columns, strict=True)
+        rows = zip((case.name for case in TYPE_CASES), zip(*columns, strict=True), strict=True)
+        lines = [[format_types(names), *cells] for names, cells in merge_equal(rows)]
+        accepted = [line for line in lines if set(line[1:]) == {ACCEPTED}]
+        lines = [line for line in lines if line not in accepted]
+        lines += [["all others", *cells] for _, *cells in accepted]
+        yield format_table(["type", *map(", ".join, headings)], lines)
+        yield format_table(["way", ""], [[border.name, border.about] for border in borders])
 
 
 def format_large_cell(border: Border, case: LargeCase) -> str:
@@ -136,22 +148,14 @@ def large_section() -> Iterator[str]:
     tested = [cell for _, cells in rows for cell in cells if cell]
     good = tested.count(ACCEPTED)
     yield LARGE_INTRODUCTION.format(cells=len(tested), good=good, bad=len(tested) - good)
-    lines = [[", ".join(names), *cells] for names, cells in merge_equal_rows(rows)]
+    lines = [[", ".join(names), *cells] for names, cells in merge_equal(rows)]
     yield format_table(["way", *(f"`{case.name}`" for case in LARGE_CASES)], lines)
 
 
 def refusal_section() -> Iterator[str]:
     yield "## What is refused\n"
-    types_by_border = {refusal: {} for refusal in REFUSALS}
-    large_cells = [cell for cell in product(LARGE_BORDERS, LARGE_CASES) if is_tested(*cell)]
-    for border, case in [*product(BORDERS, TYPE_CASES), *large_cells]:
-        for refusal in list_refusals(border, case):
-            types_by_border[refusal].setdefault(border.name, set()).add(case.name)
-    rows = []
-    for refusal, types in types_by_border.items():
-        borders = ", ".join(f"{name} {len(names)}" for name, names in types.items())
-        rows.append([format_number(refusal), borders, f"`{refusal.message}`", refusal.why])
-    yield format_table(["", "ways, and how many types", "message", "why"], rows)
+    rows = [[str(number), f"`{message}`", why] for number, (message, why) in enumerate(ERRORS, 1)]
+    yield format_table(["", "part of the message", "why"], rows)
 
 
 def format_page() -> str:
