@@ -282,7 +282,8 @@ def format_section(results: dict[str, dict[str, str]], versions: dict[str, str])
         "",
         "## Clients of the server",
         "",
-        "`arrowwood serve` by stock clients: *ok* is the outcome that all of them have. HTTP has no flights and no exchange.",
+        "What clients that know nothing of Arrowwood do with `arrowwood serve`. *ok*: the outcome is the expected one, which is the "
+        "same for all of them. HTTP has no flights and no exchange.",
         "",
     ]
     lines.append("| | " + " | ".join(f"{name} {version}" for name, version in versions.items()) + " |")

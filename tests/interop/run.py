@@ -53,6 +53,8 @@ class Remark(NamedTuple):
     """An explanation of a cell of the matrix that is not "ok"."""
 
     cell: str
+    reader: str
+    sample: str
     text: str
 
 
@@ -169,10 +171,10 @@ def read_samples(readers: dict[str, list[str]], folder: Path) -> tuple[dict[str,
 def explain_cell(reader: str, sample: str, cell: str, differences: dict[str, str]) -> list[Remark]:
     """Returns one remark for an entry of NOT_SUPPORTED, and otherwise one for each file that differs."""
     if cell == "not supported":
-        return [Remark(cell, f"{reader}, {sample}: {min(differences.values()).removeprefix('error: ')}")]
+        return [Remark(cell, reader, sample, min(differences.values()).removeprefix("error: "))]
     if cell == "LISTED WRONGLY":
-        return [Remark(cell, f"{reader}, {sample}: {max(differences.values()) or 'read right'}")]
-    return [Remark(cell, f"{reader}, {sample}, {name}: {text[:300]}") for name, text in differences.items() if text]
+        return [Remark(cell, reader, sample, max(differences.values()) or "read right")]
+    return [Remark(cell, reader, f"{sample}, {name}", text[:300]) for name, text in differences.items() if text]
 
 
 def read_library_files(readers: dict[str, list[str]], arrowwood: list[str], folder: Path) -> dict[str, str]:
@@ -217,9 +219,13 @@ def check_shared_memory(readers: dict[str, list[str]], arrowwood: list[str]) -> 
 
 INTRODUCTION = """# Read by other Arrow libraries
 
-Made by `tests/interop/run.py`, see there. A line is a type, or a table that is awkward in another way. *ok*: every
-value was read right, from file and stream, plain, lz4, zstd, and put together from slices.
+`make interop` lets other Arrow libraries read what Arrowwood writes: each type, and tables that are awkward in another
+way. *ok*: every value was read right, from file and stream, plain, lz4, zstd, and put together from slices.
 """
+
+
+def list_names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def format_page(
@@ -227,16 +233,28 @@ def format_page(
 ) -> str:
     lines = [INTRODUCTION, "| | " + " | ".join(f"{name} {version}" for name, version in versions.items()) + " |"]
     lines.append("|---" * (len(versions) + 1) + "|")
-    lines += [f"| `{sample}` | " + " | ".join(cells.values()) + " |" for sample, cells in matrix.items()]
-    lines += ["", "What the readers say of what they do not support:", ""]
-    lines += [f"- {remark.text}" for remark in remarks if remark.cell == "not supported"]
-    correct_files = ", ".join(f"`{name}`" for name, difference in written.items() if not difference)
-    lines += ["", f"The other way, Arrowwood reads what the others write: {correct_files}.", ""]
+    samples_by_cells: dict[tuple[str, ...], list[str]] = {}
+    for sample, cells in matrix.items():
+        samples_by_cells.setdefault(tuple(cells.values()), []).append(sample)
+    exceptions_first = sorted(samples_by_cells.items(), key=lambda item: set(item[0]) == {"ok"})
+    lines += [f"| {list_names(samples)} | " + " | ".join(cells) + " |" for cells, samples in exceptions_first]
+    lines += ["", "The errors for what is not supported:", ""]
+    samples_by_error: dict[tuple[str, str], list[str]] = {}
+    for remark in remarks:
+        if remark.cell == "not supported":
+            samples_by_error.setdefault((remark.reader, remark.text), []).append(remark.sample)
+    lines += [f"- {reader}, {list_names(samples)}: {text}" for (reader, text), samples in samples_by_error.items()]
+    correct_files = list_names([name for name, difference in written.items() if not difference])
+    lines += ["", f"Arrowwood reads what the others write: {correct_files}.", ""]
     return "\n".join(lines)
 
 
 def list_failures(readers: dict[str, list[str]], remarks: list[Remark], written: dict[str, str]) -> list[str]:
-    failures = [f"{remark.cell}: {remark.text}" for remark in remarks if remark.cell != "not supported"]
+    failures = [
+        f"{remark.cell}: {remark.reader}, {remark.sample}: {remark.text}"
+        for remark in remarks
+        if remark.cell != "not supported"
+    ]
     failures += [f"written by another library, {name}: {text}" for name, text in written.items() if text]
     expected_files = {f"{name}.{ending}" for name in readers for ending in ("arrow", "stream")}
     missing_files = sorted(expected_files - set(written))

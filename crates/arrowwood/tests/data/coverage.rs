@@ -108,20 +108,30 @@ fn yes_or_no(is_supported: bool) -> &'static str {
 fn generate_page() -> String {
     let mut page = String::from(
         "# What can be done with each type\n\n\
-         Made by `crates/arrowwood/tests/data/coverage.rs`, which writes and reads three rows of each type, with nulls, as file and stream, \
-         plain, lz4 and zstd. *In place*: written by arrow-rs and read without a copy. *Growable*: appended to a table and read back.\n\n\
-         | type | in place | write | row access | reductions | growable |\n|---|---|---|---|---|---|\n",
+         - *in place*: a stream that arrow-rs has written is read without a copy\n\
+         - *write*: files and streams, plain, lz4 and zstd, are read back\n\
+         - *growable*: rows are appended to a table and read back\n\n\
+         `tests/data/coverage.rs` finds out with three rows of each type, with nulls, and writes this page.\n\n\
+         | types | in place | write | row access | reductions | growable |\n|---|---|---|---|---|---|\n",
     );
+    let mut types_by_cells: Vec<(String, Vec<String>)> = Vec::new();
     for array in samples() {
-        page += &format!(
-            "| `{}` | {} | {} | {} | {} | {} |\n",
-            type_name(array.data_type()),
+        let cells = format!(
+            "{} | {} | {} | {} | {}",
             yes_or_no(is_read_in_place(&array)),
             yes_or_no(round_trips(&array)),
             yes_or_no(has_row_access(&array)),
             reductions(&array),
             yes_or_no(is_growable(&array))
         );
+        let name = format!("`{}`", type_name(array.data_type()));
+        match types_by_cells.iter_mut().find(|(other, _)| *other == cells) {
+            Some((_, names)) => names.push(name),
+            None => types_by_cells.push((cells, vec![name])),
+        }
+    }
+    for (cells, names) in types_by_cells {
+        page += &format!("| {} | {cells} |\n", names.join(", "));
     }
     page
 }
