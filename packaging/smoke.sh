@@ -14,7 +14,7 @@ import arrowwood as aw
 aw.write({"id": np.arange(1000), "image": np.zeros((1000, 4, 4), "uint8")}, "x.arrow")
 dataset = aw.open("x.arrow")
 assert dataset["id"].sum() == 499_500
-assert dataset.mapped.copied == 0
+assert dataset.footprint.copied == 0
 batches = list(dataset.loader(100, seed=1))
 assert [batch["image"].shape for batch in batches] == [(100, 4, 4)] * 10
 with aw.writer("table", "n: int64") as writer:
