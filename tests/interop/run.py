@@ -1,9 +1,9 @@
 """Tests that other Arrow libraries read what Arrowwood writes, and the other way round: `make interop`.
 
-`crates/arrowwood/examples/samples` writes every type and some unusual tables, each as file and stream, plain, compressed with lz4 and
-zstd, and made of slices. It also writes `expected.json` with the values. Each reader is a command that prints a line of
-JSON per file, with values spelled as the example defines. A reader whose toolchain is missing is left out with a line
-that says so.
+The library's example `samples` writes every type and some unusual tables, each as file and stream, plain, compressed
+with lz4 and zstd, and made of slices. It also writes `expected.json` with the values. Each reader is a command that
+prints a line of JSON per file, with values spelled as the example defines. A reader whose toolchain is missing is left
+out with a line that says so.
 """
 
 import argparse

@@ -75,8 +75,8 @@ class Checkout:
         for name, text in {
             "tests/campaigns.toml": CAMPAIGNS,
             PAGE: f"# What ran when\n{campaigns.BEGIN}\n{campaigns.END}\nThe end.\n",
-            "crates/arrowwood/src/deep/one.rs": "one",
-            "crates/arrowwood/src/two.rs": "two",
+            "src/deep/one.rs": "one",
+            "src/two.rs": "two",
             "tests/seeds.rs": "seeds",
             "other": "other",
             ".gitignore": "/target/\n/seeds_run\n/pause_at\n/sleep_pid\n/fail_at\n/output\n",
@@ -161,26 +161,26 @@ def test_campaigns_are_due_until_they_pass(checkout):
 
 def test_changed_file_makes_its_campaigns_due(checkout):
     checkout.run()
-    checkout.commit_file("crates/arrowwood/src/deep/one.rs", "another")
+    checkout.commit_file("src/deep/one.rs", "another")
     assert checkout.due() == ["seeds"]
     assert "1 of 3 files changed since" in checkout.run("--due")
     states = {state["name"]: state for state in json.loads(checkout.run("--json"))}
     assert states["seeds"]["due"] and states["seeds"]["changed"] == 1 and not states["whole"]["due"]
-    checkout.commit_file("crates/arrowwood/src/new.rs", "new")
+    checkout.commit_file("src/new.rs", "new")
     assert "2 of 4 files changed since" in checkout.run("--due")
 
 
 def test_removed_file_makes_its_campaigns_due(checkout):
     checkout.run()
-    checkout.remove("crates/arrowwood/src/two.rs")
+    checkout.remove("src/two.rs")
     checkout.commit()
     assert "files removed since" in checkout.run("--due")
 
 
 def test_moved_file_makes_nothing_due(checkout):
     checkout.run()
-    (checkout.root / "crates/arrowwood/src/other").mkdir()
-    checkout.git("mv", "crates/arrowwood/src/deep/one.rs", "crates/arrowwood/src/other/1.rs")
+    (checkout.root / "src/other").mkdir()
+    checkout.git("mv", "src/deep/one.rs", "src/other/1.rs")
     checkout.git("mv", "tests/seeds.rs", "tests/moved.rs")
     checkout.commit()
     assert "there is no tests/seeds.rs" in checkout.run("--due", code=2)
@@ -236,7 +236,7 @@ def test_stopped_run_ends_its_processes(checkout):
 def test_changed_code_restarts_with_the_first_seed(checkout):
     checkout.run("--only", "seeds=4")
     assert checkout.take_seeds_run() == [0, 1, 2, 3] and checkout.due() == ["seeds", "whole"]
-    checkout.commit_file("crates/arrowwood/src/two.rs", "other code")
+    checkout.commit_file("src/two.rs", "other code")
     checkout.run("--only", "seeds=2")
     assert checkout.take_seeds_run() == [0, 1]
 
@@ -302,10 +302,10 @@ def test_partial_run_is_recorded_with_what_was_left_out(checkout):
 
 
 def test_uncommitted_changes_are_refused_or_recorded(checkout):
-    checkout.write("crates/arrowwood/src/two.rs", "not committed")
-    checkout.write("crates/arrowwood/src/three.rs", "not even added")
+    checkout.write("src/two.rs", "not committed")
+    checkout.write("src/three.rs", "not even added")
     output = checkout.run("--only", "seeds", code=2)
-    assert "crates/arrowwood/src/three.rs crates/arrowwood/src/two.rs" in output and "ALLOW_DIRTY=1" in output
+    assert "src/three.rs src/two.rs" in output and "ALLOW_DIRTY=1" in output
     assert checkout.take_seeds_run() == [] and not (checkout.root / RECORD).exists()
     checkout.run("--only", "whole")
     checkout.run("--only", "seeds", "--allow-dirty")
@@ -320,7 +320,7 @@ def test_files_that_change_during_a_run_are_not_recorded(checkout):
     checkout.write("pause_at", "3")
     process = checkout.start("--only", "seeds")
     sleep_pid = checkout.wait_for_pause()
-    checkout.write("crates/arrowwood/src/two.rs", "edited meanwhile")
+    checkout.write("src/two.rs", "edited meanwhile")
     os.kill(sleep_pid, signal.SIGKILL)
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1 and "files changed meanwhile" in output
@@ -341,7 +341,7 @@ def test_campaign_with_the_oldest_run_comes_first(checkout):
     record["seeds"]["last"]["date"] = "2001-01-02 00:00"
     record["whole"]["last"]["date"] = "2001-01-01 00:00"
     checkout.write(RECORD, json.dumps(record))
-    checkout.commit_file("crates/arrowwood/src/two.rs", "other")
+    checkout.commit_file("src/two.rs", "other")
     checkout.commit_file("other", "and another")
     output = checkout.run("--minutes", "5")
     assert output.index(" whole: ...") < output.index(" seeds: 0 to 1")

@@ -51,7 +51,14 @@ def test_package_runs_as_the_command():
 def test_packages_take_the_version_from_the_workspace():
     project = read_toml("pyproject.toml")["project"]
     assert "version" in project["dynamic"] and "version" not in project
-    for crate in ["bindings/python", "crates/arrowwood", "crates/cli", "crates/mapping", "crates/objects", "crates/serve"]:
+    for crate in [
+        "bindings/python",
+        "crates/arrowwood",
+        "crates/cli",
+        "crates/mapping",
+        "crates/objects",
+        "crates/serve",
+    ]:
         package = read_toml(f"{crate}/Cargo.toml")["package"]
         assert package["version"] == {"workspace": True}, crate
     # Dependencies need a version when crates are uploaded, and can't inherit it.

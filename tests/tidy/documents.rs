@@ -124,7 +124,7 @@ fn count_words(page: &str, has_generated_tables: bool) -> usize {
     for line in page.lines() {
         if line.starts_with("<!-- ") {
             is_generated = !line.starts_with("<!-- end of ") && page.contains("<!-- end of ");
-        } else if !is_generated && !(has_generated_tables && line.starts_with('|')) {
+        } else if !(is_generated || has_generated_tables && line.starts_with('|')) {
             count += line.split_whitespace().filter(|word| word.contains(is_part_of_word)).count();
         }
     }

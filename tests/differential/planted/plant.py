@@ -93,7 +93,11 @@ class FaultyBuild:
         for name in names.split("\0")[:-1]:
             source, copy = ROOT / name, self.tree / name
             # The linter of the pages refuses to run where a second biome.jsonc is below its own.
-            if source.is_file() and name not in ("bindings/python/Cargo.toml", "bindings/python/src/lib.rs", "biome.jsonc"):
+            if source.is_file() and name not in (
+                "bindings/python/Cargo.toml",
+                "bindings/python/src/lib.rs",
+                "biome.jsonc",
+            ):
                 write(copy, faulty.get(name) or source.read_bytes())
         self.leave_out_command()
 
