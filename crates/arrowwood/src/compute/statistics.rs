@@ -12,7 +12,7 @@ use super::group::AggregateFunction;
 use super::reduce::is_number;
 use crate::array::{Value, decimal_to_f64};
 use crate::dataset::{Column, Dataset};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::layout::MILLIS_PER_DAY;
 
 impl Column {
@@ -158,20 +158,22 @@ fn describe_as_text(column: &Column) -> Result<ArrayRef> {
         Some(column.null_count()?.to_string()),
         None,
         None,
-        extreme_to_text(column.min()),
+        extreme_to_text(column.min())?,
         first,
         second,
         third,
-        extreme_to_text(column.max()),
+        extreme_to_text(column.max())?,
     ];
     Ok(Arc::new(StringArray::from(statistics)))
 }
 
-/// Converts a minimum or maximum to text. An error becomes null, as types without an order have no extremes.
-fn extreme_to_text(extreme: Result<Value<'_>>) -> Option<String> {
+/// Converts a minimum or maximum to text; `None` for types without an order, which have no extremes.
+fn extreme_to_text(extreme: Result<Value<'_>>) -> Result<Option<String>> {
     match extreme {
-        Ok(Value::Null) | Err(_) => None,
-        Ok(value) => Some(value.to_string()),
+        Ok(Value::Null) => Ok(None),
+        Ok(value) => Ok(Some(value.to_string())),
+        Err(e) if e.kind() == ErrorKind::Unsupported && !e.is_limit() => Ok(None),
+        Err(e) => Err(e),
     }
 }
 

@@ -111,6 +111,18 @@ fn arrays_are_validated_before_they_are_returned() {
     assert!(dataset.validate(|_, _| ()).unwrap_err().to_string().contains("not UTF-8"));
 }
 
+/// Any error of a minimum or maximum was shown as null, as if the type had no order.
+#[test]
+fn describe_returns_the_error_of_damaged_values() {
+    let bytes = stream(&one(DataType::Utf8), &[batch(1, &[(1, 0)], &[&[], &i32s(&[0, 1]), &[0xff]])]);
+    let error = opened(bytes).describe().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+    let lists = DataType::List(Arc::new(Field::new("item", DataType::Int8, true)));
+    let bytes = stream(&one(lists), &[batch(1, &[(1, 0), (1, 0)], &[&[], &i32s(&[0, 1]), &[], &[1]])]);
+    let statistics = opened(bytes).describe().unwrap();
+    assert!(statistics.row(4).unwrap().get(1).unwrap().is_null());
+}
+
 /// The writer sliced the items by the offsets of the list, and panicked.
 #[test]
 fn write_rejects_lists_beyond_their_items() {

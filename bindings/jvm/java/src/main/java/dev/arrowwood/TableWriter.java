@@ -539,15 +539,19 @@ public final class TableWriter implements AutoCloseable {
             Native.free(Native.WRITER_FREE, handle);
             throw e;
         }
-        if (discarded > 0) {
-            String rows = discarded == 1 ? "1 row was" : discarded + " rows were";
-            LOG.log(
-                    System.Logger.Level.WARNING,
-                    "{0} discarded: the writer of {1} was closed without a commit",
-                    rows,
-                    path);
+        try {
+            if (discarded > 0) {
+                String rows = discarded == 1 ? "1 row was" : discarded + " rows were";
+                LOG.log(
+                        System.Logger.Level.WARNING,
+                        "{0} discarded: the writer of {1} was closed without a commit",
+                        rows,
+                        path);
+            }
+        } finally {
+            // A logger of the program may throw.
+            Native.run(call -> call.check((int) Native.WRITER_CLOSE.invokeExact(handle, call.error)));
         }
-        Native.run(call -> call.check((int) Native.WRITER_CLOSE.invokeExact(handle, call.error)));
     }
 
     /** Discards the rows appended since the last commit; returns their number. */
