@@ -1,15 +1,15 @@
 //! Finds which file of a crate uses which.
 //!
-//! Paths are resolved as the compiler does, and followed through re-exports to the file that defines the item. Methods that
-//! a file adds to a type of another file are not seen.
+//! Paths are resolved as the compiler does, and followed through re-exports to the file that defines the item.
+//! `methods.rs` finds uses without a path: calls of methods that a file adds to a type of another file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::without_visibility;
+use crate::{code_of, defined_type, sources, without_visibility};
 
 /// The segments of a path in a crate, from its root on.
-type ModulePath = Vec<String>;
+pub type ModulePath = Vec<String>;
 
 /// Names in a file, and the items that they refer to.
 type Names = BTreeMap<String, ModulePath>;
@@ -26,12 +26,7 @@ pub fn module_of(path: &Path) -> ModulePath {
     module
 }
 
-/// Returns the paths in `code` that begin with `crate`, `super` or `self`, with braces expanded.
-pub fn paths_in(code: &str, module: &[String]) -> Vec<ModulePath> {
-    resolve_paths(code, &Names::new(), module)
-}
-
-/// Returns the paths in `code` that begin with `crate`, `super`, `self` or a name in `names`.
+/// Returns the paths in `code` that begin with `crate`, `super`, `self` or a name in `names`, with braces expanded.
 fn resolve_paths(code: &str, names: &Names, module: &[String]) -> Vec<ModulePath> {
     let mut paths = Vec::new();
     for (colons, _) in code.match_indices("::") {
@@ -65,8 +60,10 @@ fn imported_names(code: &str, names: &Names, module: &[String]) -> Names {
         expand_braces(tree, &mut Vec::new(), &mut leaves);
         for leaf in leaves {
             let path = absolute_path(&leaf.path, names, module);
-            let name = leaf.alias.or_else(|| path.last().cloned()).unwrap_or_default();
-            imported.insert(name, path);
+            // `use super::*` in a child of the root imports no name.
+            if let Some(name) = leaf.alias.or_else(|| path.last().cloned()) {
+                imported.insert(name, path);
+            }
         }
     }
     imported
@@ -115,11 +112,11 @@ fn expand_braces<'a>(code: &'a str, prefix: &mut ModulePath, leaves: &mut Vec<Le
     rest
 }
 
-fn word_len(code: &str) -> usize {
+pub fn word_len(code: &str) -> usize {
     code.find(|c| !is_word_char(c)).unwrap_or(code.len())
 }
 
-fn is_word_char(c: char) -> bool {
+pub fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -176,6 +173,37 @@ impl Crate {
         Crate(by_module)
     }
 
+    /// Reads the crate with the sources in a folder. Programs are left out, as their file is a second root.
+    pub fn read(folder: &str) -> Crate {
+        let files = sources(folder).into_iter().filter(|(path, _)| !path.ends_with("main.rs"));
+        Crate::new(files.map(|(path, text)| (path, code_of(&text))))
+    }
+
+    /// Returns the modules that are files, with their code.
+    pub fn modules(&self) -> impl Iterator<Item = (&ModulePath, &str)> {
+        self.0.iter().map(|(module, file)| (module, file.code.as_str()))
+    }
+
+    /// Returns the file of the module.
+    pub fn path_of(&self, module: &[String]) -> &Path {
+        &self.0[module].path
+    }
+
+    /// Returns the module that defines the type called `path` in `module`; `None` if the crate does not define it.
+    pub fn module_of_type(&self, path: &[&str], module: &ModulePath) -> Option<ModulePath> {
+        let (&first, &name) = (path.first()?, path.last()?);
+        let names = &self.0[module].names;
+        let is_known = ["crate", "super", "self"].contains(&first) || names.contains_key(first);
+        let path: Vec<_> = path.iter().map(|&segment| segment.to_owned()).collect();
+        let target = if is_known { self.defining_module(&absolute_path(&path, names, module)) } else { module.clone() };
+        if defines_type(&self.0[&target].code, name) {
+            return Some(target);
+        }
+        // Imported by a glob.
+        let mut defining = self.modules().filter(|(_, code)| defines_type(code, name)).map(|(module, _)| module);
+        defining.next().filter(|_| defining.next().is_none()).cloned()
+    }
+
     /// Returns the module whose file defines the item at `path`, followed through re-exports.
     fn defining_module(&self, path: &[String]) -> ModulePath {
         let mut path = path.to_vec();
@@ -197,20 +225,58 @@ impl Crate {
     }
 
     fn files_used_by(&self, module: &ModulePath, file: &File) -> BTreeSet<&Path> {
-        let (declarations, body) = split_declarations(&file.code);
-        let mut paths = resolve_paths(&body, &file.names, module);
-        for declaration in declarations {
-            // A re-export alone is no use, unless the file has the name elsewhere, too.
-            let is_reexport = declaration.starts_with("pub");
-            for (name, path) in imported_names(declaration, &file.names, module) {
-                if !is_reexport || has_word(&body, &name) {
-                    paths.push(path);
-                }
-            }
-        }
+        let paths = paths_used_by(module, file);
         let modules = paths.iter().map(|path| self.defining_module(path)).filter(|used| used != module);
         modules.map(|used| self.0[&used].path.as_path()).collect()
     }
+
+    /// Returns the other modules that each module uses: those that define the items, and those that its paths name.
+    pub fn module_uses(&self) -> BTreeSet<ModuleUse> {
+        let mut uses = BTreeSet::new();
+        for (module, file) in &self.0 {
+            for path in paths_used_by(module, file) {
+                let depth = (0..=path.len()).rev().find(|&depth| self.0.contains_key(&path[..depth])).unwrap_or(0);
+                let defining = self.defining_module(&path);
+                let named = path[..depth].to_vec();
+                if named != *module || defining != *module {
+                    uses.insert(ModuleUse { user: module.clone(), path, named, defining });
+                }
+            }
+        }
+        uses
+    }
+}
+
+/// The use of an item of another module.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ModuleUse {
+    pub user: ModulePath,
+    pub path: ModulePath,
+    /// The module that the path names.
+    pub named: ModulePath,
+    /// The module that defines the item. It differs from `named` if that one re-exports the item.
+    pub defining: ModulePath,
+}
+
+/// Returns the paths of all items that a file uses.
+fn paths_used_by(module: &ModulePath, file: &File) -> Vec<ModulePath> {
+    let (declarations, body) = split_declarations(&file.code);
+    let mut paths = resolve_paths(&body, &file.names, module);
+    for declaration in declarations {
+        // A re-export alone is no use, unless the file has the name elsewhere, too.
+        let is_reexport = declaration.starts_with("pub");
+        for (name, path) in imported_names(declaration, &file.names, module) {
+            if !is_reexport || has_word(&body, &name) {
+                paths.push(path);
+            }
+        }
+    }
+    paths
+}
+
+/// Returns true if the code defines a type or trait called `name`.
+fn defines_type(code: &str, name: &str) -> bool {
+    code.lines().any(|line| defined_type(line.trim_start()) == Some(name))
 }
 
 /// Splits a file into its `use` declarations and the rest, without declarations of child modules.
@@ -237,7 +303,7 @@ fn split_declarations(code: &str) -> (Vec<&str>, String) {
 }
 
 /// Returns true if `code` contains `word` as a whole word.
-fn has_word(code: &str, word: &str) -> bool {
+pub fn has_word(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(start, _)| {
         !code[..start].ends_with(is_word_char) && !code[start + word.len()..].starts_with(is_word_char)
     })
@@ -264,4 +330,18 @@ fn reachable_files<'a>(start: &'a Path, uses: &BTreeMap<&'a Path, BTreeSet<&'a P
         pending.extend(uses[file].iter().copied().filter(|used| reached.insert(*used)));
     }
     reached
+}
+
+#[test]
+fn resolve_paths_expands_braces_and_super() {
+    let module = ["table", "reader", "chain"].map(str::to_owned);
+    let code = "use crate::ipc::{Ipc, read::{self, Options as O}};\n\
+                use super::segment::Segment;\n\
+                let x = super::super::format::f(1);";
+    let paths = resolve_paths(code, &Names::new(), &module);
+    let mut paths: Vec<String> = paths.into_iter().map(|path| path.join("::")).collect();
+    paths.sort_unstable();
+    let expected =
+        ["ipc::Ipc", "ipc::read", "ipc::read::Options", "table::format::f", "table::reader::segment::Segment"];
+    assert_eq!(paths, expected);
 }
