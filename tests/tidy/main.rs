@@ -3,7 +3,7 @@
 //! | file | rules about |
 //! |---|---|
 //! | `rooms`, `imports`, `methods` | which room of a crate uses which |
-//! | `packaged` | files in packages |
+//! | `folders`, `packaged` | files in folders and packages |
 //! | `documents`, `porting` | names in documents |
 //! | `errors`, `main` | circles of files, `unsafe`, ignored errors and missing values, names of types |
 
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 mod documents;
 mod errors;
+mod folders;
 mod imports;
 mod methods;
 mod packaged;
