@@ -3,6 +3,7 @@
 //! | file | rules about |
 //! |---|---|
 //! | `rooms`, `imports`, `methods` | which room of a crate uses which |
+//! | `companions` | what the library and the crates around it know of each other |
 //! | `folders`, `packaged` | files in folders and packages |
 //! | `documents`, `porting` | names in documents |
 //! | `errors`, `main` | circles of files, `unsafe`, ignored errors and missing values, names of types |
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod companions;
 mod documents;
 mod errors;
 mod folders;

@@ -116,7 +116,7 @@ impl<'a> Calls<'a> {
 }
 
 /// Returns the word before the dot and the method of each call `.method(` or `.method::<`.
-fn dotted_calls(code: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn dotted_calls(code: &str) -> impl Iterator<Item = (&str, &str)> {
     code.match_indices('.').filter_map(|(dot, _)| {
         let rest = &code[dot + 1..];
         let (method, after) = rest.split_at(word_len(rest));

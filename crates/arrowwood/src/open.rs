@@ -35,7 +35,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
     OpenOptions::new().path(path)
 }
 
-/// Opens URLs: the crate `arrowwood-objects`, if its `install` was called.
+/// Opens URLs, if [`open_urls_with`] was called.
 #[derive(Clone, Copy, Debug)]
 pub struct UrlOpener {
     /// Returns true if it opens such a URL.
