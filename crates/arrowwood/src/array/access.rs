@@ -297,6 +297,10 @@ pub(crate) fn head(bytes: &[u8]) -> u128 {
     bytes.first_chunk().map_or_else(|| short(bytes).1, |raw| u128::from_le_bytes(*raw))
 }
 
+/// The maximum length of a text whose bytes [`short`] returns as a number, which has room for another byte.
+#[cfg(feature = "compute")]
+pub(crate) const MAX_SHORT_TEXT: usize = size_of::<u128>() - 1;
+
 /// Returns the length of `bytes`, and the bytes as a number if there are at most 15.
 #[cfg(feature = "compute")]
 pub(crate) fn short(bytes: &[u8]) -> (usize, u128) {
@@ -322,6 +326,10 @@ fn between<'a, const N: usize>(
 fn outside() -> Error {
     Error::invalid("an offset or a view points outside of its buffers")
 }
+
+/// The number of keys of one byte.
+#[cfg(feature = "compute")]
+pub(crate) const BYTE_KEYS: usize = 1 << u8::BITS;
 
 /// The keys of a dictionary-encoded array from its first row on.
 #[derive(Clone, Copy, Debug)]

@@ -162,7 +162,7 @@ impl PredicateNode {
     }
 
     /// Returns necessary conditions on column `name`: its comparisons that are combined by `and`.
-    pub(super) fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {
+    fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {
         match self {
             PredicateNode::Compare(column, operator, literal) if column.name() == Some(name) => {
                 vec![(*operator, literal.clone())]
@@ -174,6 +174,11 @@ impl PredicateNode {
 }
 
 impl Predicate {
+    /// Returns necessary conditions on column `name`: its comparisons that are combined by `and`.
+    pub(in crate::compute) fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {
+        self.node.comparisons_with(name)
+    }
+
     fn new(node: PredicateNode) -> Predicate {
         Predicate { node: node.into(), depth: 0 }
     }

@@ -14,8 +14,8 @@ use multiversion::multiversion;
 use crate::array::access::{Bits, dictionary_of, entry_lookup};
 use crate::array::gather::{Pick, gather};
 use crate::array::{UncheckedArray, decimal_to_f64, nulls, room_for};
-use crate::compute::blocks::values_in;
-use crate::compute::select::{Mask, pack_bits};
+use crate::compute::scan::values_in;
+use crate::compute::selection::{Mask, pack_bits};
 use crate::error::{Error, Result};
 
 /// The number of lanes of a group.
@@ -64,6 +64,15 @@ impl<'a> GroupedRows<'a> {
     /// Returns true if most rows are known to be excluded.
     fn is_mostly_excluded(&self) -> bool {
         self.is_sparse && self.ids.iter().filter(|&&id| id != OUT).count() < self.ids.len() / ROWS_PER_INCLUDED_ROW
+    }
+}
+
+/// Returns true if values of the type, or of the dictionary's values, can be added and averaged: numbers, decimals and
+/// booleans.
+pub(in crate::compute) fn is_number(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => !matches!(**values, DataType::Dictionary(..)) && is_number(values),
+        other => other.is_numeric() || *other == DataType::Boolean,
     }
 }
 

@@ -12,12 +12,13 @@
 //! Each kernel is compiled for several instruction sets and selects one when called; the order of additions is the same
 //! in all, as tests against naive twins verify.
 
-use arrow_buffer::i256;
 use half::f16;
 use multiversion::multiversion;
 
+use crate::compute::scan::Number;
+
 /// The values of a leaf, which are in the nearest cache.
-pub(super) const LEAF: usize = 1 << 10;
+pub(in crate::compute) const LEAF: usize = 1 << 10;
 /// The number of partial sums of a leaf: value `i` is added to lane `i % LANES`.
 const LANES: usize = 16;
 
@@ -27,7 +28,7 @@ const LOW_HALF: u64 = u32::MAX as u64;
 /// A running sum of floats, by the tree that the module's documentation draws. Values are added in the order of rows,
 /// in parts of any length; [`total`](FloatSum::total) ends the last leaf.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FloatSum {
+pub(in crate::compute) struct FloatSum {
     /// The lanes of the current leaf.
     lanes: [f64; LANES],
     /// The number of values in the current leaf.
@@ -38,20 +39,20 @@ pub(super) struct FloatSum {
 
 /// Adds f64 without nulls.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn add_f64(sum: &mut FloatSum, values: &[[u8; 8]]) {
+pub(in crate::compute) fn add_f64(sum: &mut FloatSum, values: &[[u8; 8]]) {
     sum.add(values, |raw| f64::from_le_bytes(*raw));
 }
 
 /// Adds f32, as f64, without nulls.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn add_f32(sum: &mut FloatSum, values: &[[u8; 4]]) {
+pub(in crate::compute) fn add_f32(sum: &mut FloatSum, values: &[[u8; 4]]) {
     sum.add(values, |raw| f32::from_le_bytes(*raw).into());
 }
 
 /// Returns the mean of the f64 of a leaf, and the sum of the squares of their distances from it. The leaf has a value
 /// or more.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn moments_f64(values: &[[u8; 8]]) -> (f64, f64) {
+pub(in crate::compute) fn moments_f64(values: &[[u8; 8]]) -> (f64, f64) {
     debug_assert!(!values.is_empty() && values.len() <= LEAF, "a leaf of {} values", values.len());
     let mean = leaf_sum(values, |raw| f64::from_le_bytes(*raw)) / values.len() as f64;
     let squares = squares_from(values, mean);
@@ -82,7 +83,7 @@ fn leaf_sum<const N: usize>(values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64
 }
 
 /// Adds f16, as f64, without nulls.
-pub(super) fn add_f16(sum: &mut FloatSum, values: &[[u8; 2]]) {
+pub(in crate::compute) fn add_f16(sum: &mut FloatSum, values: &[[u8; 2]]) {
     sum.add(values, |raw| f16::from_le_bytes(*raw).to_f64());
 }
 
@@ -122,7 +123,7 @@ impl FloatSum {
     }
 
     /// Returns the sum of all values.
-    pub(super) fn total(mut self) -> f64 {
+    pub(in crate::compute) fn total(mut self) -> f64 {
         if self.filled > 0 {
             self.close_leaf();
         }
@@ -166,14 +167,14 @@ fn sum_lanes(mut lanes: [f64; LANES]) -> f64 {
 
 /// Adds numbers in pairs, pairs of pairs, and so on, as they arrive: a binary counter whose digits are partial sums.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PairwiseSum {
+pub(in crate::compute) struct PairwiseSum {
     /// The sum of a complete subtree of 2^level numbers; `None` where the count of numbers has a bit of 0.
     levels: Vec<Option<f64>>,
 }
 
 impl PairwiseSum {
     #[inline]
-    pub(super) fn add(&mut self, number: f64) {
+    pub(in crate::compute) fn add(&mut self, number: f64) {
         let mut carry = number;
         for level in &mut self.levels {
             match level.take() {
@@ -188,26 +189,26 @@ impl PairwiseSum {
     }
 
     /// Returns the sum of all numbers: of the subtrees, from the smallest on.
-    pub(super) fn total(&self) -> f64 {
+    pub(in crate::compute) fn total(&self) -> f64 {
         self.levels.iter().flatten().fold(0.0, |sum, level| level + sum)
     }
 }
 
 /// Sums a block of i32, whose sum fits i64.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn sum_i32(block: &[[u8; 4]]) -> i64 {
+pub(in crate::compute) fn sum_i32(block: &[[u8; 4]]) -> i64 {
     block.iter().map(|&raw| i64::from(i32::from_le_bytes(raw))).sum()
 }
 
 /// Sums a block of u32, whose sum fits u64.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn sum_u32(block: &[[u8; 4]]) -> u64 {
+pub(in crate::compute) fn sum_u32(block: &[[u8; 4]]) -> u64 {
     block.iter().map(|&raw| u64::from(u32::from_le_bytes(raw))).sum()
 }
 
 /// Sums a block of i64 exactly: upper and lower halves are summed separately, and neither can overflow.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn sum_i64(block: &[[u8; 8]]) -> i128 {
+pub(in crate::compute) fn sum_i64(block: &[[u8; 8]]) -> i128 {
     debug_assert!(block.len() <= 1 << 31, "{} halves may overflow", block.len());
     let mut high = 0i64;
     let mut low = 0u64;
@@ -219,62 +220,15 @@ pub(super) fn sum_i64(block: &[[u8; 8]]) -> i128 {
     (i128::from(high) << u32::BITS) + i128::from(low)
 }
 
-/// A number of `N` bytes.
-pub(super) trait Number<const N: usize>: Copy + PartialOrd + Send + Sync {
-    /// The smallest number; negative infinity for floats.
-    const MIN: Self;
-    /// The largest number; infinity for floats.
-    const MAX: Self;
-    const IS_FLOAT: bool;
-    /// Reads a number from its bytes in little-endian order.
-    fn load(raw: [u8; N]) -> Self;
-    /// Returns the bytes of the number in little-endian order.
-    fn store(self) -> [u8; N];
-}
-
-macro_rules! numbers {
-    ($($number:ty: $width:literal, $is_float:literal, $min:expr, $max:expr;)*) => {
-        $(impl Number<$width> for $number {
-            const MIN: Self = $min;
-            const MAX: Self = $max;
-            const IS_FLOAT: bool = $is_float;
-            #[inline(always)]
-            fn load(raw: [u8; $width]) -> Self {
-                <$number>::from_le_bytes(raw)
-            }
-            #[inline(always)]
-            fn store(self) -> [u8; $width] {
-                self.to_le_bytes()
-            }
-        })*
-    };
-}
-
-numbers! {
-    i8: 1, false, i8::MIN, i8::MAX;
-    u8: 1, false, u8::MIN, u8::MAX;
-    i16: 2, false, i16::MIN, i16::MAX;
-    u16: 2, false, u16::MIN, u16::MAX;
-    i32: 4, false, i32::MIN, i32::MAX;
-    u32: 4, false, u32::MIN, u32::MAX;
-    i64: 8, false, i64::MIN, i64::MAX;
-    u64: 8, false, u64::MIN, u64::MAX;
-    i128: 16, false, i128::MIN, i128::MAX;
-    i256: 32, false, i256::MIN, i256::MAX;
-    f16: 2, true, f16::NEG_INFINITY, f16::INFINITY;
-    f32: 4, true, f32::NEG_INFINITY, f32::INFINITY;
-    f64: 8, true, f64::NEG_INFINITY, f64::INFINITY;
-}
-
 /// Returns the smallest of `so_far` and the values; NaN is skipped, as comparisons with it are false.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn min<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
+pub(in crate::compute) fn min<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
     choose(so_far, values, |a, b| if b < a { b } else { a })
 }
 
 /// Returns the largest of `so_far` and the values; NaN is skipped.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn max<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
+pub(in crate::compute) fn max<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
     choose(so_far, values, |a, b| if b > a { b } else { a })
 }
 

@@ -7,9 +7,8 @@ use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::DataType;
 
 use crate::array::{Value, decimal_quotient, decimal_to_f64};
-use crate::compute::blocks::{Blocks, ColumnChunk, FixedWidthBytes};
-use crate::compute::frame::BLOCK;
-use crate::compute::kernels::{self, FloatSum, PairwiseSum};
+use crate::compute::kernels::{self, FloatSum, PairwiseSum, is_number};
+use crate::compute::scan::{BLOCK, Blocks, ColumnChunk, FixedWidthBytes};
 use crate::dataset::Column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
@@ -148,15 +147,6 @@ impl Column {
             Value::Decimal { digits, scale } => Ok(Some(decimal_quotient(digits, scale, count))),
             _ => Err(self.unsupported_operation("the mean")),
         }
-    }
-}
-
-/// Returns true if values of the type, or of the dictionary's values, can be added and averaged: numbers, decimals and
-/// booleans.
-pub(in crate::compute) fn is_number(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => !matches!(**values, DataType::Dictionary(..)) && is_number(values),
-        other => other.is_numeric() || *other == DataType::Boolean,
     }
 }
 

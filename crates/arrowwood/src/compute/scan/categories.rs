@@ -1,4 +1,4 @@
-//! Compares and ranks ordered categories: dictionaries whose values have an order of their own, such as S < M < L.
+//! Ranks ordered categories: dictionaries whose values have an order of their own, such as S < M < L.
 //!
 //! The batches of a column may have different dictionaries, if their orders do not contradict each other: these are
 //! merged into one order, in which each category has a rank from 0.
@@ -8,19 +8,13 @@ use std::collections::HashMap;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::literal::{Literal, LiteralValue, Operator};
-use super::value_predicate::ValuePredicate;
+use super::frame::{Frame, ValueOrder};
 use crate::array::access::dictionary_of;
 use crate::array::merge_dictionaries::CategoryRanks;
 use crate::array::{UncheckedArray, Value, key, value};
-use crate::compute::frame::{Frame, ValueOrder};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::escape::escape_hidden;
 use crate::types::{has_bits, is_ordered};
-
-/// The maximum number of categories that an error shows.
-const MAX_SHOWN: usize = 20;
 
 /// The order of the categories of a column.
 #[derive(Debug)]
@@ -80,14 +74,24 @@ impl Categories {
         Err(Error::internal("a batch has another dictionary than before"))
     }
 
+    /// Returns the type of the categories.
+    pub(in crate::compute) fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// Returns the number of categories.
+    pub(in crate::compute) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns the category with rank `rank`.
-    fn value(&self, rank: usize) -> Result<Value<'_>> {
+    pub(in crate::compute) fn value(&self, rank: usize) -> Result<Value<'_>> {
         let (number, key) = self.ranks.origins[rank];
         value(&self.dictionaries[number as usize], key)
     }
 
     /// Returns the value that tests compare: several dates in milliseconds may be on the same day.
-    fn stored_value(&self, rank: usize) -> Result<Value<'_>> {
+    pub(in crate::compute) fn stored_value(&self, rank: usize) -> Result<Value<'_>> {
         let (number, key) = self.ranks.origins[rank];
         let dictionary = &self.dictionaries[number as usize];
         match self.data_type {
@@ -97,29 +101,6 @@ impl Categories {
             }
             _ => value(dictionary, key),
         }
-    }
-
-    /// Creates the test of column `name` for values before or behind `literal`, which must be one of the categories.
-    fn order_predicate(&self, name: &str, operator: Operator, literal: &Literal) -> Result<ValuePredicate> {
-        let equal = ValuePredicate::for_comparison(name, &self.data_type, Operator::Eq, literal)?;
-        let values = (0..self.bytes.len()).map(|rank| self.stored_value(rank)).collect::<Result<Vec<_>>>()?;
-        if values.is_empty() {
-            return Ok(ValuePredicate::Unknown);
-        }
-        let Some(rank) = values.iter().position(|value| equal.holds(value)) else {
-            let values = (0..values.len()).map(|rank| self.value(rank)).collect::<Result<Vec<_>>>()?;
-            return Err(Error::invalid_argument(format!(
-                "column '{name}': {literal} is none of its ordered categories {}",
-                display_categories(&values)
-            )));
-        };
-        let mut passing: Vec<Literal> = Vec::new();
-        for (other, value) in values.into_iter().enumerate() {
-            if operator.holds(other.cmp(&rank)) {
-                passing.push(value.into());
-            }
-        }
-        ValuePredicate::for_any(name, &self.data_type, &passing)
     }
 }
 
@@ -147,27 +128,6 @@ impl ValueOrder for Categories {
     }
 }
 
-/// Creates the test that compares column number `column`, called `name`, with `literal`. Ordered categories are
-/// compared by their order.
-///
-/// # Errors
-/// As [`ValuePredicate::for_comparison`]; `InvalidArgument` if ordered categories are compared by order with a
-/// `literal` that is none of them.
-pub(super) fn comparison_predicate(
-    dataset: &Dataset,
-    (column, name): (usize, &str),
-    operator: Operator,
-    literal: &Literal,
-) -> Result<ValuePredicate> {
-    if operator.is_order()
-        && !matches!(literal.0, LiteralValue::Null)
-        && let Some(categories) = Categories::load(dataset, column)?
-    {
-        return categories.order_predicate(name, operator, literal);
-    }
-    ValuePredicate::for_comparison(name, dataset.schema().field(column).data_type(), operator, literal)
-}
-
 /// Returns the dictionaries of a column; consecutive batches with the same dictionary count once.
 fn load_dictionaries(frame: &Frame<'_>, column: usize) -> Result<Vec<ArrayData>> {
     if let Some(only) = frame.dictionary(column)? {
@@ -189,13 +149,6 @@ fn load_dictionaries(frame: &Frame<'_>, column: usize) -> Result<Vec<ArrayData>>
 /// Returns the address of a dictionary's values, by which it is found quickly; 0 if it has no buffer.
 fn address(dictionary: &ArrayData) -> usize {
     dictionary.buffers().first().map_or(0, |buffer| buffer.as_ptr() as usize)
-}
-
-/// Returns the first of `values`, which are in order, as text for messages.
-fn display_categories(values: &[Value<'_>]) -> String {
-    let categories: Vec<String> =
-        values.iter().take(MAX_SHOWN).map(|value| escape_hidden(&value.to_string()).into()).collect();
-    format!("{}{}", categories.join(" < "), if values.len() > MAX_SHOWN { " < …" } else { "" })
 }
 
 #[cfg(test)]
