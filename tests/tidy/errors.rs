@@ -61,17 +61,17 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
     ("crates/arrowwood/src/table/reader/recount.rs", &["node.each_child("], "the closure gives no errors"),
     ("crates/arrowwood/src/table/reader/table.rs", &["check_goes_on("], "a refresh that follows has the error"),
     (
-        "crates/arrowwood/src/table/writer/next_segment.rs",
+        "crates/arrowwood/src/table/writer/background/next_segment.rs",
         &["guard(factory).ok()"],
         "the segment is made when it is needed, with the error",
     ),
     (
-        "crates/arrowwood/src/table/writer/background.rs",
+        "crates/arrowwood/src/table/writer/background/work.rs",
         &["let _ = self.state.syncer.sync(", "self.syncer.sync(SyncTarget::Columns).ok()?"],
         "the writer has noted it, and goes on no more",
     ),
     (
-        "crates/arrowwood/src/table/writer/background.rs",
+        "crates/arrowwood/src/table/writer/background/work.rs",
         &["segment.trim_footers()"],
         "blocks that stay allocated cost space",
     ),
@@ -81,17 +81,17 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         "the writer is given up if it can be told, and the first error returned",
     ),
     (
-        "crates/arrowwood/src/table/writer/live_file.rs",
+        "crates/arrowwood/src/table/writer/live/file.rs",
         &["self.store.release("],
         "blocks that stay allocated cost space",
     ),
     (
-        "crates/arrowwood/src/table/writer/live_file.rs",
+        "crates/arrowwood/src/table/writer/live/file.rs",
         &["let _ = guard(|| {"],
         "a time of modification is best effort",
     ),
     (
-        "crates/arrowwood/src/table/writer/region_space.rs",
+        "crates/arrowwood/src/table/writer/live/region_space.rs",
         &["store.reserve("],
         "reserved ahead: the store that needs it has the error",
     ),
@@ -126,7 +126,7 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         &["Err(_) => Ok(()),"],
         "a path that this process can't open may still be the directory's",
     ),
-    ("crates/arrowwood/src/table/writer/durability.rs", &["catch_panic(|| {"], "a time of modification is best effort"),
+    ("crates/arrowwood/src/table/writer/live/durability.rs", &["catch_panic(|| {"], "a time of modification is best effort"),
     (
         "crates/arrowwood/src/table/writer/commit_segments.rs",
         &["taken_back.is_err()"],

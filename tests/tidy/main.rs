@@ -344,7 +344,7 @@ const ALLOWED_DEFAULTS: &[Exception] = &[
         "an array without rows may have no buffer",
     ),
     (
-        "crates/arrowwood/src/table/writer/resume_segment.rs",
+        "crates/arrowwood/src/table/writer/live/resume.rs",
         "newest: other.unwrap_or_default()",
         "no record: no row is durable",
     ),

@@ -41,7 +41,7 @@ pub mod planted {
 
 # Kernels process rows in blocks. The blocks of the copy are small, as few random cases have enough rows for two blocks.
 BLOCKS = [
-    ("crates/arrowwood/src/compute/frame.rs", "BLOCK: usize = 1 << 16;", "BLOCK: usize = 1 << 7;"),
+    ("crates/arrowwood/src/compute/scan/frame.rs", "BLOCK: usize = 1 << 16;", "BLOCK: usize = 1 << 7;"),
     ("crates/arrowwood/src/compute/group/plan.rs", "BLOCK: usize = 1 << 14;", "BLOCK: usize = 1 << 7;"),
 ]
 

@@ -1,26 +1,36 @@
 //! Computes on mapped columns: in parallel, at memory speed.
 //!
-//! The modules, in the order to read them:
-//! - `frame` finds the batches and blocks of a dataset, and `blocks` divides a column into blocks of equal work.
-//! - `kernels` has loops over values.
-//! - `select` selects rows by number or condition, and `reduce` reduces columns to one value.
-//! - `group` groups rows and aggregates groups, `sort` sorts rows, and `statistics` describes columns.
+//! The rooms, in the order to read them, where each uses only those before it:
+//! - `random` draws random numbers and orders, and `scan` reads the rows of a dataset in blocks.
+//! - `selection` stores which rows are selected, and `kernels` has loops over values.
+//! - `expr` evaluates conditions and expressions, and `gather` copies rows by number.
+//! - `view` shows rows that satisfy a condition, or rows in another order.
+//! - `group` groups rows and aggregates groups.
+//! - `reduce` reduces columns to one value, `sort` sorts rows, and `statistics` describes columns.
 //!
 //! Results never depend on the number of threads or on the boundaries of batches.
 //!
 //! Four modules are built on `dataset`, and none of them uses another: `ipc`, `compute`, `text` and `cdata`.
+//!
+//! What a caller computes is a method of [`Dataset`](crate::Dataset) or [`Column`](crate::Column), and stands in the
+//! room that computes it.
 
-mod blocks;
-mod frame;
+mod expr;
+mod gather;
 mod group;
 mod kernels;
+mod random;
 mod reduce;
-mod select;
+mod scan;
+mod selection;
 mod sort;
 mod statistics;
+mod view;
 
+pub use expr::{Expression, Literal, Operator, Predicate, TimePart, col};
+pub use gather::GatheredRows;
 pub use group::{AggregateFunction, Aggregation, AggregationProgress, IncrementalAggregation};
-pub use select::{EpochOrder, Expression, GatheredRows, Literal, Operator, Predicate, TimePart, col};
+pub use random::EpochOrder;
 
 #[cfg(test)]
 mod tests {
@@ -33,9 +43,8 @@ mod tests {
     use arrow_schema::{DataType, IntervalUnit, TimeUnit};
     use proptest::prelude::*;
 
-    use super::blocks::Blocks;
-    use super::frame::BLOCK;
     use super::reduce::extreme::{find_extreme_row, find_extreme_value};
+    use super::scan::{BLOCK, Blocks};
     use crate::{Bytes, Column, Dataset, ErrorKind, Format, OpenOptions, Value, WriteOptions, write_to};
 
     fn column(chunks: impl IntoIterator<Item = ArrayRef>) -> Column {

@@ -9,12 +9,12 @@ use std::cmp::Ordering;
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::frame::Frame;
 use super::group::{KeyPart, is_key_type, is_stored_as_integer, key_part};
-use super::reduce::{
+use super::kernels::{
     GroupedRows, ONLY_GROUP, for_each_decimal, for_each_float, for_each_integer, is_number, with_decoded_rows,
 };
-use super::select::{Categories, RowOrder, reordered_view, try_collect};
+use super::scan::{Categories, Frame};
+use super::view::{RowOrder, reordered_view, try_collect};
 use crate::array::room_for;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 
 use super::group::AggregateFunction;
-use super::reduce::is_number;
+use super::kernels::is_number;
 use crate::array::{Value, decimal_to_f64};
 use crate::dataset::{Column, Dataset};
 use crate::error::{Error, ErrorKind, Result};

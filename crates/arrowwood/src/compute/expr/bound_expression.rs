@@ -15,9 +15,9 @@ use super::computed::{
 };
 use super::expression::{Arithmetic, Expression, ExpressionNode, MAX_DEPTH, MAX_OPERATIONS, TimePart};
 use super::literal::{LiteralValue, NumberLiteral};
-use super::mask::{Mask, valid_mask};
 use crate::array::ArrayParts;
-use crate::compute::frame::Frame;
+use crate::compute::scan::Frame;
+use crate::compute::selection::{Mask, valid_mask};
 use crate::error::{Error, Result};
 use crate::types::layout::per_second;
 use crate::types::layout::{MILLIS_PER_SECOND, SECONDS_PER_DAY};

@@ -54,7 +54,7 @@ impl ValuePredicate {
     }
 
     /// Returns true if `value` passes the test.
-    pub(super) fn holds(&self, value: &Value<'_>) -> bool {
+    pub(in crate::compute) fn holds(&self, value: &Value<'_>) -> bool {
         match self {
             ValuePredicate::Unknown | ValuePredicate::Never => false,
             ValuePredicate::Range(low, high) => {
@@ -205,7 +205,7 @@ fn compare_text(data_type: &DataType, operator: Operator, literal: &LiteralValue
 impl Operator {
     /// Returns true if the comparison is true for two values in this order.
     #[inline]
-    pub(super) fn holds(self, order: Ordering) -> bool {
+    pub(in crate::compute) fn holds(self, order: Ordering) -> bool {
         match self {
             Operator::Eq => order.is_eq(),
             Operator::Ne => order.is_ne(),

@@ -71,11 +71,11 @@ impl fmt::Display for Operator {
 /// An owned value for comparisons with columns. A [`Value::Timestamp`] with an empty zone can be compared with columns
 /// in UTC and without a zone.
 #[derive(Clone, Debug)]
-pub struct Literal(pub(super) LiteralValue);
+pub struct Literal(pub(in crate::compute) LiteralValue);
 
 /// The value of a literal. Integers of all widths are of one kind, and so are floats.
 #[derive(Clone, Debug)]
-pub(super) enum LiteralValue {
+pub(in crate::compute) enum LiteralValue {
     Null,
     Bool(bool),
     Int(i128),
@@ -95,7 +95,7 @@ pub(super) enum LiteralValue {
 
 /// A number in decimal notation: the nearest float, and exactly `digits × 10^exponent`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NumberLiteral {
+pub(in crate::compute) struct NumberLiteral {
     pub float: f64,
     pub digits: i256,
     pub exponent: i32,
@@ -160,7 +160,7 @@ impl Literal {
     }
 
     /// Returns true if no value comes before or after it.
-    pub(super) fn is_unordered(&self) -> bool {
+    pub(in crate::compute) fn is_unordered(&self) -> bool {
         matches!(&self.0, LiteralValue::Null | LiteralValue::Other(_))
             || matches!(&self.0, LiteralValue::Float(number) if number.is_nan())
     }

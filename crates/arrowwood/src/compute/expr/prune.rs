@@ -69,7 +69,7 @@ impl PossibleOutcomes {
 }
 
 /// Returns the pieces of `dataset` that may have rows for which `predicate` is true, by the columns of partitions.
-pub(super) fn prune_partitions(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
+pub(in crate::compute) fn prune_partitions(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
     if dataset.pieces().iter().all(|piece| piece.source.constants().is_empty()) {
         return Ok(dataset.clone());
     }
@@ -88,7 +88,7 @@ pub(super) fn prune_partitions(dataset: &Dataset, predicate: &Predicate) -> Resu
 }
 
 /// Returns the blocks of `dataset` that may have rows for which `predicate` is true.
-pub(super) fn prune_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
+pub(in crate::compute) fn prune_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
     let predicate = PruningPredicate::bind(dataset, &predicate.node)?;
     let mut columns = Vec::new();
     predicate.add_columns(&mut columns);

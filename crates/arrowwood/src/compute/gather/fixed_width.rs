@@ -7,12 +7,12 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
-use super::compress;
-use super::mask::SelectedRows;
 use crate::array::access::row_width;
 use crate::array::gather::{Pick, gather_fixed_bytes, gather_fixed_into};
 use crate::array::{ArrayParts, UncheckedArray};
-use crate::compute::frame::{BATCHES_AT_ONCE, Frame, RANDOM_ACCESS_BYTES};
+use crate::compute::scan::{BATCHES_AT_ONCE, Frame, RANDOM_ACCESS_BYTES};
+use crate::compute::selection::SelectedRows;
+use crate::compute::selection::compress;
 use crate::dataset::FixedWidthValues;
 use crate::error::{Error, Result};
 use crate::map::GrowableBuffer;

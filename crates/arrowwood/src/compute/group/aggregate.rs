@@ -5,9 +5,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::groups::with_plain_booleans;
-use super::output::AggregateFunction;
-use crate::compute::select::{Expression, Predicate, RowSet, col, filter_input};
+use super::keys::with_plain_booleans;
+use super::state::AggregateFunction;
+use crate::compute::expr::{Expression, Predicate, col};
+use crate::compute::selection::RowSet;
+use crate::compute::view::filter_input;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 

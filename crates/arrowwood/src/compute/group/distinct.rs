@@ -8,10 +8,8 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
 use super::aggregate::{Aggregation, ProgressCallback};
-use super::bitsets::IntegerRange;
-use super::output::AggregateFunction;
 use super::plan::{BLOCK, GroupPlan, MANY_GROUPS, block_rows, report_progress};
-use super::state::{StateKind, is_stored_as_integer};
+use super::state::{AggregateFunction, IntegerRange, StateKind, is_stored_as_integer};
 use crate::array::Value;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};

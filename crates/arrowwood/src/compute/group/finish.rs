@@ -1,10 +1,10 @@
 //! Computes what an [`Aggregation`] describes by a [`GroupPlan`].
 
 use super::aggregate::Aggregation;
-use super::groups::{check_keys, with_plain_booleans};
+use super::keys::{check_keys, with_plain_booleans};
 use super::plan::GroupPlan;
-use crate::compute::frame::Frame;
-use crate::compute::select::gather_rows;
+use crate::compute::gather::gather_rows;
+use crate::compute::scan::Frame;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;

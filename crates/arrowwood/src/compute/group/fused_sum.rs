@@ -10,14 +10,14 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use multiversion::multiversion;
 
-use super::groups::{Groups, key_part};
-use super::interner::KeyPart;
+use super::keys::{Groups, KeyPart, key_part};
 use super::state::{GroupState, NeumaierSum, StateKind};
 use crate::array::UncheckedArray;
 use crate::array::access::{Keys, dictionary_of, fixed_values};
-use crate::compute::frame::Frame;
-use crate::compute::reduce::LANES;
-use crate::compute::select::{BoundPredicate, Mask, RowSet, ValuePredicate};
+use crate::compute::expr::{BoundPredicate, ValuePredicate};
+use crate::compute::kernels::LANES;
+use crate::compute::scan::Frame;
+use crate::compute::selection::{Mask, RowSet};
 use crate::error::Result;
 
 /// The number of keys of one byte.

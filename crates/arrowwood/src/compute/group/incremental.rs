@@ -5,13 +5,10 @@
 //! refer to rows by number: the keys of a group are read again from its first row.
 
 use super::aggregate::{AggregateExpr, Aggregation};
-use super::groups::{key_part, with_plain_booleans};
-use super::output::AggregateFunction;
+use super::keys::{key_part, with_plain_booleans};
 use super::plan::{GroupPlan, InputBlocks};
-use super::snapshot::StateSnapshot;
-use super::state::GroupState;
-use super::table::{GroupTable, OrderedGroups};
-use crate::compute::select::Predicate;
+use super::state::{AggregateFunction, GroupState, GroupTable, OrderedGroups, StateSnapshot};
+use crate::compute::expr::Predicate;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;

@@ -11,21 +11,20 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 
 use super::aggregate::{AggregateExpr, Aggregation, AggregationProgress, ProgressCallback};
-use super::block::{ComputedColumns, states_from_masks};
-use super::chunk_order::{CHUNK, PARTITIONS};
 use super::fused_sum::FusedSum;
-use super::groups::{GroupScratch, Groups, check_claim, check_keys, group};
-use super::memory::MemoryEstimate;
-use super::output::{self, AggregateFunction};
-use super::radix_partition::{InputColumns, PartitionJob, Wave};
-use super::state::{GroupState, StateKind, ValueKind, is_stored_as_integer};
-use super::table::{GroupTable, OrderedGroups};
-use crate::array::slice;
-use crate::compute::frame::{Frame, RowRanks, ValueOrder};
-use crate::compute::reduce::is_number;
-use crate::compute::select::{
-    BoundExpression, BoundPredicate, Categories, Expression, Mask, RowSet, check_result_memory, gather_rows,
+use super::keys::{GroupScratch, Groups, check_claim, check_keys, group};
+use super::radix::{CHUNK, InputColumns, PARTITIONS, PartitionJob, Wave};
+use super::state::{
+    AggregateFunction, ComputedColumns, GroupState, GroupTable, MemoryEstimate, OrderedGroups, StateKind, ValueKind,
+    gather_group_rows, is_stored_as_integer, result_type, state_kind, state_to_array, states_from_masks,
 };
+use crate::array::slice;
+use crate::compute::expr::{BoundExpression, BoundPredicate, Expression};
+use crate::compute::gather::gather_rows;
+use crate::compute::kernels::is_number;
+use crate::compute::scan::{Categories, Frame, RowRanks, ValueOrder};
+use crate::compute::selection::{Mask, RowSet};
+use crate::compute::view::check_result_memory;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::MutexExt;
@@ -162,7 +161,7 @@ impl GroupPlan {
 
         let function = *function;
         let (column, source_type) = self.bind_column(dataset, expression, function)?;
-        let Some(kind) = output::state_kind(function, &source_type, column, self.is_ordered(column)) else {
+        let Some(kind) = state_kind(function, &source_type, column, self.is_ordered(column)) else {
             let shown = match expression.name() {
                 Some(name) => format!("column '{name}'"),
                 None => expression.to_string(),
@@ -180,7 +179,7 @@ impl GroupPlan {
             dataset.schema().field(column).clone().with_name(&output.name).with_nullable(true)
         } else {
             let is_nullable = !matches!(function, AggregateFunction::Count | AggregateFunction::NUnique);
-            Field::new(&output.name, output::result_type(function, &source_type), is_nullable)
+            Field::new(&output.name, result_type(function, &source_type), is_nullable)
         };
         let kind = self.add_kind(kind);
         let field = Arc::new(field);
@@ -542,12 +541,12 @@ impl GroupPlan {
             (self.kinds[output.kind], output.column)
         {
             let group_rows = groups.in_order(|table| table.states[output.kind].rows());
-            return output::gather_group_rows(dataset, frame, column, rows, &group_rows);
+            return gather_group_rows(dataset, frame, column, rows, &group_rows);
         }
         let data_type = output.field.data_type();
         let column = groups.column(data_type, |table, rows| {
             let state = &table.states[output.kind];
-            output::state_to_array(state, output.function, &output.source_type, data_type, rows)
+            state_to_array(state, output.function, &output.source_type, data_type, rows)
         });
         column.map_err(|e| e.context(format_args!("column '{}'", output.field.name())))
     }

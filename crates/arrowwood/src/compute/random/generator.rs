@@ -49,7 +49,7 @@ impl SplitMix64 {
     }
 
     /// Shuffles `items` uniformly.
-    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(in crate::compute) fn shuffle<T>(&mut self, items: &mut [T]) {
         for left in (2..=items.len()).rev() {
             items.swap(left - 1, self.below(left as u64) as usize);
         }
@@ -59,7 +59,7 @@ impl SplitMix64 {
     ///
     /// # Errors
     /// `Io` if there is no memory for them.
-    pub(super) fn sample(&mut self, n: u64, limit: u64) -> Result<Vec<u64>> {
+    pub(in crate::compute) fn sample(&mut self, n: u64, limit: u64) -> Result<Vec<u64>> {
         assert!(n <= limit, "{n} distinct numbers below {limit}");
         let mut drawn = room_for(n, "rows of a sample")?;
         // The items that are no longer at their own position, by position.

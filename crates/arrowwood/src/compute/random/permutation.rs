@@ -4,7 +4,7 @@
 //! until it is not (cycle walking; J. Black and P. Rogaway, *Ciphers with Arbitrary Finite Domains*). The choice among
 //! all orders is not uniform, as there are more orders than seeds, but it is as good for batches.
 
-use super::random::{SplitMix64, mix};
+use super::generator::{SplitMix64, mix};
 
 /// The number of rounds of the network.
 const ROUNDS: usize = 6;

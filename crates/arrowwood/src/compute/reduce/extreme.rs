@@ -12,9 +12,8 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use crate::array::{Value, key, value};
-use crate::compute::blocks::{Blocks, ColumnChunk, FixedWidthBytes};
-use crate::compute::kernels::{self, Number};
-use crate::compute::select::Categories;
+use crate::compute::kernels;
+use crate::compute::scan::{Blocks, Categories, ColumnChunk, FixedWidthBytes, Number};
 use crate::dataset::Column;
 use crate::error::Result;
 

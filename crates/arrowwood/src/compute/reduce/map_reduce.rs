@@ -3,7 +3,7 @@
 use arrow_data::ArrayData;
 
 use crate::array::{buffer, slice};
-use crate::compute::blocks::{Blocks, ColumnChunk};
+use crate::compute::scan::{Blocks, ColumnChunk};
 use crate::dataset::Column;
 use crate::error::Result;
 use crate::parallel;

@@ -1,16 +1,10 @@
 //! Reduces columns to one value.
 //!
-//! `accumulate` has the loops over rows of groups; `sum`, `extreme`, `quantile` and `map_reduce` combine loops for
-//! every type, over batches and nulls.
+//! In reading order: `map_reduce` for functions of callers, `sum`, `extreme`, and `quantile`: each combines loops for
+//! every type, over batches and nulls. Uses `group`, which counts the keys of dictionaries, `gather`, `kernels`,
+//! `random` and `scan`.
 
-mod accumulate;
 pub(super) mod extreme;
 mod map_reduce;
 mod quantile;
 mod sum;
-
-pub(super) use accumulate::{
-    GroupedRows, LANES, ONLY_GROUP, OUT, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float,
-    for_each_integer, with_decoded_rows,
-};
-pub(super) use sum::is_number;

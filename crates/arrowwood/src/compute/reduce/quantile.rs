@@ -20,11 +20,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arrow_schema::DataType;
 use multiversion::multiversion;
 
-use super::accumulate::{GroupedRows, ONLY_GROUP, OUT, for_each_float, for_each_integer, with_decoded_rows};
 use crate::array::room_for;
-use crate::compute::blocks::values_in;
-use crate::compute::frame::Frame;
-use crate::compute::select::SplitMix64;
+use crate::compute::kernels::{
+    GroupedRows, ONLY_GROUP, OUT, for_each_float, for_each_integer, is_number, with_decoded_rows,
+};
+use crate::compute::random::SplitMix64;
+use crate::compute::scan::{Frame, values_in};
 use crate::dataset::Column;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -208,7 +209,7 @@ impl Column {
         if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
             return Err(Error::invalid_argument(format!("a quantile lies between 0 and 1, got {share}")));
         }
-        if !super::sum::is_number(self.data_type()) {
+        if !is_number(self.data_type()) {
             return Err(self.unsupported_operation("a quantile"));
         }
         Ok(())

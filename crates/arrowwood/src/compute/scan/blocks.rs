@@ -20,7 +20,7 @@ const MIN_BATCHES_WITHOUT_ARRAYS: usize = 64;
 
 /// A column's rows in blocks. `C` has the values of a batch: an array, or its bytes.
 #[derive(Debug)]
-pub(super) struct Blocks<'a, C = &'a ArrayData> {
+pub(in crate::compute) struct Blocks<'a, C = &'a ArrayData> {
     /// One for each batch with rows, in order.
     chunks: Vec<ColumnChunk<'a, C>>,
     rows: u64,
@@ -29,7 +29,7 @@ pub(super) struct Blocks<'a, C = &'a ArrayData> {
 
 /// Consecutive rows of a column that lie in one array, with checked values.
 #[derive(Clone, Debug)]
-pub(super) struct ColumnChunk<'a, C = &'a ArrayData> {
+pub(in crate::compute) struct ColumnChunk<'a, C = &'a ArrayData> {
     pub array: C,
     /// The rows in the array.
     pub rows: Range<usize>,
@@ -40,7 +40,7 @@ pub(super) struct ColumnChunk<'a, C = &'a ArrayData> {
 }
 
 /// Fixed-width values, and which of them are null.
-pub(super) trait FixedWidthBytes<'a>: Copy + Send + Sync {
+pub(in crate::compute) trait FixedWidthBytes<'a>: Copy + Send + Sync {
     /// Returns the bytes of values of `width` bytes, from the first row on.
     fn bytes(self, width: usize) -> &'a [u8];
     /// Returns the validity of the rows; `None` without nulls.
@@ -78,7 +78,7 @@ impl<'a> FixedWidthBytes<'a> for &'a [u8] {
 impl<'a> Blocks<'a, &'a [u8]> {
     /// Splits a column of numbers in many batches without making arrays. Returns `None` if arrays do as well, or if a
     /// batch has nulls or no values in place.
-    pub(super) fn fixed_width(column: &'a Column) -> Result<Option<Blocks<'a, &'a [u8]>>> {
+    pub(in crate::compute) fn fixed_width(column: &'a Column) -> Result<Option<Blocks<'a, &'a [u8]>>> {
         let Some(width) = fixed_width(column.data_type()) else { return Ok(None) };
         let frame = Frame::try_new(column.as_dataset())?;
         if frame.num_parts() < MIN_BATCHES_WITHOUT_ARRAYS {
@@ -106,7 +106,7 @@ impl<'a> Blocks<'a, &'a [u8]> {
 
 impl<'a> Blocks<'a> {
     /// Splits a column of any type. Checks its values.
-    pub(super) fn build(column: &'a Column) -> Result<Blocks<'a>> {
+    pub(in crate::compute) fn build(column: &'a Column) -> Result<Blocks<'a>> {
         let mut chunks =
             column.map_chunks(|array, rows| Ok(ColumnChunk { array, rows, first: 0, life: PhantomData }))?;
         chunks.retain(|chunk| !chunk.rows.is_empty());
@@ -119,12 +119,12 @@ impl<'a> Blocks<'a> {
     }
 
     /// Returns the column's rows batch by batch.
-    pub(super) fn chunks(&self) -> &[ColumnChunk<'a>] {
+    pub(in crate::compute) fn chunks(&self) -> &[ColumnChunk<'a>] {
         &self.chunks
     }
 
     /// Returns the same chunks, with other arrays for the same rows.
-    pub(super) fn with_arrays<'b>(&self, arrays: &'b [ArrayData]) -> Blocks<'b> {
+    pub(in crate::compute) fn with_arrays<'b>(&self, arrays: &'b [ArrayData]) -> Blocks<'b> {
         assert!(arrays.len() == self.chunks.len(), "{} arrays for {} chunks", arrays.len(), self.chunks.len());
         let mut chunks = Vec::with_capacity(arrays.len());
         for (chunk, array) in self.chunks.iter().zip(arrays) {
@@ -137,17 +137,17 @@ impl<'a> Blocks<'a> {
 
 impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
     /// Returns the number of blocks.
-    pub(super) fn num_blocks(&self) -> usize {
+    pub(in crate::compute) fn num_blocks(&self) -> usize {
         usize::try_from(self.rows.div_ceil(BLOCK as u64)).unwrap_or(usize::MAX)
     }
 
     /// Returns the approximate number of bytes of the column.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::compute) fn bytes(&self) -> usize {
         usize::try_from(self.rows).unwrap_or(usize::MAX).saturating_mul(self.bytes_per_row)
     }
 
     /// Returns the rows of block `block`, a chunk for each batch.
-    pub(super) fn pieces(&self, block: usize) -> impl Iterator<Item = ColumnChunk<'a, C>> + use<'a, '_, C> {
+    pub(in crate::compute) fn pieces(&self, block: usize) -> impl Iterator<Item = ColumnChunk<'a, C>> + use<'a, '_, C> {
         let start = block as u64 * BLOCK as u64;
         let end = start.saturating_add(BLOCK as u64);
         // The first chunk begins at row 0, unless there is none.
@@ -156,7 +156,7 @@ impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
     }
 
     /// Runs `work` on each block in parallel. Returns the results in order.
-    pub(super) fn par_map<T: Send>(
+    pub(in crate::compute) fn par_map<T: Send>(
         &self,
         work: impl Fn(&mut dyn Iterator<Item = ColumnChunk<'a, C>>) -> T + Sync,
     ) -> Vec<T> {
@@ -164,7 +164,7 @@ impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
     }
 
     /// Runs `work` on each of some blocks in parallel. Returns the results in order.
-    pub(super) fn par_map_range<T: Send>(
+    pub(in crate::compute) fn par_map_range<T: Send>(
         &self,
         blocks: Range<usize>,
         work: impl Fn(&mut dyn Iterator<Item = ColumnChunk<'a, C>>) -> T + Sync,
@@ -176,7 +176,7 @@ impl<'a, C: FixedWidthBytes<'a>> Blocks<'a, C> {
 
 /// Returns the values of `N` bytes in some rows of a checked array, nulls included.
 #[inline]
-pub(super) fn values_in<const N: usize>(array: &ArrayData, rows: Range<usize>) -> &[[u8; N]] {
+pub(in crate::compute) fn values_in<const N: usize>(array: &ArrayData, rows: Range<usize>) -> &[[u8; N]] {
     let values = fixed_values(array);
     debug_assert!(rows.end <= values.len(), "rows {rows:?} of {} values", values.len());
     values.get(rows).unwrap_or(&[])
@@ -202,14 +202,18 @@ impl<'a, C: FixedWidthBytes<'a>> ColumnChunk<'a, C> {
     }
 
     /// Returns the values, nulls included, whatever their alignment. Empty if the array has no bytes for all of them.
-    pub(super) fn values<const N: usize>(&self) -> &'a [[u8; N]] {
+    pub(in crate::compute) fn values<const N: usize>(&self) -> &'a [[u8; N]] {
         let values = self.array.bytes(N).as_chunks().0;
         debug_assert!(self.rows.end <= values.len(), "rows {:?} of {} values", self.rows, values.len());
         values.get(self.rows.clone()).unwrap_or(&[])
     }
 
     /// Calls `kernel` with the values, nulls replaced by `neutral`.
-    pub(super) fn with_values<const N: usize, T>(&self, neutral: [u8; N], kernel: impl FnOnce(&[[u8; N]]) -> T) -> T {
+    pub(in crate::compute) fn with_values<const N: usize, T>(
+        &self,
+        neutral: [u8; N],
+        kernel: impl FnOnce(&[[u8; N]]) -> T,
+    ) -> T {
         let values = self.values();
         let Some(nulls) = self.array.nulls() else { return kernel(values) };
         let bits = nulls.inner().slice(self.rows.start, self.rows.len());
@@ -225,7 +229,7 @@ impl<'a, C: FixedWidthBytes<'a>> ColumnChunk<'a, C> {
     }
 
     /// Returns true if row `row` of the array is not null.
-    pub(super) fn is_valid(&self, row: usize) -> bool {
+    pub(in crate::compute) fn is_valid(&self, row: usize) -> bool {
         self.array.nulls().is_none_or(|nulls| nulls.is_valid(row))
     }
 }

@@ -9,7 +9,12 @@ use crate::error::Result;
 
 /// Copies the `count` values of `width` bytes that the spans select. Returns `None` for uncommon widths, and if there
 /// are fewer values than bits.
-pub(super) fn values(width: usize, from: &[&[u8]], spans: &[SelectedRows], count: usize) -> Result<Option<Buffer>> {
+pub(in crate::compute) fn values(
+    width: usize,
+    from: &[&[u8]],
+    spans: &[SelectedRows],
+    count: usize,
+) -> Result<Option<Buffer>> {
     match width {
         1 => values_of::<1>(from, spans, count),
         2 => values_of::<2>(from, spans, count),

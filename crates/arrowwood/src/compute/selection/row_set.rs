@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::mask::Mask;
-use crate::compute::frame::{BLOCK, Frame, RowRanks};
+use crate::compute::scan::{BLOCK, Frame, RowRanks};
 use crate::error::Result;
 use crate::parallel;
 
@@ -91,7 +91,7 @@ impl BlockSet {
 
 impl RowSet {
     /// Builds the set of the rows whose bits are set. `mask` returns the bits of a range of rows of a batch.
-    pub(super) fn build(
+    pub(in crate::compute) fn build(
         frame: &Frame<'_>,
         mask: impl Fn(usize, &Range<usize>) -> Result<Mask> + Sync,
     ) -> Result<RowSet> {
@@ -123,7 +123,7 @@ impl RowSet {
     }
 
     /// Returns the rows of this set whose numbers in the set are in `numbers`.
-    pub(super) fn subset(&self, numbers: &RowSet) -> RowSet {
+    pub(in crate::compute) fn subset(&self, numbers: &RowSet) -> RowSet {
         let mut blocks = Vec::with_capacity(self.blocks.len());
         // The number in the set of the next row.
         let mut next = 0;
@@ -150,12 +150,12 @@ impl RowSet {
     }
 
     /// Returns the number of rows in the set.
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::compute) fn len(&self) -> u64 {
         self.before_block(self.blocks.len())
     }
 
     /// Returns the number of rows of the set before block `block`.
-    pub(super) fn before_block(&self, block: usize) -> u64 {
+    pub(in crate::compute) fn before_block(&self, block: usize) -> u64 {
         debug_assert_eq!(self.blocks.len(), self.ends.len());
         match block.min(self.ends.len()) {
             0 => 0,
@@ -164,7 +164,7 @@ impl RowSet {
     }
 
     /// Returns the dataset's row with number `number` in the set.
-    pub(super) fn get(&self, number: u64) -> Option<u64> {
+    pub(in crate::compute) fn get(&self, number: u64) -> Option<u64> {
         let block = self.ends.partition_point(|&end| end <= number);
         let row = self.blocks.get(block)?.get((number - self.before_block(block)) as usize)?;
         Some(block as u64 * BLOCK as u64 + row as u64)

@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 
 use super::row_order::RowOrder;
 use crate::array::{UncheckedArray, offset_range};
-use crate::compute::frame::Frame;
+use crate::compute::scan::Frame;
 use crate::dataset::{Dataset, SourceSlice};
 use crate::error::Result;
 use crate::parallel;

@@ -4,17 +4,14 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema};
 
-use super::bound_predicate::BoundPredicate;
-use super::expression::col;
 use super::filtered_rows::{FilteredRows, filter_input, fits};
-use super::literal::{Literal, LiteralValue, Operator};
-use super::predicate::Predicate;
-use super::prune::{prune_blocks, prune_partitions};
-use super::row_set::RowSet;
-use super::take::{BATCH, RowSelection, gather_selections};
-use super::value_predicate::ValuePredicate;
 use crate::array::{Value, has_room};
-use crate::compute::frame::{BLOCK, Frame};
+use crate::compute::expr::{
+    BoundPredicate, Literal, LiteralValue, Operator, Predicate, ValuePredicate, col, prune_blocks, prune_partitions,
+};
+use crate::compute::gather::{BATCH, RowSelection, gather_selections};
+use crate::compute::scan::{BLOCK, Frame};
+use crate::compute::selection::RowSet;
 use crate::dataset::{Dataset, SourceSlice};
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
@@ -146,7 +143,7 @@ impl Dataset {
         // Tables are sorted by the day of a date64, but compared by its milliseconds.
         let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
         let Some(sorted) = sorted else { return Ok(self.clone()) };
-        let bounds = predicate.node.comparisons_with(sorted.name());
+        let bounds = predicate.comparisons_with(sorted.name());
         if bounds.is_empty() || !self.is_ascending() {
             return Ok(self.clone());
         }

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
-use super::reordered_view::has_at_most_distinct;
-use super::row_set::RowSet;
-use super::take::{BATCH, RowSelection, select_columns};
+use super::reordered::has_at_most_distinct;
 use crate::array::{UncheckedArray, byte_size, merge_dictionaries};
-use crate::compute::frame::{BLOCK, Frame, RANDOM_ACCESS_BYTES};
+use crate::compute::gather::{BATCH, RowSelection, select_columns};
+use crate::compute::scan::{BLOCK, Frame, RANDOM_ACCESS_BYTES};
+use crate::compute::selection::RowSet;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{

@@ -10,9 +10,9 @@ use arrow_schema::{DataType, SchemaRef};
 
 use super::batch_size::{gathers, rows_that_fit};
 use super::row_order::{RowOrder, try_collect};
-use super::take::RowSelection;
 use crate::array::{UncheckedArray, merge_dictionaries};
-use crate::compute::frame::{BLOCK, Frame};
+use crate::compute::gather::RowSelection;
+use crate::compute::scan::{BLOCK, Frame};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{

@@ -1,8 +1,8 @@
 //! Shuffles rows.
 
-use super::random::SplitMix64;
-use super::reordered_view::reordered_view;
+use super::reordered::reordered_view;
 use super::row_order::{RowOrder, try_collect};
+use crate::compute::random::SplitMix64;
 use crate::dataset::Dataset;
 use crate::error::Result;
 

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::live_segment::{LiveSegment, PROVISIONAL};
+use super::live::{LiveSegment, PROVISIONAL, SegmentShape};
 use super::open::{FIRST_ROWS, first_guess, refuse_duplicate_names};
 use super::options::WriterOptions;
 use super::roll::GROWTH;
 use super::schema_change::evolve_schema;
-use super::segment_layout::SegmentShape;
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;

@@ -8,7 +8,7 @@
 //! 4  sealing the first segment makes all rows visible; the later ones lose their marks
 //! ```
 
-use super::live_segment::SEALED;
+use super::live::SEALED;
 use super::open::give_name;
 use super::writer::Writer;
 use crate::error::{Error, Result};

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 
 use super::dense::{MERGED_BYTES, SealedSegments, put_dense, remove_merged, with_settings};
-use super::durability::make_durable;
-use super::live_file::SyncTarget;
-use super::live_segment::{LiveSegment, SEALED};
+use super::live::{LiveSegment, SEALED, SyncTarget, make_durable};
 use super::open::{acquire_lock, not_durable, refuse_file};
 use super::prepared_commit;
 use super::sort::sort_before;

@@ -6,11 +6,8 @@ use std::time::Duration;
 
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::durability::make_durable;
-use super::live_file::{LiveFile, SyncTarget, stamp};
-use super::live_segment::{LiveSegment, OPEN};
+use super::live::{LiveFile, LiveSegment, OPEN, SegmentShape, SyncTarget, make_durable, stamp};
 use super::options::{LatePolicy, WriterOptions};
-use super::segment_layout::SegmentShape;
 use crate::dataset::{Dataset, order};
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::live_segment::LiveSegment;
+use super::live::LiveSegment;
 use crate::error::{Error, Result};
 use crate::map::{FileSystem, boot_id};
 use crate::rows::Plan;

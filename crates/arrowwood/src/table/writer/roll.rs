@@ -1,8 +1,7 @@
 //! Continues a table in its next segment: what size it has, when it is created, and what it takes over.
 
-use super::live_segment::{LiveSegment, OPEN, PROVISIONAL, SEALED};
+use super::live::{LiveSegment, OPEN, PROVISIONAL, SEALED, SegmentShape};
 use super::open::{FIRST_ROWS, dictionary_counter, first_guess, replace_name};
-use super::segment_layout::SegmentShape;
 use super::writer::Writer;
 use crate::error::{Error, Result};
 use crate::rows::RowSink;

@@ -11,9 +11,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
 use super::background::BackgroundWork;
-use super::durability::{Durability, cannot_go_on, removed};
-use super::live_file::{LiveFile, SyncTarget};
-use super::live_segment::{LiveSegment, OPEN};
+use super::live::{Durability, LiveFile, LiveSegment, OPEN, SyncTarget, cannot_go_on, removed};
 use super::open::{
     acquire_lock, creating_directory_failed, first_segment, give_name, known_settings, live_segment, no_table,
     read_entries, refuse_duplicate_names, refuse_file, refuse_remote, take_over, with_dictionaries,

@@ -13,11 +13,11 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::interner::{AT_ONCE, Interner, InternerScratch, KeyPart, LONG, pack_short_text, pack_text};
-use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
+use crate::array::access::{BYTE_KEYS, Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::{UncheckedArray, Value, value};
-use crate::compute::frame::Frame;
-use crate::compute::reduce::OUT;
-use crate::compute::select::{BYTE_KEYS, Mask};
+use crate::compute::kernels::OUT;
+use crate::compute::scan::Frame;
+use crate::compute::selection::Mask;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{has_bits, type_name};
@@ -36,7 +36,7 @@ const UNSEEN: u32 = u32::MAX;
 
 /// The rows of a block in groups. Groups are numbered from 1, in order of appearance.
 #[derive(Debug)]
-pub(super) struct Groups<'a> {
+pub(in crate::compute::group) struct Groups<'a> {
     /// The number of each row's group; [`OUT`] for excluded rows. Empty if nothing depends on it any more.
     pub ids: Vec<u32>,
     /// The keys of group 1, group 2, and so on, with `width` keys each.
@@ -55,7 +55,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Returns the keys of a group, where group 1 has index 0.
-    pub(super) fn key(&self, index: usize) -> &[KeyPart<'a>] {
+    pub(in crate::compute::group) fn key(&self, index: usize) -> &[KeyPart<'a>] {
         &self.cells[index * self.width..][..self.width]
     }
 }
@@ -72,7 +72,7 @@ pub(in crate::compute) fn is_key_type(data_type: &DataType) -> bool {
 
 /// Replaces the true values of the columns of `arrow.bool8` among `names` by 1, as any byte but 0 is true. Returns
 /// `None` if there is no such column.
-pub(super) fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dataset>> {
+pub(in crate::compute::group) fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dataset>> {
     let schema = dataset.schema();
     let mut columns = Vec::new();
     for (column, field) in schema.fields().iter().enumerate() {
@@ -101,7 +101,7 @@ pub(super) fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result
 ///
 /// # Errors
 /// `Unsupported` if they can't.
-pub(super) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
+pub(in crate::compute::group) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
     for &key in keys {
         let field = dataset.schema().field(key);
         if !is_key_type(field.data_type()) {
@@ -120,7 +120,7 @@ pub(super) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
 ///
 /// # Errors
 /// `Unsupported`.
-pub(super) fn check_claim(columns: &[usize], dataset: &Dataset) -> Result<()> {
+pub(in crate::compute::group) fn check_claim(columns: &[usize], dataset: &Dataset) -> Result<()> {
     for &column in columns {
         let data_type = dataset.schema().field(column).data_type();
         if has_bits(data_type) && !matches!(data_type, DataType::RunEndEncoded(..)) {
@@ -136,7 +136,7 @@ pub(super) fn check_claim(columns: &[usize], dataset: &Dataset) -> Result<()> {
 
 /// Memory that a thread reuses for the groups of its next block.
 #[derive(Debug, Default)]
-pub(super) struct GroupScratch {
+pub(in crate::compute::group) struct GroupScratch {
     ids: Vec<u32>,
     interner: InternerScratch,
     /// The expected number of groups.
@@ -145,13 +145,13 @@ pub(super) struct GroupScratch {
 
 impl GroupScratch {
     /// Takes the memory of the numbers of rows in `groups`, once these are no longer needed.
-    pub(super) fn reuse(&mut self, groups: &mut Groups<'_>) {
+    pub(in crate::compute::group) fn reuse(&mut self, groups: &mut Groups<'_>) {
         self.ids = std::mem::take(&mut groups.ids);
     }
 }
 
 /// Groups the rows of block `block` by the columns `keys`; `masks` has the selected rows of each span.
-pub(super) fn group<'a>(
+pub(in crate::compute::group) fn group<'a>(
     frame: &Frame<'a>,
     block: usize,
     keys: &[usize],
@@ -613,14 +613,14 @@ fn find_byte_keys(
 /// Returns the function from an integer of 2 bytes to the word that identifies it as a key. Words have the sign, so
 /// that integers around 0 lie close together.
 #[inline(always)]
-pub(super) fn word_of_2(data_type: &DataType) -> impl Fn([u8; 2]) -> u64 + Copy + use<> {
+pub(in crate::compute::group) fn word_of_2(data_type: &DataType) -> impl Fn([u8; 2]) -> u64 + Copy + use<> {
     let is_unsigned = data_type.is_unsigned_integer();
     move |raw| if is_unsigned { u16::from_le_bytes(raw).into() } else { i64::from(i16::from_le_bytes(raw)) as u64 }
 }
 
 /// Returns the function from an integer of 4 bytes to its word, as [`word_of_2`].
 #[inline(always)]
-pub(super) fn word_of_4(data_type: &DataType) -> impl Fn([u8; 4]) -> u64 + Copy + use<> {
+pub(in crate::compute::group) fn word_of_4(data_type: &DataType) -> impl Fn([u8; 4]) -> u64 + Copy + use<> {
     let is_unsigned = data_type.is_unsigned_integer();
     move |raw| if is_unsigned { u32::from_le_bytes(raw).into() } else { i64::from(i32::from_le_bytes(raw)) as u64 }
 }
@@ -663,7 +663,7 @@ pub(in crate::compute) fn key_part(array: &ArrayData, row: usize) -> Result<KeyP
 }
 
 /// Returns the key by which the value of row `row` of `array`, of column number `column`, is ordered.
-pub(super) fn ordered_cell<'a>(
+pub(in crate::compute::group) fn ordered_cell<'a>(
     frame: &Frame<'a>,
     column: usize,
     array: &'a ArrayData,

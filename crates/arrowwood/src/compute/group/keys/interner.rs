@@ -12,8 +12,8 @@ use std::mem::take;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use multiversion::multiversion;
 
-use crate::array::access::short;
-use crate::compute::select::{MAX_SHORT_TEXT, pack_bits};
+use crate::array::access::{MAX_SHORT_TEXT, short};
+use crate::compute::selection::pack_bits;
 
 /// A key, comparable across dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ pub(in crate::compute) enum KeyPart<'a> {
 
 /// Keys and their numbers, which begin with 1.
 #[derive(Debug, Default)]
-pub(super) struct Interner<'a> {
+pub(in crate::compute::group) struct Interner<'a> {
     /// All keys: the key with number `n` at index `n - 1`.
     cells: Vec<KeyPart<'a>>,
     /// Words of a narrow range, if one was prepared.
@@ -70,7 +70,7 @@ impl<'a> Interner<'a> {
 
     /// Returns the number of `cell`, which gets the next one if it has none.
     #[inline]
-    pub(super) fn intern(&mut self, cell: KeyPart<'a>) -> u32 {
+    pub(in crate::compute::group) fn intern(&mut self, cell: KeyPart<'a>) -> u32 {
         match cell {
             KeyPart::Word(word) => self.intern_word(word),
             KeyPart::Bytes(bytes) => self.intern_text(pack_text(bytes), bytes),
@@ -79,7 +79,7 @@ impl<'a> Interner<'a> {
     }
 
     /// Returns the number of `cell`, if it has one.
-    pub(super) fn find(&self, cell: KeyPart<'a>) -> Option<u32> {
+    pub(in crate::compute::group) fn find(&self, cell: KeyPart<'a>) -> Option<u32> {
         match cell {
             KeyPart::Word(word) => match self.dense.numbers.get(self.dense.index(word)) {
                 Some(0) => None,
@@ -147,7 +147,7 @@ impl<'a> Interner<'a> {
 
     /// Makes a table with an entry for each signed number in the range of `words`, if the range has at most `max_width`
     /// numbers. Words outside of the range may still be interned. Does nothing if words were interned before.
-    pub(super) fn prepare(&mut self, words: impl Iterator<Item = u64>, max_width: usize) {
+    pub(in crate::compute::group) fn prepare(&mut self, words: impl Iterator<Item = u64>, max_width: usize) {
         if !self.dense.numbers.is_empty() || self.words.used > 0 {
             return;
         }
@@ -404,18 +404,18 @@ fn halves(word: u128) -> [u64; 2] {
 
 /// The word of texts that are longer than [`MAX_SHORT_TEXT`]. The word of a short text is not 0, as the byte of its
 /// length is not.
-pub(super) const LONG: u128 = 0;
+pub(in crate::compute::group) const LONG: u128 = 0;
 
 /// Returns a text of up to [`MAX_SHORT_TEXT`] bytes and its length as one word; `LONG` for longer ones.
 #[inline]
-pub(super) fn pack_text(bytes: &[u8]) -> u128 {
+pub(in crate::compute::group) fn pack_text(bytes: &[u8]) -> u128 {
     let (len, word) = short(bytes);
     pack_short_text(len, word)
 }
 
 /// Returns the word of a text of `len` bytes, as [`pack_text`]; `bytes` has the bytes of a short text.
 #[inline(always)]
-pub(super) fn pack_short_text(len: usize, bytes: u128) -> u128 {
+pub(in crate::compute::group) fn pack_short_text(len: usize, bytes: u128) -> u128 {
     /// The position of the last byte of a word.
     const LENGTH_SHIFT: u32 = u128::BITS - u8::BITS;
     if len <= MAX_SHORT_TEXT { bytes | (len as u128 + 1) << LENGTH_SHIFT } else { LONG }

@@ -5,14 +5,15 @@ use arrow_schema::SchemaRef;
 
 use super::text_views::{ArraySpan, put};
 use crate::array::access::fixed_values;
-use crate::compute::frame::Frame;
-use crate::compute::select::{Mask, RowSelection};
+use crate::compute::gather::RowSelection;
+use crate::compute::scan::Frame;
+use crate::compute::selection::Mask;
 use crate::error::{Error, Result};
 
 /// The number of partitions, a power of two.
-pub(super) const PARTITIONS: usize = 64;
+pub(in crate::compute::group) const PARTITIONS: usize = 64;
 /// The number of rows of a chunk, which are numbered by 16 bits.
-pub(super) const CHUNK: usize = 1 << 16;
+pub(in crate::compute::group) const CHUNK: usize = 1 << 16;
 
 /// The partition of rows that are not selected.
 const NO_PARTITION: u8 = u8::MAX;

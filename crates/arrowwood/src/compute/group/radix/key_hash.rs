@@ -9,12 +9,11 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::chunk_order::{block_spans, lost_row};
-use super::groups::{key_part, word_of_2, word_of_4};
-use super::interner::{KeyPart, LONG, pack_short_text, pack_text};
-use super::state::is_stored_as_integer;
-use crate::array::access::{Texts, fixed_values, fixed_width};
-use crate::compute::frame::Frame;
-use crate::compute::select::{MAX_SHORT_TEXT, Mask};
+use crate::array::access::{MAX_SHORT_TEXT, Texts, fixed_values, fixed_width};
+use crate::compute::group::keys::{KeyPart, LONG, key_part, pack_short_text, pack_text, word_of_2, word_of_4};
+use crate::compute::group::state::is_stored_as_integer;
+use crate::compute::scan::Frame;
+use crate::compute::selection::Mask;
 use crate::error::{Error, Result};
 
 /// The maximum number of integers in a range for each row of a dataset, for which a table may have an entry for each

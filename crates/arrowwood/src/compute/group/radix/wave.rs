@@ -18,18 +18,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::block::ComputedColumns;
 use super::chunk_order::{CHUNK, ChunkOrder, PARTITIONS, block_spans, exclude, lost_row};
-use super::groups::{GroupScratch, Groups, group, key_part};
-use super::interner::KeyPart;
 use super::key_hash::{add_hashes, for_each_word, integers_width};
-use super::state::{GroupState, StateKind};
-use super::table::GroupTable;
 use super::text_views::TextViewBuilder;
 use crate::array::access::{Texts, fixed_width};
 use crate::array::{ArrayParts, build_buffer, slice};
-use crate::compute::frame::Frame;
-use crate::compute::select::{Mask, RowSelection};
+use crate::compute::gather::RowSelection;
+use crate::compute::group::keys::{GroupScratch, Groups, KeyPart, group, key_part};
+use crate::compute::group::state::{ComputedColumns, GroupState, GroupTable, StateKind};
+use crate::compute::scan::Frame;
+use crate::compute::selection::Mask;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -49,7 +47,7 @@ const MIN_SPLIT_ROWS: usize = 1 << 18;
 const MIN_SPLIT_FACTOR: usize = 4;
 
 /// The columns that groups and their states need.
-pub(super) struct InputColumns {
+pub(in crate::compute::group) struct InputColumns {
     /// The numbers of the columns in the dataset, in order. `keys` and `kinds` have indices in this list.
     columns: Vec<usize>,
     keys: Vec<usize>,
@@ -64,7 +62,7 @@ pub(super) struct InputColumns {
 
 /// A wave: the selected rows of consecutive chunks, in partitions. [`Wave::jobs`] divides the partitions into jobs,
 /// which threads group independently of each other.
-pub(super) struct Wave<'w, 'a> {
+pub(in crate::compute::group) struct Wave<'w, 'a> {
     frame: &'w Frame<'a>,
     needed: &'w InputColumns,
     /// The wave's first row.
@@ -102,7 +100,7 @@ impl WaveColumn {
 
 impl InputColumns {
     /// Finds the columns that groups by the columns `keys` and states of `kinds` need.
-    pub(super) fn build(
+    pub(in crate::compute::group) fn build(
         dataset: &Dataset,
         frame: &Frame<'_>,
         keys: &[usize],
@@ -123,7 +121,7 @@ impl InputColumns {
     }
 
     /// Returns the number of rows of a wave, whose copy takes at most `MAX_WAVE_BYTES` bytes.
-    pub(super) fn wave_rows(&self, dataset: &Dataset) -> Result<usize> {
+    pub(in crate::compute::group) fn wave_rows(&self, dataset: &Dataset) -> Result<usize> {
         /// The bytes of a row besides its values: its number in its chunk's order, and its hash.
         const ORDER_BYTES: usize = 16;
         let mut row_bytes = ORDER_BYTES;
@@ -202,7 +200,7 @@ fn column_index(columns: &[usize], column: usize) -> Result<usize> {
 
 impl<'w, 'a> Wave<'w, 'a> {
     /// Sorts the rows of `chunks`, blocks of `frame`; `masks` has the selected rows of each span of a block.
-    pub(super) fn build(
+    pub(in crate::compute::group) fn build(
         frame: &'w Frame<'a>,
         needed: &'w InputColumns,
         chunks: Range<usize>,
@@ -368,13 +366,13 @@ impl<'w, 'a> Wave<'w, 'a> {
     }
 
     /// Returns the number of the wave's selected rows.
-    pub(super) fn rows(&self) -> usize {
+    pub(in crate::compute::group) fn rows(&self) -> usize {
         self.orders.iter().map(|order| order.rows.len()).sum()
     }
 
     /// Returns the jobs of all partitions, the largest first. A partition with many times the rows of others, such as
     /// the partition of a frequent key, has several jobs.
-    pub(super) fn jobs(&self) -> Vec<PartitionJob> {
+    pub(in crate::compute::group) fn jobs(&self) -> Vec<PartitionJob> {
         let max_rows = (MIN_SPLIT_FACTOR * self.rows() / PARTITIONS).max(MIN_SPLIT_ROWS);
         let mut jobs = Vec::with_capacity(PARTITIONS);
         for partition in 0..PARTITIONS {
@@ -415,7 +413,7 @@ impl<'w, 'a> Wave<'w, 'a> {
     }
 
     /// Returns the groups of a job's rows, with their first rows in the wave, and their states.
-    pub(super) fn groups(
+    pub(in crate::compute::group) fn groups(
         &self,
         job: &PartitionJob,
         scratch: &mut GroupScratch,
@@ -424,7 +422,11 @@ impl<'w, 'a> Wave<'w, 'a> {
     }
 
     /// Returns the groups of a whole partition, with their keys. There must be no other wave.
-    pub(super) fn table(&self, job: &PartitionJob, scratch: &mut GroupScratch) -> Result<GroupTable<'a>> {
+    pub(in crate::compute::group) fn table(
+        &self,
+        job: &PartitionJob,
+        scratch: &mut GroupScratch,
+    ) -> Result<GroupTable<'a>> {
         assert!(job.is_whole, "a table has all rows of its partition");
         self.with_groups(job, scratch, |frame, job_groups, firsts, states| {
             let firsts = firsts.into_iter().map(|first| self.start + u64::from(first)).collect();
@@ -514,7 +516,7 @@ impl<'w, 'a> Wave<'w, 'a> {
 
 /// The rows of a partition, or some of them, which one thread groups.
 #[derive(Clone, Debug)]
-pub(super) struct PartitionJob {
+pub(in crate::compute::group) struct PartitionJob {
     pub partition: usize,
     /// The chunks whose rows are grouped.
     pub chunks: Range<usize>,
@@ -593,7 +595,7 @@ mod tests {
     use arrow_buffer::NullBuffer;
 
     use super::*;
-    use crate::compute::group::key_hash::mix;
+    use crate::compute::group::radix::key_hash::mix;
     use crate::compute::group::{AggregateFunction, AggregationProgress};
     use crate::{Value, col};
 

@@ -1,7 +1,7 @@
 //! Counts the distinct values of groups in sets of integers that lie close together, with a bit for each integer.
 
 use crate::array::Value;
-use crate::compute::reduce::OUT;
+use crate::compute::kernels::OUT;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 
@@ -27,7 +27,7 @@ pub(in crate::compute) struct IntegerRange {
 /// For each of some groups, a set whose elements are null and the integers of a range. If there are more groups than
 /// the range allows, the sets are dropped, and the caller has to count in another way.
 #[derive(Clone, Debug)]
-pub(super) struct IntegerSets {
+pub(in crate::compute::group) struct IntegerSets {
     range: IntegerRange,
     /// The bits of each group: one for each integer, and one behind them for null. A group begins with a new word.
     words: Vec<u64>,
@@ -44,7 +44,7 @@ const WORDS_PER_ROW: usize = 4;
 impl IntegerRange {
     /// Returns the range of column `column`, which has integers; `None` if a set would have more than `max_bits` bits.
     /// Calls `watch` before every few million rows.
-    pub(super) fn scan(
+    pub(in crate::compute::group) fn scan(
         dataset: &Dataset,
         column: usize,
         max_bits: usize,
@@ -77,12 +77,12 @@ impl IntegerRange {
     }
 
     /// Limits the number of groups, so that all sets take at most `max_bytes` bytes.
-    pub(super) fn with_max_bytes(self, max_bytes: usize) -> IntegerRange {
+    pub(in crate::compute::group) fn with_max_bytes(self, max_bytes: usize) -> IntegerRange {
         IntegerRange { max_groups: max_bytes / self.bytes(), ..self }
     }
 
     /// Returns true if `groups` groups may have sets.
-    pub(super) fn fits(&self, groups: usize) -> bool {
+    pub(in crate::compute::group) fn fits(&self, groups: usize) -> bool {
         groups <= self.max_groups
     }
 
@@ -97,7 +97,7 @@ impl IntegerRange {
     }
 
     /// Returns the number of bytes of a set.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::compute::group) fn bytes(&self) -> usize {
         self.words() * size_of::<u64>()
     }
 }

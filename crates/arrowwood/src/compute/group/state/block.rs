@@ -8,27 +8,26 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::bitsets::{IntegerRange, IntegerSets};
-use super::groups::{Groups, ordered_cell};
-use super::interner::KeyPart;
-use super::state::{
+use super::group_state::{
     Accumulator, DecimalMoments, DecimalSum, Extreme, ExtremeKind, FloatValues, GroupState, IntegerMoments, IntegerSum,
     Moments, NeumaierSum, RowText, StateKind, ValueKind, distance, float_extremes, integer_extremes, row_extremes,
     text_extremes,
 };
-use crate::array::access::{Texts, fixed_values, short};
-use crate::compute::frame::Frame;
-use crate::compute::kernels::{LEAF, moments_f64};
-use crate::compute::reduce::{
-    GroupedRows, LANES, OUT, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float,
-    for_each_integer, with_decoded_rows,
+use crate::array::access::{MAX_SHORT_TEXT, Texts, fixed_values, short};
+use crate::compute::expr::{AT_ONCE, BoundExpression, EvalContext};
+use crate::compute::group::keys::{Groups, KeyPart, ordered_cell};
+use crate::compute::kernels::{
+    GroupedRows, LANES, LEAF, OUT, add_floats, add_squares, count_by_group, for_each_decimal, for_each_float,
+    for_each_integer, moments_f64, with_decoded_rows,
 };
-use crate::compute::select::{AT_ONCE, BoundExpression, EvalContext, MAX_SHORT_TEXT, Mask, valid_mask};
+use crate::compute::scan::Frame;
+use crate::compute::selection::{Mask, valid_mask};
 use crate::error::{Error, Result};
 use crate::types::is_text_or_binary;
 
 impl<'a> GroupState<'a> {
     /// Computes the states of kind `kind` for the groups of block `block`.
-    pub(super) fn from_block(
+    pub(in crate::compute::group) fn from_block(
         kind: StateKind,
         frame: &Frame<'a>,
         block: usize,
@@ -60,7 +59,11 @@ impl<'a> GroupState<'a> {
 impl GroupState<'_> {
     /// Computes the state for all rows of block `block` as one group; `None` if that is not faster than by each row's
     /// group.
-    pub(super) fn from_ungrouped_block(kind: StateKind, frame: &Frame<'_>, block: usize) -> Result<Option<Self>> {
+    pub(in crate::compute::group) fn from_ungrouped_block(
+        kind: StateKind,
+        frame: &Frame<'_>,
+        block: usize,
+    ) -> Result<Option<Self>> {
         match kind {
             StateKind::RowCount => {
                 let rows = frame.spans(block).map(|(_, rows)| rows.len() as u64).sum();
@@ -82,7 +85,7 @@ impl GroupState<'_> {
 
 /// Computes the states for the rows of block `block` with a bit in `masks` as one group; `None` if a state needs more
 /// than the bits.
-pub(super) fn states_from_masks<'a>(
+pub(in crate::compute::group) fn states_from_masks<'a>(
     kinds: &[StateKind],
     frame: &Frame<'_>,
     block: usize,
@@ -179,7 +182,7 @@ struct BlockColumns<'f, 'a> {
 }
 
 /// Columns that are computed from others. They are numbered after the dataset's columns.
-pub(super) struct ComputedColumns<'f> {
+pub(in crate::compute::group) struct ComputedColumns<'f> {
     /// The number of the dataset's columns, which is the number of the first computed column.
     pub columns: usize,
     pub formulas: &'f [BoundExpression],

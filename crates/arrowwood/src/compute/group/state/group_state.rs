@@ -8,8 +8,8 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::bitsets::{IntegerRange, IntegerSets};
-use super::interner::KeyPart;
 use crate::array::{decimal_quotient, decimal_to_f64};
+use crate::compute::group::keys::KeyPart;
 use crate::error::{Error, Result};
 
 /// A kind of state, and the number of its column.
@@ -43,7 +43,7 @@ pub(in crate::compute) enum StateKind {
 
 impl StateKind {
     /// Returns the number of the column that is aggregated; `None` if no values are.
-    pub(super) fn column(&self) -> Option<usize> {
+    pub(in crate::compute::group) fn column(&self) -> Option<usize> {
         use StateKind::*;
         match *self {
             RowCount | Row(_) => None,
@@ -54,12 +54,12 @@ impl StateKind {
     }
 
     /// Returns true if the state depends on the numbers of rows and not on their values.
-    pub(super) fn needs_only_row_numbers(&self) -> bool {
+    pub(in crate::compute::group) fn needs_only_row_numbers(&self) -> bool {
         matches!(self, StateKind::RowCount | StateKind::Row(_))
     }
 
     /// Returns the number of bytes of a group's state.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::compute::group) fn bytes(&self) -> usize {
         use StateKind::*;
         match self {
             RowCount | Count(_) => size_of::<u64>(),
@@ -79,7 +79,10 @@ impl StateKind {
     }
 
     /// Replaces the number of the column by the result of `renumber`.
-    pub(super) fn with_column(mut self, renumber: impl Fn(usize) -> Result<usize>) -> Result<StateKind> {
+    pub(in crate::compute::group) fn with_column(
+        mut self,
+        renumber: impl Fn(usize) -> Result<usize>,
+    ) -> Result<StateKind> {
         use StateKind::*;
         match &mut self {
             RowCount | Row(_) => {}
@@ -128,7 +131,7 @@ impl Accumulator for u64 {
 /// A sum of floats and its accumulated rounding error (Neumaier, *Rundungsfehleranalyse einiger Verfahren zur Summation
 /// endlicher Summen*), and their count.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct NeumaierSum {
+pub(in crate::compute::group) struct NeumaierSum {
     sum: f64,
     rounding_error: f64,
     pub count: u64,
@@ -136,7 +139,7 @@ pub(super) struct NeumaierSum {
 
 impl NeumaierSum {
     /// Adds up the sum and the count of each of four lanes, in pairs.
-    pub(super) fn from_lanes(lanes: &[[f64; 2]]) -> NeumaierSum {
+    pub(in crate::compute::group) fn from_lanes(lanes: &[[f64; 2]]) -> NeumaierSum {
         let [sum, count] = [0, 1].map(|part| (lanes[0][part] + lanes[1][part]) + (lanes[2][part] + lanes[3][part]));
         NeumaierSum { sum, rounding_error: 0.0, count: count as u64 }
     }
@@ -170,7 +173,7 @@ impl Accumulator for NeumaierSum {
 
 /// A sum of integers of at most 64 bits, and their count.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IntegerSum {
+pub(in crate::compute::group) struct IntegerSum {
     pub sum: i128,
     pub count: u64,
 }
@@ -187,7 +190,7 @@ impl Accumulator for IntegerSum {
 
 /// A sum of the digits of decimals, and their count. The result is the same in any order of the decimals.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DecimalSum {
+pub(in crate::compute::group) struct DecimalSum {
     /// The lower 256 bits of the sum.
     low: i256,
     /// The number of overflows above `i256::MAX`, less the number of overflows below `i256::MIN`.
@@ -243,7 +246,7 @@ impl Accumulator for DecimalSum {
 
 /// Count, mean, and sum of squared distances from the mean.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moments {
+pub(in crate::compute::group) struct Moments {
     pub count: u64,
     pub mean: f64,
     pub squares: f64,
@@ -279,7 +282,7 @@ impl Moments {
 /// Count, sum and sum of squares of integers of at most 64 bits. Nothing is rounded, so the result is the same in any
 /// order of the integers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IntegerMoments {
+pub(in crate::compute::group) struct IntegerMoments {
     pub count: u64,
     sum: i128,
     squares: u128,
@@ -329,7 +332,7 @@ impl Accumulator for IntegerMoments {
 /// The moments of wide decimals, as distances of their digits from the digits of the first one. Decimals may differ
 /// only in digits that a float does not hold; their distances are floats with all digits that matter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DecimalMoments {
+pub(in crate::compute::group) struct DecimalMoments {
     /// The digits of the first decimal; meaningless if there is none.
     pub first: i256,
     /// The moments of the distances from `first`.
@@ -357,7 +360,7 @@ pub(super) fn distance(digits: i256, from: i256) -> f64 {
 
 /// The values of a group as floats, without nulls and NaN.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FloatValues(pub Vec<f64>);
+pub(in crate::compute::group) struct FloatValues(pub Vec<f64>);
 
 impl Accumulator for FloatValues {
     const NONE: FloatValues = FloatValues(Vec::new());
@@ -384,7 +387,7 @@ impl FloatValues {
 
 /// The state of each group, beginning with group 1, by the kind of state.
 #[derive(Debug)]
-pub(super) enum GroupState<'a> {
+pub(in crate::compute::group) enum GroupState<'a> {
     Counts(Vec<u64>),
     Floats(Vec<NeumaierSum>),
     Integers(Vec<IntegerSum>),
@@ -402,14 +405,14 @@ pub(super) enum GroupState<'a> {
 
 /// A text, and its row in the dataset.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowText<'a> {
+pub(in crate::compute::group) struct RowText<'a> {
     pub bytes: &'a [u8],
     pub row: u64,
 }
 
 /// The smallest or the greatest value of each group.
 #[derive(Clone, Debug)]
-pub(super) struct Extreme<T> {
+pub(in crate::compute::group) struct Extreme<T> {
     /// The best value of each group so far; `None` without values.
     pub best: Vec<Option<T>>,
     /// Returns true if the first value is better than the second.
@@ -472,7 +475,7 @@ impl<'a> GroupState<'a> {
 
     /// Converts states, of kind `kind`, to refer to the rows and texts of another dataset, where row `n` is row
     /// `row(n)` and has the text `text(n)`.
-    pub(super) fn relocate<'b>(
+    pub(in crate::compute::group) fn relocate<'b>(
         self,
         kind: StateKind,
         row: impl Fn(u64) -> Result<u64>,
@@ -515,12 +518,12 @@ impl<'a> GroupState<'a> {
     }
 
     /// Returns true if there were too many groups for the state.
-    pub(super) fn is_too_large(&self) -> bool {
+    pub(in crate::compute::group) fn is_too_large(&self) -> bool {
         matches!(self, GroupState::Distinct(sets) if sets.is_too_large())
     }
 
     /// Returns the row of each group's text, or its first or last row; nothing for other kinds.
-    pub(super) fn rows(&self) -> Vec<Option<u64>> {
+    pub(in crate::compute::group) fn rows(&self) -> Vec<Option<u64>> {
         match self {
             GroupState::Text(texts) => texts.best.iter().map(|best| best.map(|text| text.row)).collect(),
             GroupState::Row(rows) => rows.best.clone(),
@@ -530,7 +533,7 @@ impl<'a> GroupState<'a> {
 
     /// Merges each group of `other`, which has the same kind, into the group of `self` whose number is in `to`.
     /// Afterwards there are `count` groups.
-    pub(super) fn merge(&mut self, to: &[usize], count: usize, other: &GroupState<'a>) {
+    pub(in crate::compute::group) fn merge(&mut self, to: &[usize], count: usize, other: &GroupState<'a>) {
         match (self, other) {
             (GroupState::Counts(all), GroupState::Counts(more)) => merge(all, to, count, more),
             (GroupState::Floats(all), GroupState::Floats(more)) => merge(all, to, count, more),

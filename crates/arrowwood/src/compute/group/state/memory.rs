@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::interner::KeyPart;
-use super::state::StateKind;
+use super::group_state::StateKind;
 use crate::array::check_memory;
+use crate::compute::group::keys::KeyPart;
 use crate::error::{Error, Result};
 use crate::map::{can_allocate, free_memory};
 
@@ -31,7 +31,7 @@ const VALUE_BYTES: u64 = 16;
 /// The memory that the groups of an aggregation take. Rows are grouped in steps, and [`check`](MemoryEstimate::check)
 /// is called before each: it assumes that new groups go on to appear at most twice as fast as in the step before.
 #[derive(Debug)]
-pub(super) struct MemoryEstimate {
+pub(in crate::compute::group) struct MemoryEstimate {
     /// The bytes of a group, without its sets.
     group: u64,
     /// The bytes of the sets of integers of a group. They are not counted for expected groups, as the sets are dropped
@@ -48,7 +48,7 @@ pub(super) struct MemoryEstimate {
 impl MemoryEstimate {
     /// Creates an estimate for groups with `keys` keys and states of `kinds`. With `may_all_be_new`, each of the first
     /// rows may be a new group.
-    pub(super) fn new(
+    pub(in crate::compute::group) fn new(
         keys: usize,
         kinds: &[StateKind],
         max_bytes: Option<u64>,
@@ -76,7 +76,7 @@ impl MemoryEstimate {
     ///
     /// # Errors
     /// `Io` if there is not.
-    pub(super) fn check(&mut self, rows: Range<u64>, num_rows: u64, groups: usize) -> Result<()> {
+    pub(in crate::compute::group) fn check(&mut self, rows: Range<u64>, num_rows: u64, groups: usize) -> Result<()> {
         check_memory()?;
         assert!(rows.start <= rows.end && rows.end <= num_rows, "rows {rows:?} of {num_rows}");
         let groups = groups as u64;

@@ -9,12 +9,15 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
 
-use super::groups::is_key_type;
-use super::state::{DecimalSum, ExtremeKind, FloatValues, GroupState, StateKind, ValueKind, is_stored_as_integer};
+use super::group_state::{
+    DecimalSum, ExtremeKind, FloatValues, GroupState, StateKind, ValueKind, is_stored_as_integer,
+};
 use crate::array::{ArrayParts, UncheckedArray, decimal_quotient, decimal_to_f64, nulls};
-use crate::compute::frame::Frame;
-use crate::compute::reduce::is_number;
-use crate::compute::select::{FixedWidthColumns, RowSelection, limits};
+use crate::compute::expr::limits;
+use crate::compute::gather::{FixedWidthColumns, RowSelection};
+use crate::compute::group::keys::is_key_type;
+use crate::compute::kernels::is_number;
+use crate::compute::scan::Frame;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::types::{is_text_or_binary, type_name};
@@ -94,7 +97,7 @@ impl fmt::Display for AggregateFunction {
 }
 
 /// Returns the result type of `function` for a column of type `source_type`.
-pub(super) fn result_type(function: AggregateFunction, source_type: &DataType) -> DataType {
+pub(in crate::compute::group) fn result_type(function: AggregateFunction, source_type: &DataType) -> DataType {
     use DataType::*;
     match function {
         AggregateFunction::Count | AggregateFunction::NUnique => Int64,
@@ -117,7 +120,7 @@ pub(super) fn result_type(function: AggregateFunction, source_type: &DataType) -
 
 /// Returns the state that `function` of a column needs; `None` if the type does not support the function. With
 /// `is_ordered`, the values have an order other than the order of their bytes.
-pub(super) fn state_kind(
+pub(in crate::compute::group) fn state_kind(
     function: AggregateFunction,
     data_type: &DataType,
     column: usize,
@@ -163,7 +166,7 @@ pub(super) fn state_kind(
 }
 
 /// Returns the result of `function` for a column of type `source_type`, as a column of `rows` values of `data_type`.
-pub(super) fn state_to_array(
+pub(in crate::compute::group) fn state_to_array(
     state: &GroupState<'_>,
     function: AggregateFunction,
     source_type: &DataType,
@@ -234,7 +237,7 @@ fn to_var_or_std(variance: Option<f64>, function: AggregateFunction, scale: i8) 
 
 /// Returns the value of column `column` in the row of each of `rows` groups; null for groups without a row in
 /// `group_rows`.
-pub(super) fn gather_group_rows(
+pub(in crate::compute::group) fn gather_group_rows(
     dataset: &Dataset,
     frame: &Frame<'_>,
     column: usize,

@@ -1,21 +1,20 @@
 //! Copies the states of groups without references to a dataset, to continue with them when there are more rows.
 
-use super::groups::ordered_cell;
-use super::interner::KeyPart;
-use super::state::{ExtremeKind, GroupState, RowText, StateKind, text_extremes};
-use crate::compute::frame::Frame;
+use super::group_state::{ExtremeKind, GroupState, RowText, StateKind, text_extremes};
+use crate::compute::group::keys::{KeyPart, ordered_cell};
+use crate::compute::scan::Frame;
 use crate::error::{Error, Result};
 
 /// A state that refers to no dataset. Texts are replaced by the numbers of their rows.
 #[derive(Debug)]
-pub(super) enum StateSnapshot {
+pub(in crate::compute::group) enum StateSnapshot {
     Texts(Vec<Option<u64>>),
     Other(GroupState<'static>),
 }
 
 impl GroupState<'_> {
     /// Returns a copy that may outlive the dataset.
-    pub(super) fn snapshot(&self) -> StateSnapshot {
+    pub(in crate::compute::group) fn snapshot(&self) -> StateSnapshot {
         match self {
             GroupState::Text(_) => StateSnapshot::Texts(self.rows()),
             other => StateSnapshot::Other(other.to_detached()),
@@ -44,7 +43,7 @@ impl GroupState<'_> {
 
 impl StateSnapshot {
     /// Returns the state, of kind `kind`, to continue with in `frame`, which has the same rows and may have more.
-    pub(super) fn restore<'a>(&self, kind: StateKind, frame: &Frame<'a>) -> Result<GroupState<'a>> {
+    pub(in crate::compute::group) fn restore<'a>(&self, kind: StateKind, frame: &Frame<'a>) -> Result<GroupState<'a>> {
         match (self, kind) {
             (StateSnapshot::Texts(rows), StateKind::Extreme { end, column, .. }) => {
                 let mut extreme = text_extremes(end, rows.len());

@@ -7,18 +7,17 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::groups::Groups;
-use super::interner::{Interner, KeyPart};
-use super::state::{GroupState, StateKind};
+use super::group_state::{GroupState, StateKind};
 use crate::array::access::fixed_width;
 use crate::array::gather::{Pick, gather, gather_fixed_into};
 use crate::array::{ArrayParts, UncheckedArray, build_buffer};
+use crate::compute::group::keys::{Groups, Interner, KeyPart};
 use crate::error::{Error, Result};
 use crate::parallel;
 
 /// The groups of the blocks that were added, and their states. Groups are numbered from 0 here, in the order in which
 /// they were added.
-pub(super) struct GroupTable<'a> {
+pub(in crate::compute::group) struct GroupTable<'a> {
     /// The keys of each group, with `width` keys each. Not used where `width` is 1.
     cells: Vec<KeyPart<'a>>,
     width: usize,
@@ -37,7 +36,7 @@ pub(super) struct GroupTable<'a> {
 
 impl<'a> GroupTable<'a> {
     /// Creates a table of groups by `width` columns.
-    pub(super) fn new(width: usize, kinds: &[StateKind]) -> GroupTable<'a> {
+    pub(in crate::compute::group) fn new(width: usize, kinds: &[StateKind]) -> GroupTable<'a> {
         // Without keys there is one group, even for no rows.
         let groups = usize::from(width == 0);
         GroupTable {
@@ -53,7 +52,12 @@ impl<'a> GroupTable<'a> {
     }
 
     /// Adds the groups of a block that begins at row `start`.
-    pub(super) fn add(&mut self, start: u64, groups: &Groups<'a>, states: &[GroupState<'a>]) -> Result<()> {
+    pub(in crate::compute::group) fn add(
+        &mut self,
+        start: u64,
+        groups: &Groups<'a>,
+        states: &[GroupState<'a>],
+    ) -> Result<()> {
         assert_eq!(groups.width, self.width, "groups have as many keys as their table");
         assert_eq!(states.len(), self.states.len(), "groups have as many states as their table");
         if self.firsts.len() + groups.count() >= u32::MAX as usize {
@@ -79,18 +83,22 @@ impl<'a> GroupTable<'a> {
     }
 
     /// Creates a table of all groups, with their key columns and first rows. No groups may be added to it.
-    pub(super) fn from_parts(keys: Vec<ArrayData>, firsts: Vec<u64>, states: Vec<GroupState<'a>>) -> GroupTable<'a> {
+    pub(in crate::compute::group) fn from_parts(
+        keys: Vec<ArrayData>,
+        firsts: Vec<u64>,
+        states: Vec<GroupState<'a>>,
+    ) -> GroupTable<'a> {
         debug_assert!(firsts.is_sorted(), "groups are in order of their first rows");
         GroupTable { keys, firsts, states, ..GroupTable::new(1, &[]) }
     }
 
     /// Returns true if there were too many groups for one of the states.
-    pub(super) fn is_too_large(&self) -> bool {
+    pub(in crate::compute::group) fn is_too_large(&self) -> bool {
         self.states.iter().any(GroupState::is_too_large)
     }
 
     /// Returns true if the table has all of these groups.
-    pub(super) fn has_all(&self, groups: &Groups<'a>) -> bool {
+    pub(in crate::compute::group) fn has_all(&self, groups: &Groups<'a>) -> bool {
         (0..groups.count()).all(|number| match groups.key(number) {
             [cell] => self.single.find(*cell).is_some(),
             key => self.find_cells(self.hasher.hash_one(key), key).is_some(),
@@ -98,7 +106,7 @@ impl<'a> GroupTable<'a> {
     }
 
     /// Returns the number of the group with the given key. A new group gets the first row `first`.
-    pub(super) fn find_or_insert(&mut self, key: &[KeyPart<'a>], first: u64) -> usize {
+    pub(in crate::compute::group) fn find_or_insert(&mut self, key: &[KeyPart<'a>], first: u64) -> usize {
         if let [cell] = key {
             let group = self.single.intern(*cell) as usize - 1;
             if group == self.firsts.len() {
@@ -138,7 +146,7 @@ const PIECES: u64 = 32;
 const MIN_ROWS_TO_SORT: u64 = 64;
 
 /// All groups, in order of appearance.
-pub(super) struct OrderedGroups<'a> {
+pub(in crate::compute::group) struct OrderedGroups<'a> {
     pub tables: Vec<GroupTable<'a>>,
     /// For several tables, the table of each group, and the number of the group in it. There are several lists, as
     /// threads put pieces of the groups in order; they follow each other.
@@ -149,13 +157,13 @@ pub(super) struct OrderedGroups<'a> {
 
 impl<'a> OrderedGroups<'a> {
     /// Takes the groups of one table, which are in order.
-    pub(super) fn from_table(mut table: GroupTable<'a>) -> OrderedGroups<'a> {
+    pub(in crate::compute::group) fn from_table(mut table: GroupTable<'a>) -> OrderedGroups<'a> {
         let firsts = std::mem::take(&mut table.firsts);
         OrderedGroups { tables: vec![table], order: Vec::new(), firsts }
     }
 
     /// Orders the groups of several tables by their first rows, which differ. The dataset has `num_rows` rows.
-    pub(super) fn from_tables(tables: Vec<GroupTable<'a>>, num_rows: u64) -> OrderedGroups<'a> {
+    pub(in crate::compute::group) fn from_tables(tables: Vec<GroupTable<'a>>, num_rows: u64) -> OrderedGroups<'a> {
         let count: usize = tables.iter().map(|table| table.firsts.len()).sum();
         let piece_rows = num_rows.div_ceil(PIECES).max(1);
         let pieces = parallel::map(PIECES as usize, count.saturating_mul(BYTES_PER_GROUP), |piece| {
@@ -173,12 +181,15 @@ impl<'a> OrderedGroups<'a> {
     }
 
     /// Returns true if the tables have the columns of their keys.
-    pub(super) fn has_keys(&self) -> bool {
+    pub(in crate::compute::group) fn has_keys(&self) -> bool {
         self.tables.iter().all(|table| !table.keys.is_empty())
     }
 
     /// Returns the value of each group, where `table_values` returns the values of a table in the table's order.
-    pub(super) fn in_order<T: Copy>(&self, table_values: impl Fn(&GroupTable<'a>) -> Vec<T>) -> Vec<T> {
+    pub(in crate::compute::group) fn in_order<T: Copy>(
+        &self,
+        table_values: impl Fn(&GroupTable<'a>) -> Vec<T>,
+    ) -> Vec<T> {
         if let [only] = &self.tables[..] {
             return table_values(only);
         }
@@ -188,7 +199,7 @@ impl<'a> OrderedGroups<'a> {
 
     /// Returns a column of type `data_type`, where `table_column` returns the column of a table in the table's order.
     /// Its second parameter is the number of rows of that column.
-    pub(super) fn column(
+    pub(in crate::compute::group) fn column(
         &self,
         data_type: &DataType,
         table_column: impl Fn(&GroupTable<'a>, usize) -> Result<ArrayData> + Sync,

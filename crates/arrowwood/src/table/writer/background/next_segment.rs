@@ -4,9 +4,9 @@
 use std::fmt;
 use std::sync::Mutex;
 
-use super::live_segment::LiveSegment;
 use crate::error::Result;
 use crate::map::{MutexExt, guard};
+use crate::table::writer::live::LiveSegment;
 
 /// Creates a segment without a name.
 pub(super) type SegmentFactory = Box<dyn FnOnce() -> Result<LiveSegment> + Send>;

@@ -37,14 +37,12 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::durability::{Durability, SegmentSyncer};
-use super::live_file::{LiveFile, SyncTarget};
-use super::live_segment::LiveSegment;
 use super::next_segment::{NextSegment, SegmentFactory};
 use super::scheduler::{Task, TaskHandle};
 use crate::error::{Error, Result};
 use crate::map::{DirectoryLock, MutexExt, guard};
 use crate::table::format::SEQUENCE;
+use crate::table::writer::live::{Durability, LiveFile, LiveSegment, SegmentSyncer, SyncTarget};
 
 /// The number of sealed segments waiting for a sync, each of which holds a descriptor, above which the thread syncs
 /// them, whatever the writer's policy.
@@ -86,7 +84,7 @@ struct LastRun {
 
 /// The writer's handle to its background work. Dropping it ends the work, and with it the writer's lock of the table.
 #[derive(Debug)]
-pub(super) struct BackgroundWork {
+pub(in crate::table::writer) struct BackgroundWork {
     state: Arc<BackgroundState>,
     /// `None` only while this is dropped.
     task: Option<TaskHandle>,

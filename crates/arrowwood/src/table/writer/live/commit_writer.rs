@@ -1,6 +1,6 @@
 //! Makes the commits of a segment visible to readers: counts them, proves them, and writes their records.
 
-use super::live_file::LiveFile;
+use super::file::LiveFile;
 use crate::error::Result;
 use crate::map::{SharedWords, boot_id};
 use crate::rows::FillState;

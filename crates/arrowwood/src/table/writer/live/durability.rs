@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::live_file::{LiveFile, SyncTarget};
+use super::file::{LiveFile, SyncTarget};
 use super::resting::RestingSegments;
 use crate::error::{Error, ErrorKind, Result, catch_panic};
 use crate::map::{DirectoryLock, MutexExt, guard};
@@ -51,7 +51,7 @@ struct DurableProgress {
 ///
 /// It has the lock of the table's directory: while it exists no other process writes the table.
 #[derive(Debug)]
-pub(super) struct SegmentSyncer {
+pub(in crate::table::writer) struct SegmentSyncer {
     lock: DirectoryLock,
     /// The table's directory.
     folder: PathBuf,
@@ -335,7 +335,7 @@ impl DurableProgress {
 
 /// Makes a commit durable that has parts in consecutive segments, the last part first. The later ones are valid only
 /// once the first is durable, so a power cut leaves all of the commit or nothing.
-pub(super) fn make_durable(parts: &[SegmentCommit], target: SyncTarget) -> Result<()> {
+pub(in crate::table::writer) fn make_durable(parts: &[SegmentCommit], target: SyncTarget) -> Result<()> {
     let Some(((first, record), later)) = parts.split_first() else { return Ok(()) };
     for (segment, record) in later.iter().rev() {
         segment.make_durable(record, SyncTarget::ProvisionalColumns)?;
@@ -368,7 +368,7 @@ impl Durability {
     ///
     /// # Errors
     /// `Io` if syncing failed; then nothing more can be written. `Closed` if it had failed before, or if the writer was
-    /// dropped. `FileChanged` as [`Writer::commit`](super::Writer::commit), and if the table, or a segment with rows of
+    /// dropped. `FileChanged` as [`Writer::commit`](crate::Writer::commit), and if the table, or a segment with rows of
     /// these commits, was removed.
     pub fn wait(&self) -> Result<()> {
         let commits = self.progress.committed.load(Ordering::Acquire);
@@ -386,7 +386,7 @@ impl Durability {
 }
 
 /// Returns the error for a table whose directory or segment was removed.
-pub(super) fn removed() -> Error {
+pub(in crate::table::writer) fn removed() -> Error {
     let message = "a segment of rows being committed was removed, so no reader would see them; create the table again";
     Error::new(ErrorKind::FileChanged, message)
 }
@@ -397,7 +397,7 @@ fn dropped() -> Error {
 }
 
 /// Returns the error for a writer that can't continue because of `why`, an error of kind `kind`.
-pub(super) fn cannot_go_on(kind: ErrorKind, why: &str) -> Error {
+pub(in crate::table::writer) fn cannot_go_on(kind: ErrorKind, why: &str) -> Error {
     let kind = if matches!(kind, ErrorKind::FileChanged | ErrorKind::Internal) { kind } else { ErrorKind::Closed };
     Error::new(kind, format!("the writer can't go on: {why}; open the table anew"))
 }

@@ -153,7 +153,7 @@ impl LiveFile {
     }
 
     /// Returns true if the newest durable record is known to be on the disk.
-    pub(super) fn has_durable_record(&self) -> bool {
+    pub(in crate::table::writer) fn has_durable_record(&self) -> bool {
         !self.durable().record.counters.is_empty()
     }
 
@@ -334,7 +334,7 @@ impl LiveFile {
     }
 
     /// Releases the whole pages of a part of the file.
-    pub(super) fn release(&self, from: u64, to: u64) -> io::Result<()> {
+    pub(in crate::table::writer) fn release(&self, from: u64, to: u64) -> io::Result<()> {
         let from = from.next_multiple_of(PAGE);
         let to = to - to % PAGE;
         if from < to { self.store.release(from, to - from) } else { Ok(()) }
@@ -377,7 +377,7 @@ impl LiveFile {
 /// -u` leave out a file of the same size and second; stores through a mapping may leave its time as it was.
 ///
 /// Best effort: only the owner of the file may choose its times. The next writer checks whether it was done.
-pub(super) fn stamp(store: &SharedFile, live: u64) {
+pub(in crate::table::writer) fn stamp(store: &SharedFile, live: u64) {
     let _ = guard(|| {
         // Readers that begin to wait find the flag set, and don't change the time again.
         store.publish32(live + WAITING, 1);

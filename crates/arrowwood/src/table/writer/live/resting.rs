@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::live_file::LiveFile;
+use super::file::LiveFile;
 use crate::map::MutexExt;
 
 /// The maximum number of segments that wait for the end of the rest, since each holds a descriptor.
@@ -36,7 +36,7 @@ impl RestingSegment {
 /// last, and that of the last ones at the end of their rest. [`RestingSegments::take_due`] returns the segments of
 /// which space is to be released now.
 #[derive(Debug, Default)]
-pub(super) struct RestingSegments(Mutex<Vec<RestingSegment>>);
+pub(in crate::table::writer) struct RestingSegments(Mutex<Vec<RestingSegment>>);
 
 impl RestingSegments {
     /// Adds a segment that was just sealed. Returns the oldest one if there are too many: it is no longer waited for.

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::live_file::DurableState;
+use super::file::DurableState;
 use crate::error::{Error, Result};
 use crate::map::{SharedFile, SharedWords, boot_id};
 use crate::rows::Plan;

@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::commit_writer::CommitWriter;
-use super::live_file::{DurableState, LiveFile, LogState, SyncTarget};
+use super::file::{DurableState, LiveFile, LogState, SyncTarget};
+use super::layout::{SegmentLayout, SegmentShape, plan_with_zones};
 use super::region_space::{LARGE, RegionSpace, SmallPiece};
-use super::resume_segment::{ResumePoint, opening_failed};
-use super::segment_layout::{SegmentLayout, SegmentShape, plan_with_zones};
+use super::resume::{ResumePoint, opening_failed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{SegmentProbe, probe_segment};
 use crate::map::{FileSystem, SharedFile, boot_id};
