@@ -54,7 +54,7 @@ def plant(name: str, bug: dict, text: str) -> str:
     count = text.count(original)
     if count != 1:
         raise ValueError(f"{bug['file']}: {original!r} stands there {count} times, expected once")
-    library = "crate" if bug["file"].startswith("src/") else "arrowwood"
+    library = "crate" if bug["file"].startswith("crates/arrowwood/src/") else "arrowwood"
     choice = f'if {library}::planted::is_on("{name}") {{ {bug["fault"]} }} else {{ {sound} }}'
     # Rust would end a statement after an `if` that an expression begins with.
     if not sound.endswith(";"):
