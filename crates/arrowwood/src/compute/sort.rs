@@ -33,7 +33,7 @@ impl Dataset {
     /// # Errors
     /// `ColumnNotFound`; `InvalidArgument` without columns; `Unsupported` for columns of nested types.
     pub fn sort<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Dataset> {
-        match self.sorted_rows(by)? {
+        match sorted_rows(self, by)? {
             Some(order) => reordered_view(self, order),
             None => Ok(self.clone()),
         }
@@ -45,30 +45,30 @@ impl Dataset {
     /// As [`Dataset::sort`].
     #[doc(hidden)]
     pub fn sort_indices<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Vec<u64>> {
-        match self.sorted_rows(by)? {
+        match sorted_rows(self, by)? {
             Some(order) => order.into_row_numbers(),
             None => try_collect(0..self.len()?),
         }
     }
+}
 
-    /// Returns the order of the rows; `None` if no column can change it, such as a column of nulls.
-    fn sorted_rows<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Option<RowOrder>> {
-        if by.is_empty() {
-            return Err(Error::invalid_argument("sort needs the name of a column"));
-        }
-        let columns = by.iter().map(|(name, _)| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
-        self.with_change_check(ChangeCheck::Now, || {
-            let frame = Frame::try_new(self)?;
-            let mut keys = Vec::with_capacity(columns.len());
-            for (&column, (_, descends)) in columns.iter().zip(by) {
-                // Such a column may have more rows than there is memory for their numbers.
-                if !has_one_value(&frame, column, self.schema().field(column).data_type())? {
-                    keys.push(SortKey::load(self, &frame, column, *descends)?);
-                }
-            }
-            if keys.is_empty() { Ok(None) } else { sort_by_keys(&keys, frame.num_rows()).map(Some) }
-        })
+/// Returns the order of the rows; `None` if no column can change it, such as a column of nulls.
+fn sorted_rows<N: AsRef<str>>(dataset: &Dataset, by: &[(N, bool)]) -> Result<Option<RowOrder>> {
+    if by.is_empty() {
+        return Err(Error::invalid_argument("sort needs the name of a column"));
     }
+    let columns = by.iter().map(|(name, _)| dataset.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
+    dataset.with_change_check(ChangeCheck::Now, || {
+        let frame = Frame::try_new(dataset)?;
+        let mut keys = Vec::with_capacity(columns.len());
+        for (&column, (_, descends)) in columns.iter().zip(by) {
+            // Such a column may have more rows than there is memory for their numbers.
+            if !has_one_value(&frame, column, dataset.schema().field(column).data_type())? {
+                keys.push(SortKey::load(dataset, &frame, column, *descends)?);
+            }
+        }
+        if keys.is_empty() { Ok(None) } else { sort_by_keys(&keys, frame.num_rows()).map(Some) }
+    })
 }
 
 /// Returns true if all values of a column are the same, as its type has one value only.

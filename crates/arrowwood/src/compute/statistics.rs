@@ -10,6 +10,7 @@ use arrow_schema::{DataType, Field, Schema};
 
 use super::group::AggregateFunction;
 use super::kernels::is_number;
+use super::reduce::time_quantiles;
 use crate::array::{Value, decimal_to_f64};
 use crate::dataset::{Column, Dataset};
 use crate::error::{Error, ErrorKind, Result};
@@ -21,7 +22,7 @@ impl Column {
     /// # Errors
     /// `Unsupported` for types other than booleans.
     pub fn any(&self) -> Result<bool> {
-        Ok(self.count_true("any")? > 0)
+        Ok(count_true(self, "any")? > 0)
     }
 
     /// Returns true if no value is false; true if there are no values.
@@ -29,15 +30,7 @@ impl Column {
     /// # Errors
     /// `Unsupported` for types other than booleans.
     pub fn all(&self) -> Result<bool> {
-        Ok(self.count_true("all")? == i128::from(self.count()?))
-    }
-
-    fn count_true(&self, operation: &str) -> Result<i128> {
-        match (self.data_type(), self.sum()) {
-            (DataType::Boolean, Ok(Value::Int128(count))) => Ok(count),
-            (DataType::Boolean, Err(e)) => Err(e),
-            _ => Err(self.unsupported_operation(operation)),
-        }
+        Ok(count_true(self, "all")? == i128::from(self.count()?))
     }
 
     /// Returns the sample variance, which divides by n − 1; `None` for fewer than two values, and NaN if a value is
@@ -82,6 +75,14 @@ impl Column {
         let mut order: Vec<i64> = (0..counts.len() as i64).collect();
         order.sort_by_key(|&row| std::cmp::Reverse(counts[row as usize]));
         groups.take(&order)
+    }
+}
+
+fn count_true(column: &Column, operation: &str) -> Result<i128> {
+    match (column.data_type(), column.sum()) {
+        (DataType::Boolean, Ok(Value::Int128(count))) => Ok(count),
+        (DataType::Boolean, Err(e)) => Err(e),
+        _ => Err(column.unsupported_operation(operation)),
     }
 }
 
@@ -183,7 +184,7 @@ fn quartiles_of_times(column: &Column) -> Result<[Option<String>; 3]> {
     if time_from_number(data_type, 0).is_none() {
         return Ok([None, None, None]);
     }
-    let Some(times) = column.time_quantiles(&QUARTILES)? else { return Ok([None, None, None]) };
+    let Some(times) = time_quantiles(column, &QUARTILES)? else { return Ok([None, None, None]) };
     Ok(exactly_three(times)?.map(|time| time_from_number(data_type, time).map(|time| time.to_string())))
 }
 
@@ -312,7 +313,7 @@ mod tests {
                 let exact = low + (high - low) * (position % 4) as i128 / 4;
                 (exact as i64, (high - low) >> 50)
             };
-            let quartiles = cut(&array, &[3, 70]).time_quantiles(&[0.25, 0.5, 0.75]).unwrap();
+            let quartiles = time_quantiles(&cut(&array, &[3, 70]), &[0.25, 0.5, 0.75]).unwrap();
             prop_assert_eq!(quartiles.is_some(), !sorted.is_empty());
             for (number, quartile) in quartiles.into_iter().flatten().enumerate() {
                 let (expected, slack) = quarter(number + 1);

@@ -1,6 +1,7 @@
 //! Copies rows side by side: `gather`.
 
 use super::row_selection::RowSelection;
+use super::take::resolve_views;
 use crate::compute::scan::Frame;
 use crate::dataset::Dataset;
 use crate::error::Result;
@@ -28,7 +29,7 @@ impl Dataset {
             if let Some(&row) = rows.iter().find(|&&row| row >= len) {
                 return Err(self.row_out_of_range(row));
             }
-            let (dataset, base_rows) = self.resolve_views(rows.to_vec())?;
+            let (dataset, base_rows) = resolve_views(self, rows.to_vec())?;
             let frame = Frame::try_new(&dataset)?;
             let selection = RowSelection::from_rows(&frame, base_rows.iter().copied());
             let fixed_width = selection.fixed_width_columns(&frame, dataset.schema(), None)?;

@@ -12,4 +12,4 @@ mod take;
 pub(super) use fixed_width::FixedWidthColumns;
 pub use gathered_rows::GatheredRows;
 pub(super) use row_selection::{BATCH, RowSelection, gather_rows, gather_selections};
-pub(super) use take::select_columns;
+pub(super) use take::{resolve_views, select_columns};

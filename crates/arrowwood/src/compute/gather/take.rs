@@ -17,26 +17,9 @@ impl Dataset {
     /// `RowOutOfRange`, naming the first index out of range.
     pub fn take(&self, indices: &[i64]) -> Result<Dataset> {
         self.with_change_check(ChangeCheck::Now, || {
-            let (dataset, rows) = self.resolve_views(resolve_indices(indices, self.index()?.rows())?)?;
+            let (dataset, rows) = resolve_views(self, resolve_indices(indices, self.index()?.rows())?)?;
             gather_rows(&dataset, &Frame::try_new(&dataset)?, rows.len(), |i| rows[i])
         })
-    }
-
-    /// Returns the dataset behind the views that this one consists of, and the numbers that rows `rows` have there: a
-    /// view itself would gather whole batches. If the dataset is no view, returns it and `rows`.
-    pub(in crate::compute) fn resolve_views(&self, mut rows: Vec<u64>) -> Result<(Dataset, Vec<u64>)> {
-        let mut dataset = self.clone();
-        loop {
-            let [SourceSlice { source, columns, start, .. }] = dataset.pieces() else { return Ok((dataset, rows)) };
-            let mut view_rows = rows.iter().map(|row| start.saturating_add(*row));
-            let Some((base, base_rows)) = source.view().and_then(|view| view.resolve_rows(&mut view_rows)) else {
-                return Ok((dataset, rows));
-            };
-            assert!(base_rows.len() == rows.len(), "{} rows behind {} of a view", base_rows.len(), rows.len());
-            let pieces = base.iter().map(|piece| select_columns(piece, columns)).collect();
-            dataset = Dataset::from_slices(dataset.schema().clone(), pieces);
-            rows = base_rows;
-        }
     }
 
     /// Returns `n` distinct rows, chosen uniformly, in the order drawn. The same `seed` and number of rows give the
@@ -53,6 +36,23 @@ impl Dataset {
         self.with_change_check(ChangeCheck::Now, || {
             gather_rows(self, &Frame::try_new(self)?, drawn.len(), |i| drawn[i])
         })
+    }
+}
+
+/// Returns the dataset behind the views that this one consists of, and the numbers that rows `rows` have there: a
+/// view itself would gather whole batches. If the dataset is no view, returns it and `rows`.
+pub(in crate::compute) fn resolve_views(view: &Dataset, mut rows: Vec<u64>) -> Result<(Dataset, Vec<u64>)> {
+    let mut dataset = view.clone();
+    loop {
+        let [SourceSlice { source, columns, start, .. }] = dataset.pieces() else { return Ok((dataset, rows)) };
+        let mut view_rows = rows.iter().map(|row| start.saturating_add(*row));
+        let Some((base, base_rows)) = source.view().and_then(|view| view.resolve_rows(&mut view_rows)) else {
+            return Ok((dataset, rows));
+        };
+        assert!(base_rows.len() == rows.len(), "{} rows behind {} of a view", base_rows.len(), rows.len());
+        let pieces = base.iter().map(|piece| select_columns(piece, columns)).collect();
+        dataset = Dataset::from_slices(dataset.schema().clone(), pieces);
+        rows = base_rows;
     }
 }
 

@@ -5,6 +5,7 @@ use super::keys::{check_keys, with_plain_booleans};
 use super::plan::GroupPlan;
 use crate::compute::gather::gather_rows;
 use crate::compute::scan::Frame;
+use crate::compute::view::prune_inner;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
@@ -42,7 +43,7 @@ impl Aggregation<'_> {
         let mut plan = GroupPlan::try_new(self)?;
         self.dataset.with_change_check(ChangeCheck::Now, || {
             let bounded = match &self.predicate {
-                Some(predicate) if self.rows.is_none() => &self.dataset.prune_inner(predicate)?,
+                Some(predicate) if self.rows.is_none() => &prune_inner(self.dataset, predicate)?,
                 _ => self.dataset,
             };
             let uncounted = plan.count_in_sets(bounded, self.watch)?;

@@ -23,7 +23,7 @@ impl Column {
     /// # Errors
     /// `Unsupported` for types without an order.
     pub fn min(&self) -> Result<Value<'_>> {
-        self.extreme(Ordering::Less)
+        find_extreme(self, Ordering::Less)
     }
 
     /// Returns the largest value; text and bytes by their bytes, ordered categories by their order.
@@ -31,50 +31,50 @@ impl Column {
     /// # Errors
     /// `Unsupported` for types without an order.
     pub fn max(&self) -> Result<Value<'_>> {
-        self.extreme(Ordering::Greater)
+        find_extreme(self, Ordering::Greater)
     }
+}
 
-    fn extreme(&self, wanted: Ordering) -> Result<Value<'_>> {
-        if *self.data_type() == DataType::Null {
-            return Ok(Value::Null);
+fn find_extreme(column: &Column, wanted: Ordering) -> Result<Value<'_>> {
+    if *column.data_type() == DataType::Null {
+        return Ok(Value::Null);
+    }
+    if !has_order(column.data_type()) {
+        return Err(column.unsupported_operation("the order"));
+    }
+    column.with_change_check(|| {
+        if let Some(categories) = Categories::load(column.as_dataset(), 0)? {
+            return find_extreme_category(column, &categories, wanted);
         }
-        if !has_order(self.data_type()) {
-            return Err(self.unsupported_operation("the order"));
+        if let Some(blocks) = Blocks::fixed_width(column)?
+            && let Some(row) = find_extreme_row(&blocks, column.data_type(), wanted)
+        {
+            return column.get(row);
         }
-        self.with_change_check(|| {
-            if let Some(categories) = Categories::load(self.as_dataset(), 0)? {
-                return self.extreme_category(&categories, wanted);
-            }
-            if let Some(blocks) = Blocks::fixed_width(self)?
-                && let Some(row) = find_extreme_row(&blocks, self.data_type(), wanted)
+        let blocks = Blocks::build(column)?;
+        match find_extreme_row(&blocks, column.data_type(), wanted) {
+            Some(row) => column.get(row),
+            None if *column.data_type() == DataType::FixedSizeBinary(0) => first_valid_value(&blocks),
+            None => find_extreme_value(&blocks, wanted),
+        }
+    })
+}
+
+fn find_extreme_category<'a>(column: &'a Column, categories: &Categories, wanted: Ordering) -> Result<Value<'a>> {
+    let mut best: Option<(usize, u64)> = None;
+    for chunk in Blocks::build(column)?.chunks() {
+        let ranks = categories.ranks_of(chunk.array)?;
+        for (row, number) in chunk.rows.clone().zip(chunk.first..) {
+            if let Some(rank) = ranks.rank(row)?
+                && best.is_none_or(|(best, _)| rank.cmp(&best) == wanted)
             {
-                return self.get(row);
+                best = Some((rank, number));
             }
-            let blocks = Blocks::build(self)?;
-            match find_extreme_row(&blocks, self.data_type(), wanted) {
-                Some(row) => self.get(row),
-                None if *self.data_type() == DataType::FixedSizeBinary(0) => first_valid_value(&blocks),
-                None => find_extreme_value(&blocks, wanted),
-            }
-        })
+        }
     }
-
-    fn extreme_category(&self, categories: &Categories, wanted: Ordering) -> Result<Value<'_>> {
-        let mut best: Option<(usize, u64)> = None;
-        for chunk in Blocks::build(self)?.chunks() {
-            let ranks = categories.ranks_of(chunk.array)?;
-            for (row, number) in chunk.rows.clone().zip(chunk.first..) {
-                if let Some(rank) = ranks.rank(row)?
-                    && best.is_none_or(|(best, _)| rank.cmp(&best) == wanted)
-                {
-                    best = Some((rank, number));
-                }
-            }
-        }
-        match best {
-            Some((_, row)) => self.get(row),
-            None => Ok(Value::Null),
-        }
+    match best {
+        Some((_, row)) => column.get(row),
+        None => Ok(Value::Null),
     }
 }
 

@@ -38,26 +38,28 @@ impl Column {
         map: impl Fn(&ArrayData) -> R + Sync,
         combine: impl Fn(R, R) -> R,
     ) -> Result<Option<R>> {
-        self.with_change_check(|| self.fold(map, combine))
+        self.with_change_check(|| fold_chunks(self, map, combine))
     }
+}
 
-    /// Does [`map_reduce`](Column::map_reduce) without a check for changes.
-    fn fold<R: Send>(&self, map: impl Fn(&ArrayData) -> R + Sync, combine: impl Fn(R, R) -> R) -> Result<Option<R>> {
-        let blocks = Blocks::build(self)?;
-        let arrays = parallel::map(blocks.chunks().len(), blocks.bytes() / BYTES_PER_COPIED_BYTE, |chunk| {
-            buffer::aligned(blocks.chunks()[chunk].array.clone())
+/// Does [`map_reduce`](Column::map_reduce) without a check for changes.
+fn fold_chunks<R: Send>(
+    column: &Column,
+    map: impl Fn(&ArrayData) -> R + Sync,
+    combine: impl Fn(R, R) -> R,
+) -> Result<Option<R>> {
+    let blocks = Blocks::build(column)?;
+    let arrays = parallel::map(blocks.chunks().len(), blocks.bytes() / BYTES_PER_COPIED_BYTE, |chunk| {
+        buffer::aligned(blocks.chunks()[chunk].array.clone())
+    });
+    let blocks = blocks.with_arrays(&arrays);
+    let mut result = None;
+    for start in (0..blocks.num_blocks()).step_by(WAVE_BLOCKS) {
+        let wave = start..blocks.num_blocks().min(start + WAVE_BLOCKS);
+        let mapped = blocks.par_map_range(wave, |pieces| {
+            pieces.map(|ColumnChunk { array, rows, .. }| map(&slice(array, rows.start, rows.len()))).collect::<Vec<_>>()
         });
-        let blocks = blocks.with_arrays(&arrays);
-        let mut result = None;
-        for start in (0..blocks.num_blocks()).step_by(WAVE_BLOCKS) {
-            let wave = start..blocks.num_blocks().min(start + WAVE_BLOCKS);
-            let mapped = blocks.par_map_range(wave, |pieces| {
-                pieces
-                    .map(|ColumnChunk { array, rows, .. }| map(&slice(array, rows.start, rows.len())))
-                    .collect::<Vec<_>>()
-            });
-            result = result.into_iter().chain(mapped.into_iter().flatten()).reduce(&combine);
-        }
-        Ok(result)
+        result = result.into_iter().chain(mapped.into_iter().flatten()).reduce(&combine);
     }
+    Ok(result)
 }

@@ -8,3 +8,5 @@ pub(super) mod extreme;
 mod map_reduce;
 mod quantile;
 mod sum;
+
+pub(super) use quantile::time_quantiles;

@@ -96,13 +96,13 @@ impl Column {
     /// # Errors
     /// As [`quantile`](Column::quantile).
     pub fn approx_quantile(&self, q: f64) -> Result<Option<f64>> {
-        self.check_quantiles(&[q])?;
+        check_quantiles(self, &[q])?;
         let rows = self.len()?;
         if rows <= MAX_SAMPLE {
             return self.quantile(q);
         }
         let sample = self.as_dataset().take(&draw_rows(MAX_SAMPLE, rows))?.column_at(0)?;
-        let (numbers, quantiles) = sample.with_change_check(|| sample.counted_quantiles(&[q]))?;
+        let (numbers, quantiles) = sample.with_change_check(|| counted_quantiles(&sample, &[q]))?;
         if numbers < MAX_SAMPLE / 2 { self.quantile(q) } else { Ok(Some(quantiles[0])) }
     }
 
@@ -111,109 +111,109 @@ impl Column {
     /// # Errors
     /// As [`quantile`](Column::quantile).
     pub fn quantiles(&self, shares: &[f64]) -> Result<Option<Vec<f64>>> {
-        self.check_quantiles(shares)?;
-        let (numbers, quantiles) = self.with_change_check(|| self.counted_quantiles(shares))?;
+        check_quantiles(self, shares)?;
+        let (numbers, quantiles) = self.with_change_check(|| counted_quantiles(self, shares))?;
         if numbers == 0 {
             return Ok(None);
         }
         debug_assert!(quantiles.len() == shares.len(), "{} quantiles of {}", quantiles.len(), shares.len());
         Ok(Some(quantiles))
     }
+}
 
-    /// Returns quantiles of dates, times and durations, in units of the type; between two values they are rounded down.
-    /// `None` if there are no values.
-    ///
-    /// # Errors
-    /// `Unsupported` for other types.
-    pub(in crate::compute) fn time_quantiles(&self, shares: &[f64]) -> Result<Option<Vec<i64>>> {
-        if !self.data_type().is_temporal() || matches!(self.data_type(), DataType::Interval(_)) {
-            return Err(self.unsupported_operation("a quantile"));
-        }
-        let (count, places) = self.with_change_check(|| self.locate_quantiles(shares, QuantileType::Times))?;
-        if count == 0 {
-            return Ok(None);
-        }
-        let mut times = Vec::with_capacity(places.len());
-        for (ends, part) in places {
-            let [low, high] = ends.map(|word| i128::from((word ^ SIGN).cast_signed()));
-            debug_assert!(low <= high);
-            // The distance from the lower value has no more digits than a float.
-            times.push((low + ((high - low) as f64 * part).floor() as i128).min(high) as i64);
-        }
-        Ok(Some(times))
+/// Returns quantiles of dates, times and durations, in units of the type; between two values they are rounded down.
+/// `None` if there are no values.
+///
+/// # Errors
+/// `Unsupported` for other types.
+pub(in crate::compute) fn time_quantiles(column: &Column, shares: &[f64]) -> Result<Option<Vec<i64>>> {
+    if !column.data_type().is_temporal() || matches!(column.data_type(), DataType::Interval(_)) {
+        return Err(column.unsupported_operation("a quantile"));
+    }
+    let (count, places) = column.with_change_check(|| locate_quantiles(column, shares, QuantileType::Times))?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let mut times = Vec::with_capacity(places.len());
+    for (ends, part) in places {
+        let [low, high] = ends.map(|word| i128::from((word ^ SIGN).cast_signed()));
+        debug_assert!(low <= high);
+        // The distance from the lower value has no more digits than a float.
+        times.push((low + ((high - low) as f64 * part).floor() as i128).min(high) as i64);
+    }
+    Ok(Some(times))
+}
+
+/// Returns the number of numeric values, and their quantiles, if there are any values.
+fn counted_quantiles(column: &Column, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
+    if let Some(counted) = quantiles_by_sample(column, shares)? {
+        return Ok(counted);
+    }
+    let (count, places) = locate_quantiles(column, shares, QuantileType::Floats)?;
+    Ok((count, places.into_iter().map(|(ends, part)| interpolate(&ends.map(word_to_float), part)).collect()))
+}
+
+/// Does [`counted_quantiles`] with the help of a sample; `None` if the sample does not
+/// bound the quantiles well.
+fn quantiles_by_sample(column: &Column, shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
+    let rows = column.len()?;
+    if !(MIN_SAMPLED_ROWS..=MAX_SAMPLED_ROWS).contains(&rows) || shares.len() > RANKS_AT_ONCE {
+        return Ok(None);
     }
 
-    /// Returns the number of numeric values, and their quantiles, if there are any values.
-    fn counted_quantiles(&self, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
-        if let Some(counted) = self.quantiles_by_sample(shares)? {
-            return Ok(counted);
-        }
-        let (count, places) = self.locate_quantiles(shares, QuantileType::Floats)?;
-        Ok((count, places.into_iter().map(|(ends, part)| interpolate(&ends.map(word_to_float), part)).collect()))
+    // The number of values between two bounds falls with the square root of the sample's size.
+    let min_size = MIN_SAMPLE.min(rows / ROWS_PER_SAMPLED_ROW);
+    let size = (rows / SAMPLE_UNIT).saturating_pow(2).clamp(min_size, MAX_SAMPLE);
+    let mut sampled = Vec::with_capacity(size as usize);
+    let sample = column.as_dataset().take(&draw_rows(size, rows))?.column_at(0)?;
+    let values = ColumnValues::try_new(&sample, QuantileType::Floats)?;
+    for block in 0..values.frame.num_blocks() {
+        values.for_each_in_block(block, |word| sampled.push(word_to_float(word)))?;
+    }
+    if (sampled.len() as u64) < size / 2 {
+        return Ok(None);
     }
 
-    /// Does [`counted_quantiles`](Column::counted_quantiles) with the help of a sample; `None` if the sample does not
-    /// bound the quantiles well.
-    fn quantiles_by_sample(&self, shares: &[f64]) -> Result<Option<(u64, Vec<f64>)>> {
-        let rows = self.len()?;
-        if !(MIN_SAMPLED_ROWS..=MAX_SAMPLED_ROWS).contains(&rows) || shares.len() > RANKS_AT_ONCE {
-            return Ok(None);
-        }
+    sampled.sort_unstable_by(f64::total_cmp);
+    let bounds: Vec<QuantileBounds> =
+        shares.iter().map(|share| QuantileBounds::from_sample(*share, &sampled)).collect();
+    ColumnValues::try_new(column, QuantileType::Floats)?.quantiles_within(&bounds, shares)
+}
 
-        // The number of values between two bounds falls with the square root of the sample's size.
-        let min_size = MIN_SAMPLE.min(rows / ROWS_PER_SAMPLED_ROW);
-        let size = (rows / SAMPLE_UNIT).saturating_pow(2).clamp(min_size, MAX_SAMPLE);
-        let mut sampled = Vec::with_capacity(size as usize);
-        let sample = self.as_dataset().take(&draw_rows(size, rows))?.column_at(0)?;
-        let values = ColumnValues::try_new(&sample, QuantileType::Floats)?;
-        for block in 0..values.frame.num_blocks() {
-            values.for_each_in_block(block, |word| sampled.push(word_to_float(word)))?;
-        }
-        if (sampled.len() as u64) < size / 2 {
-            return Ok(None);
-        }
-
-        sampled.sort_unstable_by(f64::total_cmp);
-        let bounds: Vec<QuantileBounds> =
-            shares.iter().map(|share| QuantileBounds::from_sample(*share, &sampled)).collect();
-        ColumnValues::try_new(self, QuantileType::Floats)?.quantiles_within(&bounds, shares)
+/// Returns the number of values, and for each share the two values that its quantile lies between, and its place
+/// between them; none if there are no values.
+fn locate_quantiles(column: &Column, shares: &[f64], numbers: QuantileType) -> Result<(u64, Vec<Interpolation>)> {
+    let values = ColumnValues::try_new(column, numbers)?;
+    if column.len()? <= MAX_SORTED {
+        return Ok(select_quantiles(values.collect_all()?, shares));
     }
 
-    /// Returns the number of values, and for each share the two values that its quantile lies between, and its place
-    /// between them; none if there are no values.
-    fn locate_quantiles(&self, shares: &[f64], numbers: QuantileType) -> Result<(u64, Vec<Interpolation>)> {
-        let values = ColumnValues::try_new(self, numbers)?;
-        if self.len()? <= MAX_SORTED {
-            return Ok(select_quantiles(values.collect_all()?, shares));
-        }
-
-        let [counts] = &values.count_digits(&[BitPrefix::ALL])?[..] else {
-            return Err(Error::internal("one prefix has one histogram"));
-        };
-        let count: u64 = counts.iter().sum();
-        if count <= MAX_SORTED {
-            return Ok(select_quantiles(values.collect_all()?, shares));
-        }
-        let places: Vec<f64> = shares.iter().map(|share| share * (count - 1) as f64).collect();
-        let ranks: Vec<u64> = places.iter().flat_map(|place| [place.floor() as u64, place.ceil() as u64]).collect();
-        let mut words = Vec::with_capacity(ranks.len());
-        for ranks in ranks.chunks(RANKS_AT_ONCE) {
-            words.extend(values.values_at_ranks(counts, ranks)?);
-        }
-        let ends = words.as_chunks::<2>().0;
-        assert!(ends.len() == places.len(), "{} pairs of values for {} quantiles", ends.len(), places.len());
-        Ok((count, places.iter().zip(ends).map(|(place, ends)| (*ends, place.fract())).collect()))
+    let [counts] = &values.count_digits(&[BitPrefix::ALL])?[..] else {
+        return Err(Error::internal("one prefix has one histogram"));
+    };
+    let count: u64 = counts.iter().sum();
+    if count <= MAX_SORTED {
+        return Ok(select_quantiles(values.collect_all()?, shares));
     }
-
-    fn check_quantiles(&self, shares: &[f64]) -> Result<()> {
-        if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
-            return Err(Error::invalid_argument(format!("a quantile lies between 0 and 1, got {share}")));
-        }
-        if !is_number(self.data_type()) {
-            return Err(self.unsupported_operation("a quantile"));
-        }
-        Ok(())
+    let places: Vec<f64> = shares.iter().map(|share| share * (count - 1) as f64).collect();
+    let ranks: Vec<u64> = places.iter().flat_map(|place| [place.floor() as u64, place.ceil() as u64]).collect();
+    let mut words = Vec::with_capacity(ranks.len());
+    for ranks in ranks.chunks(RANKS_AT_ONCE) {
+        words.extend(values.values_at_ranks(counts, ranks)?);
     }
+    let ends = words.as_chunks::<2>().0;
+    assert!(ends.len() == places.len(), "{} pairs of values for {} quantiles", ends.len(), places.len());
+    Ok((count, places.iter().zip(ends).map(|(place, ends)| (*ends, place.fract())).collect()))
+}
+
+fn check_quantiles(column: &Column, shares: &[f64]) -> Result<()> {
+    if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
+        return Err(Error::invalid_argument(format!("a quantile lies between 0 and 1, got {share}")));
+    }
+    if !is_number(column.data_type()) {
+        return Err(column.unsupported_operation("a quantile"));
+    }
+    Ok(())
 }
 
 /// Returns `size` random rows of a column of `rows` rows, in order; the same on each call.

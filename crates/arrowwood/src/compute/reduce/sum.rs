@@ -25,102 +25,10 @@ impl Column {
     pub fn sum(&self) -> Result<Value<'static>> {
         // Check the type first: other types may have too many rows to visit.
         match self.data_type() {
-            DataType::Dictionary(_, values) if has_sum(values) => self.sum_by_key(values),
-            data_type if has_sum(data_type) => self.with_change_check(|| self.sum_values()),
+            DataType::Dictionary(_, values) if has_sum(values) => sum_by_key(self, values),
+            data_type if has_sum(data_type) => self.with_change_check(|| sum_values(self)),
             _ => Err(self.unsupported_operation("the sum")),
         }
-    }
-
-    /// Sums a column that is no dictionary.
-    fn sum_values(&self) -> Result<Value<'static>> {
-        if let Some(blocks) = Blocks::fixed_width(self)? {
-            return self.sum_blocks(&blocks);
-        }
-        let blocks = Blocks::build(self)?;
-        match self.data_type() {
-            DataType::Boolean => Ok(Value::Int128(count_true(&blocks))),
-            _ => self.sum_blocks(&blocks),
-        }
-    }
-
-    /// Sums a dictionary's values, each multiplied by its count.
-    fn sum_by_key(&self, data_type: &DataType) -> Result<Value<'static>> {
-        let count_name = if self.name() == "rows" { "count" } else { "rows" };
-        let groups = self.as_dataset().aggregate(&[self.name()]).count_rows(count_name).finish()?;
-        let mut integers = 0i128;
-        let mut floats = PairwiseSum::default();
-        let mut decimals = i256::ZERO;
-        for row in groups.rows() {
-            let row = row?;
-            let Value::Int(rows) = row.get(1)? else { return Err(Error::internal("a count that is no integer")) };
-            match row.get(0)? {
-                Value::Bool(flag) => integers += i128::from(flag) * i128::from(rows),
-                Value::Int(number) | Value::Duration(number, _) => integers += i128::from(number) * i128::from(rows),
-                Value::UInt(number) => integers += i128::from(number) * i128::from(rows),
-                Value::Float32(number) => floats.add(f64::from(number) * rows as f64),
-                Value::Float64(number) => floats.add(number * rows as f64),
-                Value::Decimal { digits, .. } => {
-                    let sum = digits.checked_mul(i256::from_i128(rows.into())).and_then(|n| decimals.checked_add(n));
-                    decimals = sum.ok_or_else(|| self.does_not_fit())?;
-                }
-                Value::Null => {}
-                other => return Err(Error::internal(format!("a dictionary of numbers has the value {other}"))),
-            }
-        }
-
-        use DataType::*;
-        Ok(match data_type {
-            Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
-                Value::Decimal { digits: decimals, scale: *scale }
-            }
-            Duration(unit) => Value::Duration(i64::try_from(integers).map_err(|_| self.does_not_fit())?, *unit),
-            float if float.is_floating() => Value::Float64(floats.total()),
-            _ => Value::Int128(integers),
-        })
-    }
-
-    fn does_not_fit(&self) -> Error {
-        let name = self.name();
-        let data_type = type_name(self.data_type());
-        Error::invalid_argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
-    }
-
-    fn sum_blocks<'a, C: FixedWidthBytes<'a>>(&self, blocks: &Blocks<'a, C>) -> Result<Value<'static>> {
-        Ok(match self.data_type() {
-            DataType::Float64 => Value::Float64(sum_floats(blocks, kernels::add_f64)),
-            DataType::Float32 => Value::Float64(sum_floats(blocks, kernels::add_f32)),
-            DataType::Float16 => Value::Float64(sum_floats(blocks, kernels::add_f16)),
-            DataType::Duration(unit) => {
-                let sum = sum_integers(blocks, &DataType::Int64);
-                Value::Duration(i64::try_from(sum).map_err(|_| self.does_not_fit())?, *unit)
-            }
-            DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
-                let digits = sum_decimals(blocks, self.data_type()).ok_or_else(|| self.does_not_fit())?;
-                Value::Decimal { digits, scale: *scale }
-            }
-            DataType::Decimal32(_, scale) => {
-                let digits = i256::from_i128(sum_integers(blocks, &DataType::Int32));
-                Value::Decimal { digits, scale: *scale }
-            }
-            DataType::Decimal64(_, scale) => {
-                let digits = i256::from_i128(sum_integers(blocks, &DataType::Int64));
-                Value::Decimal { digits, scale: *scale }
-            }
-            integer => Value::Int128(sum_integers(blocks, integer)),
-        })
-    }
-
-    /// Sums decimals as floats, one after the other.
-    fn sum_decimals_as_floats(&self) -> Result<f64> {
-        self.with_change_check(|| {
-            let mut sum = PairwiseSum::default();
-            for value in self.values() {
-                if let Value::Decimal { digits, scale } = value? {
-                    sum.add(decimal_to_f64(digits, scale));
-                }
-            }
-            Ok(sum.total())
-        })
     }
 
     /// Returns the mean; `None` if there are no values.
@@ -134,7 +42,7 @@ impl Column {
         let sum = match self.sum() {
             Err(e) if e.kind() == ErrorKind::Unsupported => return Err(self.unsupported_operation("the mean")),
             // The sum of wide decimals may be too large for their type where the mean is not.
-            Err(e) if e.kind() == ErrorKind::InvalidArgument => Value::Float64(self.sum_decimals_as_floats()?),
+            Err(e) if e.kind() == ErrorKind::InvalidArgument => Value::Float64(sum_decimals_as_floats(self)?),
             sum => sum?,
         };
         let count = self.count()?;
@@ -148,6 +56,98 @@ impl Column {
             _ => Err(self.unsupported_operation("the mean")),
         }
     }
+}
+
+/// Sums a column that is no dictionary.
+fn sum_values(column: &Column) -> Result<Value<'static>> {
+    if let Some(blocks) = Blocks::fixed_width(column)? {
+        return sum_blocks(column, &blocks);
+    }
+    let blocks = Blocks::build(column)?;
+    match column.data_type() {
+        DataType::Boolean => Ok(Value::Int128(count_true(&blocks))),
+        _ => sum_blocks(column, &blocks),
+    }
+}
+
+/// Sums a dictionary's values, each multiplied by its count.
+fn sum_by_key(column: &Column, data_type: &DataType) -> Result<Value<'static>> {
+    let count_name = if column.name() == "rows" { "count" } else { "rows" };
+    let groups = column.as_dataset().aggregate(&[column.name()]).count_rows(count_name).finish()?;
+    let mut integers = 0i128;
+    let mut floats = PairwiseSum::default();
+    let mut decimals = i256::ZERO;
+    for row in groups.rows() {
+        let row = row?;
+        let Value::Int(rows) = row.get(1)? else { return Err(Error::internal("a count that is no integer")) };
+        match row.get(0)? {
+            Value::Bool(flag) => integers += i128::from(flag) * i128::from(rows),
+            Value::Int(number) | Value::Duration(number, _) => integers += i128::from(number) * i128::from(rows),
+            Value::UInt(number) => integers += i128::from(number) * i128::from(rows),
+            Value::Float32(number) => floats.add(f64::from(number) * rows as f64),
+            Value::Float64(number) => floats.add(number * rows as f64),
+            Value::Decimal { digits, .. } => {
+                let sum = digits.checked_mul(i256::from_i128(rows.into())).and_then(|n| decimals.checked_add(n));
+                decimals = sum.ok_or_else(|| does_not_fit(column))?;
+            }
+            Value::Null => {}
+            other => return Err(Error::internal(format!("a dictionary of numbers has the value {other}"))),
+        }
+    }
+
+    use DataType::*;
+    Ok(match data_type {
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
+            Value::Decimal { digits: decimals, scale: *scale }
+        }
+        Duration(unit) => Value::Duration(i64::try_from(integers).map_err(|_| does_not_fit(column))?, *unit),
+        float if float.is_floating() => Value::Float64(floats.total()),
+        _ => Value::Int128(integers),
+    })
+}
+
+fn does_not_fit(column: &Column) -> Error {
+    let name = column.name();
+    let data_type = type_name(column.data_type());
+    Error::invalid_argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
+}
+
+fn sum_blocks<'a, C: FixedWidthBytes<'a>>(column: &Column, blocks: &Blocks<'a, C>) -> Result<Value<'static>> {
+    Ok(match column.data_type() {
+        DataType::Float64 => Value::Float64(sum_floats(blocks, kernels::add_f64)),
+        DataType::Float32 => Value::Float64(sum_floats(blocks, kernels::add_f32)),
+        DataType::Float16 => Value::Float64(sum_floats(blocks, kernels::add_f16)),
+        DataType::Duration(unit) => {
+            let sum = sum_integers(blocks, &DataType::Int64);
+            Value::Duration(i64::try_from(sum).map_err(|_| does_not_fit(column))?, *unit)
+        }
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
+            let digits = sum_decimals(blocks, column.data_type()).ok_or_else(|| does_not_fit(column))?;
+            Value::Decimal { digits, scale: *scale }
+        }
+        DataType::Decimal32(_, scale) => {
+            let digits = i256::from_i128(sum_integers(blocks, &DataType::Int32));
+            Value::Decimal { digits, scale: *scale }
+        }
+        DataType::Decimal64(_, scale) => {
+            let digits = i256::from_i128(sum_integers(blocks, &DataType::Int64));
+            Value::Decimal { digits, scale: *scale }
+        }
+        integer => Value::Int128(sum_integers(blocks, integer)),
+    })
+}
+
+/// Sums decimals as floats, one after the other.
+fn sum_decimals_as_floats(column: &Column) -> Result<f64> {
+    column.with_change_check(|| {
+        let mut sum = PairwiseSum::default();
+        for value in column.values() {
+            if let Value::Decimal { digits, scale } = value? {
+                sum.add(decimal_to_f64(digits, scale));
+            }
+        }
+        Ok(sum.total())
+    })
 }
 
 fn has_sum(data_type: &DataType) -> bool {

@@ -56,7 +56,7 @@ impl Dataset {
     pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
         let condition = BoundPredicate::bind(predicate, self)?;
         self.with_change_check(ChangeCheck::Now, || {
-            let pruned = self.prune_inner(predicate)?;
+            let pruned = prune_inner(self, predicate)?;
             let frame = Frame::for_part(&pruned, self)?;
             check_result_memory(&pruned, frame.num_rows().div_ceil(u8::BITS.into()))?;
             let rows = RowSet::build(&frame, |part, rows| condition.mask(&frame, part, rows))?;
@@ -101,7 +101,7 @@ impl Dataset {
     /// As [`Dataset::filter`].
     #[doc(hidden)]
     pub fn prune(&self, predicate: &Predicate) -> Result<Dataset> {
-        self.with_change_check(ChangeCheck::Now, || self.prune_inner(predicate))
+        self.with_change_check(ChangeCheck::Now, || prune_inner(self, predicate))
     }
 
     /// Prunes like [`prune`](Dataset::prune), but keeps all blocks, so that the rows of a table have no gaps.
@@ -110,68 +110,68 @@ impl Dataset {
     /// As [`Dataset::filter`].
     #[doc(hidden)]
     pub fn prune_contiguous(&self, predicate: &Predicate) -> Result<Dataset> {
-        self.with_change_check(ChangeCheck::Now, || self.prune_to_bounds(predicate))
+        self.with_change_check(ChangeCheck::Now, || prune_to_bounds(self, predicate))
     }
+}
 
-    /// Prunes without a check for changes: first partitions that can't have rows, then each table to the rows between
-    /// the bounds, and then blocks that can't have rows.
-    pub(in crate::compute) fn prune_inner(&self, predicate: &Predicate) -> Result<Dataset> {
-        prune_blocks(&self.prune_to_bounds(predicate)?, predicate)
-    }
+/// Prunes without a check for changes: first partitions that can't have rows, then each table to the rows between
+/// the bounds, and then blocks that can't have rows.
+pub(in crate::compute) fn prune_inner(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
+    prune_blocks(&prune_to_bounds(dataset, predicate)?, predicate)
+}
 
-    /// Returns the partitions that may have rows, each table with the rows between the bounds on its sorted column.
-    fn prune_to_bounds(&self, predicate: &Predicate) -> Result<Dataset> {
-        let pruned = prune_partitions(self, predicate)?;
-        let is_partitioned = pruned.pieces().iter().any(|piece| !piece.source.constants().is_empty());
-        if !is_partitioned {
-            return pruned.between_bounds(predicate);
-        }
-        let is_bounded = pruned.split_by_path().first().is_some_and(|table| table.sorted_by().is_some());
-        if !is_bounded {
-            return Ok(pruned);
-        }
-        let mut pieces = Vec::new();
-        for table in pruned.split_by_path() {
-            pieces.extend_from_slice(table.between_bounds(predicate)?.pieces());
-        }
-        Ok(Dataset::from_slices(self.schema().clone(), pieces))
+/// Returns the partitions that may have rows, each table with the rows between the bounds on its sorted column.
+fn prune_to_bounds(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
+    let pruned = prune_partitions(dataset, predicate)?;
+    let is_partitioned = pruned.pieces().iter().any(|piece| !piece.source.constants().is_empty());
+    if !is_partitioned {
+        return between_bounds(&pruned, predicate);
     }
+    let is_bounded = pruned.split_by_path().first().is_some_and(|table| table.sorted_by().is_some());
+    if !is_bounded {
+        return Ok(pruned);
+    }
+    let mut pieces = Vec::new();
+    for table in pruned.split_by_path() {
+        pieces.extend_from_slice(between_bounds(&table, predicate)?.pieces());
+    }
+    Ok(Dataset::from_slices(dataset.schema().clone(), pieces))
+}
 
-    /// Returns the rows of a sorted table between the bounds that `predicate` sets, by binary search; all rows if it
-    /// sets none.
-    fn between_bounds(&self, predicate: &Predicate) -> Result<Dataset> {
-        // Tables are sorted by the day of a date64, but compared by its milliseconds.
-        let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
-        let Some(sorted) = sorted else { return Ok(self.clone()) };
-        let bounds = predicate.comparisons_with(sorted.name());
-        if bounds.is_empty() || !self.is_ascending() {
-            return Ok(self.clone());
-        }
-        let frame = Frame::try_new(self)?;
-        let column = self.sorted_column()?;
-        let mut rows = 0..frame.num_rows();
-        for (operator, literal) in bounds {
-            if matches!(operator, Operator::Gt | Operator::Ge | Operator::Eq) {
-                let operator = if operator == Operator::Eq { Operator::Ge } else { operator };
-                let condition = col(sorted.name()).compare(operator, literal.clone());
-                let condition = BoundPredicate::bind(&condition, self)?;
-                let start = first_row(&column, |row| is_row_selected(&frame, row, &condition))?;
-                rows.start = rows.start.max(start);
-            }
-            if matches!(operator, Operator::Lt | Operator::Le | Operator::Eq) {
-                let operator = if operator == Operator::Eq { Operator::Le } else { operator };
-                let condition = col(sorted.name()).compare(operator, literal);
-                let condition = BoundPredicate::bind(&condition, self)?;
-                let end = first_row(&column, |row| Ok(!is_row_selected(&frame, row, &condition)?))?;
-                rows.end = rows.end.min(end);
-            }
-        }
-        if rows == (0..frame.num_rows()) {
-            return Ok(self.clone());
-        }
-        // Bounds may contradict each other.
-        self.slice(rows.start, rows.end.saturating_sub(rows.start))
+/// Returns the rows of a sorted table between the bounds that `predicate` sets, by binary search; all rows if it
+/// sets none.
+fn between_bounds(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
+    // Tables are sorted by the day of a date64, but compared by its milliseconds.
+    let sorted = dataset.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
+    let Some(sorted) = sorted else { return Ok(dataset.clone()) };
+    let bounds = predicate.comparisons_with(sorted.name());
+    if bounds.is_empty() || !dataset.is_ascending() {
+        return Ok(dataset.clone());
     }
+    let frame = Frame::try_new(dataset)?;
+    let column = dataset.sorted_column()?;
+    let mut rows = 0..frame.num_rows();
+    for (operator, literal) in bounds {
+        if matches!(operator, Operator::Gt | Operator::Ge | Operator::Eq) {
+            let operator = if operator == Operator::Eq { Operator::Ge } else { operator };
+            let condition = col(sorted.name()).compare(operator, literal.clone());
+            let condition = BoundPredicate::bind(&condition, dataset)?;
+            let start = first_row(&column, |row| is_row_selected(&frame, row, &condition))?;
+            rows.start = rows.start.max(start);
+        }
+        if matches!(operator, Operator::Lt | Operator::Le | Operator::Eq) {
+            let operator = if operator == Operator::Eq { Operator::Le } else { operator };
+            let condition = col(sorted.name()).compare(operator, literal);
+            let condition = BoundPredicate::bind(&condition, dataset)?;
+            let end = first_row(&column, |row| Ok(!is_row_selected(&frame, row, &condition)?))?;
+            rows.end = rows.end.min(end);
+        }
+    }
+    if rows == (0..frame.num_rows()) {
+        return Ok(dataset.clone());
+    }
+    // Bounds may contradict each other.
+    dataset.slice(rows.start, rows.end.saturating_sub(rows.start))
 }
 
 /// Returns true if the condition is true for row `row`.
@@ -192,7 +192,7 @@ impl Dataset {
     /// `InvalidArgument` unless the dataset consists of tables with `sorted_by`, or for values of another type.
     pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
         if let Some(number) = self.late_column() {
-            return self.between_late(number, (low, high));
+            return between_late(self, number, (low, high));
         }
 
         let tables = self.split_by_path();
@@ -214,32 +214,32 @@ impl Dataset {
         // There are no rows if `low` is greater than `high`.
         self.slice(rows.start, rows.end.saturating_sub(rows.start))
     }
+}
 
-    /// Does [`between`](Dataset::between) for tables whose rows may be late, by column `number` of their sources.
-    fn between_late(&self, number: usize, (low, high): (&Value<'_>, &Value<'_>)) -> Result<Dataset> {
-        let [first, ..] = self.pieces() else { return Ok(self.clone()) };
-        let field = first.source.schema().field(number);
-        let ValueBounds { low_literal, high_literal, is_day, .. } = ValueBounds::try_new(field, (low, high))?;
+/// Does [`between`](Dataset::between) for tables whose rows may be late, by column `number` of their sources.
+fn between_late(dataset: &Dataset, number: usize, (low, high): (&Value<'_>, &Value<'_>)) -> Result<Dataset> {
+    let [first, ..] = dataset.pieces() else { return Ok(dataset.clone()) };
+    let field = first.source.schema().field(number);
+    let ValueBounds { low_literal, high_literal, is_day, .. } = ValueBounds::try_new(field, (low, high))?;
 
-        // The dataset may lack the column: it is added in front, under another name if the dataset has it, too.
-        let mut name = field.name().clone();
-        while self.schema().column_with_name(&name).is_some() {
-            name.push('_');
-        }
-        let by = Arc::new(field.clone().with_name(&name));
-        let fields: Fields = std::iter::once(&by).chain(self.schema().fields()).cloned().collect();
-        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema().metadata().clone()));
-        let mut pieces = Vec::with_capacity(self.pieces().len());
-        for piece in self.pieces() {
-            let columns = std::iter::once(number).chain(piece.columns.iter().copied()).collect();
-            pieces.push(SourceSlice { columns, ..piece.clone() });
-        }
-        let wide = Dataset::from_slices(schema, pieces);
-
-        let upper = if is_day { Operator::Lt } else { Operator::Le };
-        let condition = col(&name).ge(low_literal) & col(&name).compare(upper, high_literal);
-        wide.filter(&condition)?.select_at(&(1..wide.num_columns()).collect::<Vec<_>>())
+    // The dataset may lack the column: it is added in front, under another name if the dataset has it, too.
+    let mut name = field.name().clone();
+    while dataset.schema().column_with_name(&name).is_some() {
+        name.push('_');
     }
+    let by = Arc::new(field.clone().with_name(&name));
+    let fields: Fields = std::iter::once(&by).chain(dataset.schema().fields()).cloned().collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, dataset.schema().metadata().clone()));
+    let mut pieces = Vec::with_capacity(dataset.pieces().len());
+    for piece in dataset.pieces() {
+        let columns = std::iter::once(number).chain(piece.columns.iter().copied()).collect();
+        pieces.push(SourceSlice { columns, ..piece.clone() });
+    }
+    let wide = Dataset::from_slices(schema, pieces);
+
+    let upper = if is_day { Operator::Lt } else { Operator::Le };
+    let condition = col(&name).ge(low_literal) & col(&name).compare(upper, high_literal);
+    wide.filter(&condition)?.select_at(&(1..wide.num_columns()).collect::<Vec<_>>())
 }
 
 /// The bounds of a range of values, both included: as tests of single values, and as literals for a filter.

@@ -14,7 +14,7 @@ mod reordered;
 mod row_order;
 mod shuffle;
 
-pub(super) use filter::check_result_memory;
+pub(super) use filter::{check_result_memory, prune_inner};
 pub(super) use filtered_rows::filter_input;
 pub(super) use reordered::reordered_view;
 pub(super) use row_order::{RowOrder, try_collect};

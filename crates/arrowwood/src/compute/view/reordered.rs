@@ -11,7 +11,7 @@ use arrow_schema::{DataType, SchemaRef};
 use super::batch_size::{gathers, rows_that_fit};
 use super::row_order::{RowOrder, try_collect};
 use crate::array::{UncheckedArray, merge_dictionaries};
-use crate::compute::gather::RowSelection;
+use crate::compute::gather::{RowSelection, resolve_views};
 use crate::compute::scan::{BLOCK, Frame};
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
@@ -65,7 +65,7 @@ impl Dataset {
     #[doc(hidden)]
     pub fn resolve_view(&self) -> Result<Option<(Dataset, Vec<u64>)>> {
         match self.pieces() {
-            [only] if gathers(only) => self.resolve_views(try_collect(0..self.len()?)?).map(Some),
+            [only] if gathers(only) => resolve_views(self, try_collect(0..self.len()?)?).map(Some),
             _ => Ok(None),
         }
     }
