@@ -13,8 +13,8 @@ const CORE: [&str; 2] = ["crates/arrowwood", "crates/mapping"];
 /// Files of the library whose errors name the command or the Python package in a remedy.
 const REMEDY_FILES: &[&str] = &[
     "crates/arrowwood/src/array/value.rs",
-    "crates/arrowwood/src/compute/select/bound_expression.rs",
-    "crates/arrowwood/src/compute/select/literal.rs",
+    "crates/arrowwood/src/compute/expr/bound_expression.rs",
+    "crates/arrowwood/src/compute/expr/literal.rs",
     "crates/arrowwood/src/files.rs",
     "crates/arrowwood/src/ipc/framing/sniff.rs",
     "crates/arrowwood/src/ipc/write/writer.rs",

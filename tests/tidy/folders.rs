@@ -14,8 +14,6 @@ const LARGE_FOLDERS: &[(&str, usize)] = &[
     ("bindings/jvm/java/src/main/java/dev/arrowwood", 38),
     ("bindings/python/arrowwood", 26),
     ("bindings/python/src", 39),
-    ("crates/arrowwood/src/compute/select", 29),
-    ("crates/arrowwood/src/table/writer", 28),
     ("crates/cli/src", 28),
     ("crates/datafusion/src", 26),
     ("crates/mapping/src", 25),
