@@ -16,7 +16,7 @@ SOURCES = {
     "C": ("bindings/c/include/arrowwood.h",),
     "Java": ("bindings/jvm/java/src/main/java/**/*.java",),
     "Clojure": ("bindings/jvm/clojure/src/main/clojure/arrowwood/core.clj",),
-    "HTTP": ("crates/serve/src/*.rs",),
+    "HTTP": ("crates/serve/src/**/*.rs",),
     "command": ("crates/cli/src/lib.rs",),
 }
 

@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 
-use crate::problem::{Problem, Result};
-use crate::rights::Rights;
-use crate::token::{TokenEntry, Tokens};
+use super::rights::Rights;
+use super::token::{TokenEntry, Tokens};
+use crate::http::problem::{Problem, Result};
 
 /// The name of the cookie in which the server's own page keeps the token.
 const COOKIE: &str = "arrowwood";

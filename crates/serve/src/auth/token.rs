@@ -19,10 +19,10 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::rights::Rights;
 use crate::change_time::ChangeTime;
-use crate::exact_text::hex;
-use crate::log;
-use crate::rights::Rights;
+use crate::ops::log;
+use crate::view::exact_text::hex;
 
 /// The interval between checks for changes of the file.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);

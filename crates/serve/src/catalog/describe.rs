@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 use arrowwood::{TableStat, field_type_name, table_stat};
 use serde_json::{Value as Json, json};
 
-use crate::problem::{Problem, Result, ResultExt};
+use super::snapshot::Snapshot;
+use super::table::{Kind, Table};
+use crate::http::problem::{Problem, Result, ResultExt};
 use crate::session::Session;
-use crate::snapshot::Snapshot;
-use crate::table::{Kind, Table};
 
 /// Identifies the machine, since it was started; `None` if the system doesn't tell.
 static BOOT_ID: LazyLock<Option<String>> = LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());

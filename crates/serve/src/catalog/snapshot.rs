@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrowwood::{Dataset, ErrorKind};
 
-use crate::problem::{Problem, Result};
-use crate::query::Query;
-use crate::table::Table;
+use super::table::Table;
+use crate::http::problem::{Problem, Result};
+use crate::http::query::Query;
 
 /// The parameter with the identity of the rows that a client means.
 pub(crate) const PARAMETER: &str = "snapshot";

@@ -15,13 +15,13 @@ use super::put::{PutStream, audit, receive_first, receive_header};
 use super::request_stream::RequestStream;
 use super::status::body_response;
 use super::target::parse_descriptor;
-use crate::follow::{self, Follower};
-use crate::frames::Framing;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response_body::{BodySource, BodyStep, ResponseBody};
+use crate::catalog::table::Table;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
+use crate::read::follow::{self, Follower};
+use crate::read::frames::Framing;
 use crate::session::Session;
-use crate::table::Table;
 
 /// The parameters for rows sent to the client.
 const FOLLOW_PARAMETERS: &[&str] = &["from", "columns", "column", "durable"];

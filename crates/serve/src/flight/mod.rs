@@ -31,16 +31,16 @@ use self::sql::messages::Any;
 pub(crate) use self::status::refusal_response;
 use self::status::{body_response, message_response};
 use self::target::{parse_descriptor, parse_ticket};
-use crate::access::password_of;
-use crate::follow::{self, Follower};
-use crate::frames::Framing;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response::allow;
-use crate::response_body::ResponseBody;
-use crate::row_stream::{self, Selection};
+use crate::auth::access::password_of;
+use crate::catalog::table::{Kind, Table};
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response::allow;
+use crate::http::response_body::ResponseBody;
+use crate::read::follow::{self, Follower};
+use crate::read::frames::Framing;
+use crate::read::rows::{self, Selection};
 use crate::session::{Session, Trace};
-use crate::table::{Kind, Table};
 
 /// The maximum number of endpoints of a flight.
 const MAX_ENDPOINTS: u64 = 16;
@@ -153,7 +153,7 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Resp
         }
         session.check_read(name)?;
         let selection = selection(&session, name, query).await?;
-        return Ok(body_response(row_stream::flight_body(selection, session).await?));
+        return Ok(body_response(rows::flight_body(selection, session).await?));
     }
     for parameter in ["to", "where", "limit"] {
         if query.has(parameter) {

@@ -15,14 +15,14 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::messages::{FlightData, FlightDescriptor, PutResult, SERVICE, frame_messages};
 use super::request_stream::{MAX_REQUEST_LEN, ReceivedMessage, RequestStream, decode_message};
 use super::target::parse_descriptor;
-use crate::audit::AuditLine;
-use crate::frames::Framing;
-use crate::ingest::{Destination, PendingBatches, lost};
-use crate::problem::{Problem, Result};
-use crate::query::Query;
-use crate::queue::AppendResults;
-use crate::request_body::{ReceivedBody, SMALL};
-use crate::response_body::{BodySource, BodyStep};
+use crate::http::problem::{Problem, Result};
+use crate::http::query::Query;
+use crate::http::response_body::{BodySource, BodyStep};
+use crate::ingest::endpoints::{Destination, PendingBatches, lost};
+use crate::ingest::queue::AppendResults;
+use crate::ingest::request_body::{ReceivedBody, SMALL};
+use crate::ops::audit::AuditLine;
+use crate::read::frames::Framing;
 use crate::session::Session;
 
 /// The maximum size in bytes of the protobuf fields around a body.

@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::messages::{PREFIX, UNCOMPRESSED};
-use crate::problem::{Problem, Result};
+use crate::http::problem::{Problem, Result};
 use crate::session::Session;
 
 /// The maximum size in bytes of a message without rows.

@@ -7,8 +7,8 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-use crate::condition::ConditionError;
-use crate::response_body::ResponseBody;
+use super::response_body::ResponseBody;
+use crate::read::condition::ConditionError;
 
 /// The system's error numbers for a full disk and an exhausted quota.
 const NO_SPACE: [i32; 2] = [libc::ENOSPC, libc::EDQUOT];

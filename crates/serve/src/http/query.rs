@@ -2,7 +2,7 @@
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::problem::{Problem, Result};
+use super::problem::{Problem, Result};
 
 /// The maximum number of characters of a client's text that are repeated in errors.
 const MAX_QUOTED_CHARS: usize = 50;

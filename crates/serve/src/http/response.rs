@@ -5,8 +5,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::Value as Json;
 
-use crate::problem::{Problem, Result};
-use crate::response_body::ResponseBody;
+use super::problem::{Problem, Result};
+use super::response_body::ResponseBody;
 
 /// Refuses methods other than these; HEAD is permitted with GET.
 pub(crate) fn allow(parts: &Parts, methods: &[Method]) -> Result<()> {

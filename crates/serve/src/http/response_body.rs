@@ -16,8 +16,8 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::HeaderMap;
 
-use crate::send_stall::{SendStall, TrackedBytes};
-use crate::worker::WorkerBody;
+use super::send_stall::{SendStall, TrackedBytes};
+use crate::sql::worker::WorkerBody;
 
 /// The result of a step.
 pub(crate) enum BodyStep<S> {

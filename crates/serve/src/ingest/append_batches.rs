@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 
 use arrowwood::{REPLICA, Writer};
 
-use crate::problem::{Problem, Result, ResultExt};
-use crate::producers::{BatchId, MAX_POSITIONS, PendingProducers, ProducerState, RowSpan, Verdict, judge};
-use crate::queue::{AppendRequest, AppendResults, Receipt};
-use crate::readiness::Readiness;
+use super::producers::{BatchId, MAX_POSITIONS, PendingProducers, ProducerState, RowSpan, Verdict, judge};
+use super::queue::{AppendRequest, AppendResults, Receipt};
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::ops::readiness::Readiness;
 
 /// The batches of a request after they were appended, to be acknowledged once they are committed, or durable.
 pub(crate) struct PendingAck {

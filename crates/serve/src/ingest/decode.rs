@@ -9,11 +9,11 @@ use arrowwood::{
     Bytes, CsvOptions, Dataset, Error, JsonOptions, OpenOptions, Result, parse_schema, read_json_from, stream_csv,
 };
 
-use crate::expanded_size::{copied_bytes, may_grow};
-use crate::limits::Limits;
-use crate::problem::Problem;
-use crate::query::media_type;
-use crate::size_bound::SizeBound;
+use super::expanded_size::{copied_bytes, may_grow};
+use super::size_bound::SizeBound;
+use crate::http::problem::Problem;
+use crate::http::query::media_type;
+use crate::ops::limits::Limits;
 
 /// The buffers of an array of list views.
 const VIEW_OFFSETS: usize = 0;

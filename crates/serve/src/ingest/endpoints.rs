@@ -11,18 +11,18 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::decode::{BodyFormat, RequestedSchema, cost, decode};
-use crate::describe::facts_of;
-use crate::limits::Limits;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::producers::{BatchId, FIRST_EPOCH, MAX_NUMBER, position_in};
-use crate::query::{Query, header, header_number, short};
-use crate::queue::{Ack, AppendRequest, AppendResults, Receipt};
-use crate::request_body::{ReceivedBody, SMALL, is_small, receive, share_bytes};
-use crate::response::{allow, json_response, with_type};
-use crate::response_body::ResponseBody;
+use super::decode::{BodyFormat, RequestedSchema, cost, decode};
+use super::producers::{BatchId, FIRST_EPOCH, MAX_NUMBER, position_in};
+use super::queue::{Ack, AppendRequest, AppendResults, Receipt};
+use super::request_body::{ReceivedBody, SMALL, is_small, receive, share_bytes};
+use crate::catalog::describe::facts_of;
+use crate::catalog::table::{Kind, Table};
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::{Query, header, header_number, short};
+use crate::http::response::{allow, json_response, with_type};
+use crate::http::response_body::ResponseBody;
+use crate::ops::limits::Limits;
 use crate::session::{ServerState, Session, Trace};
-use crate::table::{Kind, Table};
 
 /// The maximum number of rows that the receiving thread commits itself.
 const MAX_INLINE_ROWS: u64 = 64;

@@ -6,7 +6,7 @@
 //!
 //! # The life of a table's thread
 //!
-//! The table's [`Queue`](crate::queue::Queue) has the channel to its thread and the [`Committer`], which has the
+//! The table's [`Queue`](crate::ingest::queue::Queue) has the channel to its thread and the [`Committer`], which has the
 //! writer. [`Table::append`] sends a request through the channel under the lock of `state`, and starts a thread if
 //! there is no channel, or if its thread has panicked. The thread takes all requests that wait, commits them with the
 //! committer locked, and answers them. When no request came for a while, it removes the channel under the lock of
@@ -37,14 +37,14 @@ use arrowwood::simulate::FileSystem;
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
 use hyper::StatusCode;
 
-use crate::append_batches::{PendingAck, append_all};
-use crate::log;
-use crate::metrics::Metrics;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::producers::PendingProducers;
-use crate::queue::{Ack, AppendRequest, Committer, QueueState, WriterSlot};
-use crate::readiness::Readiness;
-use crate::table::Table;
+use super::append_batches::{PendingAck, append_all};
+use super::producers::PendingProducers;
+use super::queue::{Ack, AppendRequest, Committer, QueueState, WriterSlot};
+use crate::catalog::table::Table;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::ops::log;
+use crate::ops::metrics::Metrics;
+use crate::ops::readiness::Readiness;
 
 /// The maximum number of requests whose batches are in one commit.
 const MAX_GROUP: usize = 4_096;

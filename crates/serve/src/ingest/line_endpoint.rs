@@ -14,18 +14,18 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::decode::check_bound;
-use crate::ingest::{create_on_disk, grow_share, parse_ack, single_batch, single_receipt, wait_to_decode};
-use crate::line_protocol::{LineError, LineRows, Precision, rows_of};
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::header;
-use crate::queue::{Ack, Receipt};
-use crate::request_body::{ReceivedBody, is_small, receive};
-use crate::response::{allow, empty};
-use crate::response_body::ResponseBody;
+use super::decode::check_bound;
+use super::endpoints::{create_on_disk, grow_share, parse_ack, single_batch, single_receipt, wait_to_decode};
+use super::line_protocol::{LineError, LineRows, Precision, rows_of};
+use super::queue::{Ack, Receipt};
+use super::request_body::{ReceivedBody, is_small, receive};
+use super::size_bound::SizeBound;
+use crate::catalog::table::{Kind, Table};
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::header;
+use crate::http::response::{allow, empty};
+use crate::http::response_body::ResponseBody;
 use crate::session::{ServerState, Session, Trace};
-use crate::size_bound::SizeBound;
-use crate::table::{Kind, Table};
 
 /// The maximum memory in bytes of rows whose lines the receiving thread parses itself.
 const MAX_INLINE_BYTES: u64 = 4 << 20;

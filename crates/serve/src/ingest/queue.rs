@@ -10,8 +10,8 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, Writer};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::problem::Problem;
-use crate::producers::BatchId;
+use super::producers::BatchId;
+use crate::http::problem::Problem;
 
 /// When a batch is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) struct Receipt {
     pub is_duplicate: bool,
 }
 
-/// The batches waiting for a table's writer, and the writer. See [`group_commit`](crate::group_commit) for the
+/// The batches waiting for a table's writer, and the writer. See [`group_commit`](crate::ingest::group_commit) for the
 /// protocol.
 #[derive(Default)]
 pub(crate) struct Queue {

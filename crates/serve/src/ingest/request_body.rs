@@ -13,10 +13,10 @@ use hyper::header::{self, HeaderMap};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use crate::limits::Limits;
-use crate::problem::{Problem, Result};
-use crate::query::header;
-use crate::response_body::blocking;
+use crate::http::problem::{Problem, Result};
+use crate::http::query::header;
+use crate::http::response_body::blocking;
+use crate::ops::limits::Limits;
 
 /// The unit in bytes in which memory is shared.
 pub(crate) const UNIT: usize = 4 << 10;

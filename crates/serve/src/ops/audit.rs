@@ -9,7 +9,7 @@ use arrowwood::Value;
 use hyper::Method;
 use serde_json::Value as Json;
 
-use crate::log;
+use super::log;
 
 /// The maximum number of characters of a path in a line.
 const MAX_PATH_CHARS: usize = 300;

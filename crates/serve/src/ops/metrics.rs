@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::log;
+use super::log;
 
 /// The classes of statuses, from 1xx to 5xx: the first digits of the status.
 const STATUS_CLASSES: std::ops::RangeInclusive<u16> = 1..=5;

@@ -11,15 +11,15 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::frames::{Framing, frames};
-use crate::metrics::Metrics;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response_body::{BodySource, BodyStep, ResponseBody, blocking};
-use crate::row_stream::{check_start, numbers, selected};
+use super::frames::{Framing, frames};
+use super::rows::{check_start, numbers, selected};
+use crate::catalog::snapshot::{self, Snapshot};
+use crate::catalog::table::{Kind, Progress, Table};
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response_body::{BodySource, BodyStep, ResponseBody, blocking};
+use crate::ops::metrics::Metrics;
 use crate::session::Session;
-use crate::snapshot::{self, Snapshot};
-use crate::table::{Kind, Progress, Table};
 
 /// The maximum size of a record batch's body in bytes: a slow client keeps one of them waiting.
 const MAX_BATCH_BYTES: usize = 256 << 10;
@@ -89,7 +89,7 @@ impl Follower {
     }
 
     /// Returns the identifier of the numbering of rows: see
-    /// [`FileIdentity::numbering`](crate::table::FileIdentity::numbering).
+    /// [`FileIdentity::numbering`](crate::catalog::table::FileIdentity::numbering).
     pub fn numbering(&self) -> String {
         self.table.identity.numbering()
     }

@@ -8,15 +8,15 @@ use arrowwood::{Dataset, Error, ErrorKind, JsonLines, Predicate, StreamEncoder, 
 use bytes::Bytes;
 use hyper::header::{self, HeaderMap};
 
-use crate::budget::{Budget, Share};
-use crate::condition::parse_condition_on;
-use crate::frames::{Framing, frames};
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::{Query, header, media_type};
-use crate::response_body::{BodySource, BodyStep, ResponseBody};
+use super::condition::parse_condition_on;
+use super::frames::{Framing, frames};
+use crate::catalog::snapshot::{self, Snapshot};
+use crate::catalog::table::{Kind, Table};
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::{Query, header, media_type};
+use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
+use crate::ops::budget::{Budget, Share};
 use crate::session::Session;
-use crate::snapshot::{self, Snapshot};
-use crate::table::{Kind, Table};
 
 /// The maximum size of a record batch's body in bytes.
 const MAX_BATCH_BYTES: usize = 2 << 20;

@@ -12,7 +12,7 @@ use arrowwood::{
 };
 use serde_json::Value as Json;
 
-use crate::client::{Client, ClientOptions, RequestError};
+use super::client::{Client, ClientOptions, RequestError};
 
 /// The first pause between two attempts to reach a server; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

@@ -22,14 +22,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::limits::Limits;
-use crate::log;
-use crate::metrics::Metrics;
-use crate::response_body::ResponseBody;
-use crate::routes::answer;
-use crate::send_stall::SendStall;
+use super::routes::answer;
+use crate::http::response_body::ResponseBody;
+use crate::http::send_stall::SendStall;
+use crate::http::socket_options::set_options;
+use crate::ops::limits::Limits;
+use crate::ops::log;
+use crate::ops::metrics::Metrics;
 use crate::session::{Admission, Peer, ServerState};
-use crate::socket_options::set_options;
 
 /// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -15,38 +15,38 @@ use hyper::{Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value as Json, json};
 
-use crate::audit::AuditLine;
-use crate::cells;
-use crate::decode::RequestedSchema;
-use crate::describe::{facts, kind_name};
-use crate::downsample;
-use crate::downsample_time;
-use crate::export::{self, ExportFormat};
-use crate::file_layout;
+use super::tls::Tls;
+use crate::catalog::describe::{facts, kind_name};
+use crate::catalog::snapshot::{self, Snapshot};
 use crate::flight;
-use crate::follow::{self, EventStream, Follower};
-use crate::frames::Framing;
-use crate::groups::{self, Grouping};
-use crate::image;
-use crate::ingest;
-use crate::limits::Limits;
-use crate::line_ingest::{self, LineApi};
-use crate::page;
-use crate::problem::{Problem, Result};
-use crate::query::{Query, header_name};
-use crate::request_body::receive;
-use crate::response::{allow, empty, json_response, text, with_type};
-use crate::response_body::ResponseBody;
-use crate::row_stream::{self, RowFormat, Selection};
-use crate::search::{self, Search};
-use crate::seek;
+use crate::http::problem::{Problem, Result};
+use crate::http::query::{Query, header_name};
+use crate::http::response::{allow, empty, json_response, text, with_type};
+use crate::http::response_body::ResponseBody;
+use crate::ingest::decode::RequestedSchema;
+use crate::ingest::endpoints;
+use crate::ingest::line_endpoint::{self, LineApi};
+use crate::ingest::request_body::receive;
+use crate::ops::audit::AuditLine;
+use crate::ops::limits::Limits;
+use crate::read::follow::{self, EventStream, Follower};
+use crate::read::frames::Framing;
+use crate::read::rows::{self, RowFormat, Selection};
 use crate::session::{Admission, Peer, ServerState, Session, Trace};
-use crate::snapshot::{self, Snapshot};
-use crate::sql;
-use crate::sql_results;
-use crate::statistics;
-use crate::tls::Tls;
-use crate::worker_calls;
+use crate::sql::results;
+use crate::sql::worker_calls;
+use crate::view::cells;
+use crate::view::charts::downsample;
+use crate::view::charts::downsample_time;
+use crate::view::charts::statistics;
+use crate::view::export::{self, ExportFormat};
+use crate::view::file_layout;
+use crate::view::groups::{self, Grouping};
+use crate::view::image;
+use crate::view::page;
+use crate::view::search::{self, Search};
+use crate::view::seek;
+use crate::view::sql_panel;
 
 /// The smallest status of a refused or failed request.
 const FIRST_ERROR_STATUS: u16 = 400;
@@ -163,18 +163,18 @@ async fn route(
     match names[..] {
         [flight::SERVICE, method] => flight::answer(session, &parts, body, method, trace).await,
         ["metrics"] => metrics(&session, &parts),
-        ["write"] => line_ingest::line_protocol(session, &parts, body, trace, LineApi::V1).await,
-        ["api", "v2", "write"] => line_ingest::line_protocol(session, &parts, body, trace, LineApi::V2).await,
+        ["write"] => line_endpoint::line_protocol(session, &parts, body, trace, LineApi::V1).await,
+        ["api", "v2", "write"] => line_endpoint::line_protocol(session, &parts, body, trace, LineApi::V2).await,
         ["v1", "sql"] => statement(session, &parts).await,
         ["v1", "tables"] => tables(session, &parts).await,
         ["v1", "tables", name] => table(session, &parts, body, name, trace).await,
         ["v1", "tables", name, "rows"] if parts.method == Method::POST => {
-            ingest::rows(session, &parts, body, name, trace).await
+            endpoints::rows(session, &parts, body, name, trace).await
         }
         ["v1", "tables", name, "rows"] => rows(session, &parts, name).await,
         ["v1", "tables", name, "follow"] => follow(session, &parts, name).await,
         ["v1", "tables", name, "events"] => events(session, &parts, name).await,
-        ["v1", "tables", name, "producers", producer] => ingest::producer(session, &parts, name, producer).await,
+        ["v1", "tables", name, "producers", producer] => endpoints::producer(session, &parts, name, producer).await,
         ["v1", "tables", name, segment] => match ViewRoute::parse(segment) {
             Some(route) => view(session, &parts, name, route).await,
             None => Err(no_route()),
@@ -228,11 +228,11 @@ fn with_connection_close(mut response: Response<ResponseBody>) -> Response<Respo
 /// Runs an SQL statement over the tables that the caller may read.
 async fn statement(session: Session, parts: &Parts) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
-    let query = Query::parse(parts.uri.query(), sql::PARAMETERS)?;
+    let query = Query::parse(parts.uri.query(), sql_panel::PARAMETERS)?;
     let form = RowFormat::negotiate(&query, &parts.headers)?;
-    let running = sql::statement(&session, &query).await?;
+    let running = sql_panel::statement(&session, &query).await?;
     let is_head = parts.method == Method::HEAD;
-    let body = if is_head { ResponseBody::empty() } else { sql_results::body(running, form, session)? };
+    let body = if is_head { ResponseBody::empty() } else { results::body(running, form, session)? };
     Ok(with_type(StatusCode::OK, form.media_type(), body))
 }
 
@@ -289,23 +289,23 @@ async fn table(
 
 async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> Result<Response<ResponseBody>> {
     session.check_write(name)?;
-    let query = Query::parse(parts.uri.query(), ingest::CREATE_PARAMETERS)?;
+    let query = Query::parse(parts.uri.query(), endpoints::CREATE_PARAMETERS)?;
     let limits = Limits { body: MAX_SCHEMA_LEN, ..session.shared.limits.clone() };
     let received = receive(&parts.headers, body, &limits, &session.shared.memory).await?;
     // The body may have taken minutes.
     session.check_valid()?;
     let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let schema = RequestedSchema::parse(received.bytes, content_type)?;
-    let options = ingest::table_options(&query)?;
+    let options = endpoints::table_options(&query)?;
     let name = name.to_owned();
     let (is_new, facts) =
-        session.run_blocking(move |session| ingest::create(session, &name, &schema, &options)).await?;
+        session.run_blocking(move |session| endpoints::create(session, &name, &schema, &options)).await?;
     Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
 }
 
 async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET, Method::POST])?;
-    let query = Query::parse(parts.uri.query(), row_stream::PARAMETERS);
+    let query = Query::parse(parts.uri.query(), rows::PARAMETERS);
     // A request for no rows gets the schema, which belongs to the facts about a table.
     if query.as_ref().is_ok_and(|query| query.get("limit").is_ok_and(|limit| limit == Some("0"))) {
         session.check_facts(name)?;
@@ -323,7 +323,7 @@ async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Re
     ];
     let id = snapshot_header(selection.id.clone())?;
     let is_head = parts.method == Method::HEAD;
-    let body = if is_head { ResponseBody::empty() } else { row_stream::body(selection, form, session).await? };
+    let body = if is_head { ResponseBody::empty() } else { rows::body(selection, form, session).await? };
     let mut response = with_type(StatusCode::OK, form.media_type(), body);
     response.headers_mut().extend(range.map(|(name, row)| (name, HeaderValue::from(row))));
     response.headers_mut().insert(header_name(SNAPSHOT), id);
@@ -402,7 +402,7 @@ impl ViewRoute {
             ViewRoute::Messages => file_layout::PARAMETERS,
             ViewRoute::Save => export::PARAMETERS,
             ViewRoute::Seek => seek::PARAMETERS,
-            ViewRoute::Sql => sql::PARAMETERS,
+            ViewRoute::Sql => sql_panel::PARAMETERS,
             ViewRoute::Statistics => statistics::PARAMETERS,
             ViewRoute::Views => search::PARAMETERS,
         }
@@ -450,7 +450,7 @@ async fn view_snapshot(
         }
         ViewRoute::Save => return export::save(&session, snapshot, &query).await,
         ViewRoute::Seek => seek::seek(&session, snapshot, &query).await?,
-        ViewRoute::Sql => return sql::sql(&session, snapshot, &query).await,
+        ViewRoute::Sql => return sql_panel::sql(&session, snapshot, &query).await,
         ViewRoute::Statistics => statistics::statistics(&session, snapshot, &query).await?,
         ViewRoute::Text => {
             return session.run_blocking(move |session| file_layout::text(session, &snapshot, &query)).await;

@@ -15,8 +15,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
 
-use crate::audit::time_text;
-use crate::log;
+use crate::ops::audit::time_text;
+use crate::ops::log;
 
 /// The server's certificate and its key.
 pub(crate) struct Tls {

@@ -10,24 +10,24 @@ use hyper::StatusCode;
 use serde_json::{Value as Json, json};
 use tokio::sync::{Semaphore, watch};
 
-use crate::access::{Access, Caller};
-use crate::audit::AuditLog;
-use crate::budget::Budget;
-use crate::catalog::Catalog;
-use crate::engine::SqlEngine;
-use crate::group_commit::WriterPool;
-use crate::limits::Limits;
-use crate::log;
-use crate::metrics::Metrics;
-use crate::problem::{Problem, Result};
-use crate::readiness::Readiness;
-use crate::request_body::Memory;
-use crate::response_body::{BodyStep, blocking};
-use crate::running_statements::RunningStatements;
-use crate::table::Table;
-use crate::tls::Tls;
-use crate::views::Views;
-use crate::worker::WorkerEngine;
+use crate::auth::access::{Access, Caller};
+use crate::catalog::directory::Catalog;
+use crate::catalog::table::Table;
+use crate::http::problem::{Problem, Result};
+use crate::http::response_body::{BodyStep, blocking};
+use crate::ingest::group_commit::WriterPool;
+use crate::ingest::request_body::Memory;
+use crate::ops::audit::AuditLog;
+use crate::ops::budget::Budget;
+use crate::ops::limits::Limits;
+use crate::ops::log;
+use crate::ops::metrics::Metrics;
+use crate::ops::readiness::Readiness;
+use crate::server::tls::Tls;
+use crate::sql::engine::SqlEngine;
+use crate::sql::running_statements::RunningStatements;
+use crate::sql::worker::WorkerEngine;
+use crate::view::views::Views;
 
 /// The state shared by all connections.
 pub(crate) struct ServerState {

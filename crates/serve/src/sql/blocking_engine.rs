@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
 
-use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
-use crate::response_body::blocking;
+use super::engine::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
+use crate::http::response_body::blocking;
 
 /// The name in queries of the table that the page shows.
 pub(crate) const SELF: &str = "self";

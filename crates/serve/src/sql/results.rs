@@ -3,12 +3,12 @@
 use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
 
-use crate::frames::Framing;
-use crate::problem::{Result, ResultExt};
-use crate::response_body::{BodySource, BodyStep, ResponseBody};
-use crate::row_stream::{RowEncoder, RowFormat};
+use super::statement::RunningQuery;
+use crate::http::problem::{Result, ResultExt};
+use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
+use crate::read::frames::Framing;
+use crate::read::rows::{RowEncoder, RowFormat};
 use crate::session::Session;
-use crate::statement::RunningQuery;
 
 /// The state of a response with a result.
 struct ResultStream {

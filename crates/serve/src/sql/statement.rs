@@ -12,14 +12,14 @@ use hyper::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use crate::blocking_engine::SELF;
-use crate::budget::too_long;
-use crate::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
-use crate::problem::{Problem, Result};
-use crate::request_body::{Memory, UNIT, share_bytes};
-use crate::running_statements::{StatementGuard, StatementSlot};
+use super::blocking_engine::SELF;
+use super::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
+use super::running_statements::{StatementGuard, StatementSlot};
+use crate::catalog::table::Table;
+use crate::http::problem::{Problem, Result};
+use crate::ingest::request_body::{Memory, UNIT, share_bytes};
+use crate::ops::budget::too_long;
 use crate::session::Session;
-use crate::table::Table;
 
 /// The number of queries that may each take their maximum of memory at once.
 const QUERIES_IN_MEMORY: usize = 2;

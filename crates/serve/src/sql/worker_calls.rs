@@ -6,12 +6,12 @@ use std::time::Duration;
 use arrowwood::Dataset;
 use hyper::{Response, StatusCode};
 
-use crate::describe::place_of;
-use crate::exact_text::hex;
-use crate::problem::{Problem, ResultExt};
-use crate::response_body::ResponseBody;
+use super::worker::{CallerContext, WorkerCaller, WorkerEngine, WorkerRequest};
+use crate::catalog::describe::place_of;
+use crate::http::problem::{Problem, ResultExt};
+use crate::http::response_body::ResponseBody;
 use crate::session::Session;
-use crate::worker::{CallerContext, WorkerCaller, WorkerEngine, WorkerRequest};
+use crate::view::exact_text::hex;
 
 /// The maximum time for a query, a year: timers can't take the duration that means no limit.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);

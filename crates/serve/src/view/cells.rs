@@ -6,11 +6,11 @@
 use arrowwood::{Dataset, Value, ellipsize, field_type_name};
 use serde_json::{Value as Json, json};
 
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::row_stream::check_start;
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::read::rows::check_start;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["from", "to", "at", "view", "width"];
 

@@ -8,14 +8,14 @@ use arrowwood::Dataset;
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
 
-use crate::engine::SqlEngine;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response::with_type;
-use crate::response_body::{BodySource, BodyStep, ResponseBody, blocking};
-use crate::row_stream::{RowFormat, whole_body};
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response::with_type;
+use crate::http::response_body::{BodySource, BodyStep, ResponseBody, blocking};
+use crate::read::rows::{RowFormat, whole_body};
 use crate::session::Session;
-use crate::snapshot::Snapshot;
+use crate::sql::engine::SqlEngine;
 
 pub(crate) const PARAMETERS: &[&str] = &["view", "format"];
 

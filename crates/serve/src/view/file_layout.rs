@@ -17,19 +17,19 @@ use arrowwood::{
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-use crate::cells::one_column;
-use crate::describe::stat_of;
-use crate::exact_text::{ExactText, exact, hex};
-use crate::image;
-use crate::nested_value::TreeRenderer;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response::with_type;
-use crate::response_body::ResponseBody;
+use super::cells::one_column;
+use super::exact_text::{ExactText, exact, hex};
+use super::image;
+use super::nested_value::TreeRenderer;
+use super::value_condition::same;
+use crate::catalog::describe::stat_of;
+use crate::catalog::snapshot::Snapshot;
+use crate::catalog::table::{Kind, Table, segment_digits};
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response::with_type;
+use crate::http::response_body::ResponseBody;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
-use crate::table::{Kind, Table, segment_digits};
-use crate::value_condition::same;
 
 pub(crate) const PARAMETERS: &[&str] = &["file", "message", "from", "limit", "residency", "commits"];
 pub(crate) const CELL_PARAMETERS: &[&str] = &["row", "at"];

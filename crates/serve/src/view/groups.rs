@@ -13,16 +13,16 @@ use hyper::Response;
 use serde_json::{Value as Json, json};
 use tokio::task::JoinHandle;
 
-use crate::budget::{Share, too_much};
-use crate::cells::{columns, table};
-use crate::condition::parse_condition_on;
-use crate::export::{ExportFormat, saved};
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response_body::{BodySource, BodyStep, ResponseBody};
+use super::cells::{columns, table};
+use super::export::{ExportFormat, saved};
+use super::value_condition;
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
+use crate::ops::budget::{Share, too_much};
+use crate::read::condition::parse_condition_on;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
-use crate::value_condition;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending", "format"];
 

@@ -4,12 +4,12 @@
 use arrowwood::Value;
 use hyper::{Response, StatusCode};
 
-use crate::cells::one_column;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response::with_type;
-use crate::response_body::ResponseBody;
-use crate::snapshot::Snapshot;
+use super::cells::one_column;
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response::with_type;
+use crate::http::response_body::ResponseBody;
 
 pub(crate) const PARAMETERS: &[&str] = &["row", "at"];
 

@@ -3,7 +3,7 @@
 use arrowwood::Value;
 use serde_json::{Value as Json, json};
 
-use crate::exact_text::{ExactText, exact};
+use super::exact_text::{ExactText, exact};
 
 /// The maximum number of values in a tree.
 const MAX_VALUES: usize = 500;

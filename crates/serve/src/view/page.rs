@@ -11,15 +11,15 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 
-use crate::access::Access;
-use crate::cells;
-use crate::describe::facts;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response::{allow, empty, with_type};
-use crate::response_body::ResponseBody;
+use super::cells;
+use crate::auth::access::Access;
+use crate::catalog::describe::facts;
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response::{allow, empty, with_type};
+use crate::http::response_body::ResponseBody;
 use crate::session::{Peer, ServerState, Session};
-use crate::snapshot::Snapshot;
 
 /// Permits the page to load its own files only.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -37,10 +37,10 @@ const fn file(path: &'static str, media_type: &'static str, bytes: &'static [u8]
 
 /// The files; the page itself has no path.
 const FILES: &[PageFile] = &[
-    file("", "text/html; charset=utf-8", include_bytes!("../page/index.html")),
-    file("view.js", "text/javascript; charset=utf-8", include_bytes!("../page/view.js")),
-    file("view.css", "text/css; charset=utf-8", include_bytes!("../page/view.css")),
-    file("icon.svg", "image/svg+xml", include_bytes!("../page/icon.svg")),
+    file("", "text/html; charset=utf-8", include_bytes!("../../page/index.html")),
+    file("view.js", "text/javascript; charset=utf-8", include_bytes!("../../page/view.js")),
+    file("view.css", "text/css; charset=utf-8", include_bytes!("../../page/view.css")),
+    file("icon.svg", "image/svg+xml", include_bytes!("../../page/icon.svg")),
 ];
 
 /// The place of the first rows in the page.

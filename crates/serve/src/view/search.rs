@@ -7,13 +7,13 @@ use arrowwood::{Dataset, Predicate};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
-use crate::budget::{Budget, Share};
-use crate::condition::parse_condition_on;
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response_body::{BodySource, BodyStep};
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response_body::{BodySource, BodyStep};
+use crate::ops::budget::{Budget, Share};
+use crate::read::condition::parse_condition_on;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["where", "sort", "descending"];
 

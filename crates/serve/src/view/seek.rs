@@ -5,12 +5,12 @@ use arrow_schema::{DataType, Field};
 use arrowwood::{Dataset, Predicate};
 use serde_json::{Value as Json, json};
 
-use crate::cells::one_column;
-use crate::condition::{ConditionError, is_temporal, parse_condition};
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
+use super::cells::one_column;
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::read::condition::{ConditionError, is_temporal, parse_condition};
 use crate::session::Session;
-use crate::snapshot::Snapshot;
 
 pub(crate) const PARAMETERS: &[&str] = &["value", "at", "view"];
 

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use arrowwood::Dataset;
 use hyper::{Response, StatusCode};
 
-use crate::cells::table;
-use crate::engine::SqlEngine;
-use crate::export::{ExportFormat, saved};
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::response::json_response;
-use crate::response_body::ResponseBody;
+use super::cells::table;
+use super::export::{ExportFormat, saved};
+use crate::catalog::snapshot::Snapshot;
+use crate::catalog::table::Table;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::http::response::json_response;
+use crate::http::response_body::ResponseBody;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
-use crate::statement::{NO_ID, RunningQuery, Statement, require_engine};
-use crate::table::Table;
+use crate::sql::engine::SqlEngine;
+use crate::sql::statement::{NO_ID, RunningQuery, Statement, require_engine};
 
 pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
 

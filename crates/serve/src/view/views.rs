@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use arrowwood::mapping::MutexExt;
 use hyper::StatusCode;
 
-use crate::problem::{Problem, Result};
-use crate::snapshot::Snapshot;
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result};
 
 /// The maximum number of views.
 const MAX_VIEWS: usize = 4;

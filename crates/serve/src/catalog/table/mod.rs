@@ -17,9 +17,9 @@ use tokio::sync::watch as progress_channel;
 use self::cached_rows::{CachedRows, open_mapped};
 use self::identity::fingerprint_file;
 pub(crate) use self::identity::{FileIdentity, Kind};
-use crate::problem::{Problem, ResultExt};
-use crate::producers::Producers;
-use crate::queue::Queue;
+use crate::http::problem::{Problem, ResultExt};
+use crate::ingest::producers::Producers;
+use crate::ingest::queue::Queue;
 
 /// The maximum time that compacted or dropped segments stay mapped: until then they take space on the disk.
 const MAX_STALE_AGE: Duration = Duration::from_secs(10);

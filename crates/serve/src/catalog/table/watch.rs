@@ -18,7 +18,7 @@ use arrowwood::{Dataset, Error, ErrorKind, Result, TableFollower, follow};
 use tokio::sync::watch as progress_channel;
 
 use super::{Progress, Table};
-use crate::log;
+use crate::ops::log;
 
 /// The time after which a table that no client waits for is no longer watched.
 const LINGER: Duration = Duration::from_secs(2);
@@ -224,7 +224,7 @@ mod tests {
     use arrowwood::{Writer, WriterOptions, parse_schema};
 
     use super::*;
-    use crate::table::{FileIdentity, Kind};
+    use crate::catalog::table::{FileIdentity, Kind};
 
     #[test]
     fn panic_of_the_watching_thread_ends_the_streams_of_its_clients() {

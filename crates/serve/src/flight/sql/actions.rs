@@ -12,10 +12,10 @@ use super::messages::{
 use crate::flight::messages::{FlightInfo, frame_message};
 use crate::flight::request_stream::decode_message;
 use crate::flight::status::{body_response, message_response};
-use crate::problem::{Problem, Result};
-use crate::response_body::ResponseBody;
+use crate::http::problem::{Problem, Result};
+use crate::http::response_body::ResponseBody;
 use crate::session::Session;
-use crate::statement::{self, NO_ID, require_engine};
+use crate::sql::statement::{self, NO_ID, require_engine};
 
 /// The status of an action that was done.
 const DONE: i32 = 1;

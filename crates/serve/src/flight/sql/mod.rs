@@ -31,14 +31,14 @@ use super::messages::{
 use super::put::push_message;
 use super::request_stream::{RequestStream, decode_message};
 use super::status::{body_response, message_response};
-use crate::engine::SqlEngine;
-use crate::frames::Framing;
-use crate::problem::{Problem, Result};
-use crate::response_body::ResponseBody;
-use crate::row_stream::whole_flight_body;
+use crate::http::problem::{Problem, Result};
+use crate::http::response_body::ResponseBody;
+use crate::read::frames::Framing;
+use crate::read::rows::whole_flight_body;
 use crate::session::Session;
-use crate::sql_results;
-use crate::statement::{self, RunningQuery, require_engine};
+use crate::sql::engine::SqlEngine;
+use crate::sql::results;
+use crate::sql::statement::{self, RunningQuery, require_engine};
 
 /// The request in a command or a ticket.
 pub(super) enum SqlCommand {
@@ -135,7 +135,7 @@ pub(super) async fn get(session: Session, command: SqlCommand) -> Result<Respons
     let engine = require_engine(&session)?;
     if let SqlCommand::Statement(handle) = command {
         let running = RunningQuery::begin(&session, engine.as_ref(), handle.statement()?, handle.id).await?;
-        return Ok(body_response(sql_results::flight_body(running, session)?));
+        return Ok(body_response(results::flight_body(running, session)?));
     }
     let rows = session.run_blocking(move |session| metadata_rows(session, &engine, &command)).await?;
     Ok(body_response(whole_flight_body(dataset(rows)?, session)?))

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrowwood::{Column, Dataset, Error, ErrorKind};
 use serde_json::{Value as Json, json};
 
-use crate::budget::{Budget, Share};
-use crate::cells::one_column;
-use crate::numbers::{M4Summary, both, ends, is_number, text_of};
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
-use crate::row_stream::check_start;
+use super::numbers::{M4Summary, both, ends, is_number, text_of};
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::ops::budget::{Budget, Share};
+use crate::read::rows::check_start;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
+use crate::view::cells::one_column;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "from", "to", "count", "sample", "over", "start", "stop"];
 

@@ -10,18 +10,18 @@ use arrow_schema::DataType;
 use arrowwood::{Column, Dataset, Operator, Value, col, ellipsize};
 use serde_json::{Value as Json, json};
 
-use crate::budget::{Budget, Share};
-use crate::condition::parse_condition;
-use crate::downsample::{
+use super::downsample::{
     BinRequest, MAX_SAMPLED_ROWS, MAX_STEP_ROWS, MAX_THREADS, Span, by_threads, summarize, to_json,
 };
-use crate::numbers::{M4Summary, each_number, each_time, is_time, time_of};
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
+use super::numbers::{M4Summary, each_number, each_time, is_time, time_of};
+use crate::catalog::snapshot::Snapshot;
+use crate::catalog::table::Kind;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::ops::budget::{Budget, Share};
+use crate::read::condition::parse_condition;
 use crate::session::Session;
-use crate::snapshot::Snapshot;
-use crate::table::Kind;
-use crate::value_condition::name_of;
+use crate::view::value_condition::name_of;
 
 /// The maximum number of characters of a time.
 const MAX_TIME_CHARS: usize = 60;

@@ -8,15 +8,15 @@ use arrow_schema::DataType;
 use arrowwood::{Column, Dataset, ErrorKind, Value, ellipsize};
 use serde_json::{Value as Json, json};
 
-use crate::budget::{Budget, Share};
-use crate::cells::{columns, one_column};
-use crate::downsample::by_threads;
-use crate::numbers::{both, each_number, ends, is_number, text_of};
-use crate::problem::{Problem, Result, ResultExt};
-use crate::query::Query;
+use super::downsample::by_threads;
+use super::numbers::{both, each_number, ends, is_number, text_of};
+use crate::catalog::snapshot::Snapshot;
+use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::query::Query;
+use crate::ops::budget::{Budget, Share};
 use crate::session::Session;
-use crate::snapshot::Snapshot;
-use crate::value_condition;
+use crate::view::cells::{columns, one_column};
+use crate::view::value_condition;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "sample"];
 
