@@ -23,6 +23,7 @@ mod auth;
 mod catalog;
 mod change_time;
 mod flight;
+mod hex;
 mod http;
 mod ingest;
 mod ops;
@@ -31,6 +32,7 @@ mod replica;
 mod server;
 mod session;
 mod sql;
+mod typed_array;
 mod view;
 
 pub use auth::rights::Rights;

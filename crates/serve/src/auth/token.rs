@@ -21,8 +21,8 @@ use subtle::ConstantTimeEq;
 
 use super::rights::Rights;
 use crate::change_time::ChangeTime;
+use crate::hex::hex;
 use crate::ops::log;
-use crate::view::exact_text::hex;
 
 /// The interval between checks for changes of the file.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);

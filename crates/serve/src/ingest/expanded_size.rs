@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, UnionMode};
 
-use crate::view::charts::numbers::typed;
+use crate::typed_array::typed;
 
 /// The bytes that decoding needs for each row in addition to its value.
 const ROW_OVERHEAD: u64 = 16;

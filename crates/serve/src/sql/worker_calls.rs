@@ -8,10 +8,10 @@ use hyper::{Response, StatusCode};
 
 use super::worker::{CallerContext, WorkerCaller, WorkerEngine, WorkerRequest};
 use crate::catalog::describe::place_of;
+use crate::hex::hex;
 use crate::http::problem::{Problem, ResultExt};
 use crate::http::response_body::ResponseBody;
 use crate::session::Session;
-use crate::view::exact_text::hex;
 
 /// The maximum time for a query, a year: timers can't take the duration that means no limit.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use arrowwood::{Error, Items, Value};
 use serde_json::Value as Json;
 
+use crate::hex::hex;
+
 /// The number of bytes of a value that are written at once.
 const CHUNK_BYTES: usize = 4 << 10;
 
@@ -153,11 +155,6 @@ impl LimitedWriter {
         }
         self.push(close.encode_utf8(&mut [0; 4]))
     }
-}
-
-/// Converts bytes to hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns key and value of an entry of a map.

@@ -18,13 +18,14 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 use super::cells::one_column;
-use super::exact_text::{ExactText, exact, hex};
+use super::exact_text::{ExactText, exact};
 use super::image;
 use super::nested_value::TreeRenderer;
 use super::value_condition::same;
 use crate::catalog::describe::stat_of;
 use crate::catalog::snapshot::Snapshot;
 use crate::catalog::table::{Kind, Table, segment_digits};
+use crate::hex::hex;
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
 use crate::http::response::with_type;

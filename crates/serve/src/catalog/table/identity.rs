@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use arrowwood::{Dataset, Result};
 use sha2::{Digest, Sha256};
 
-use crate::view::exact_text::hex;
+use crate::hex::hex;
 
 /// The kind of a served entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

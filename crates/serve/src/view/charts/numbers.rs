@@ -2,13 +2,15 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, make_array};
+use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray};
 use arrow_buffer::{ArrowNativeType, i256};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
 use arrowwood::{Value, decimal_to_f64, ellipsize};
 use half::f16;
 use multiversion::multiversion;
+
+use crate::typed_array::typed;
 
 /// The maximum number of characters of a number.
 const MAX_NUMBER_CHARS: usize = 60;
@@ -64,14 +66,6 @@ trait NumberVisitor {
         array: &PrimitiveArray<T>,
         convert: impl Fn(T::Native) -> f64 + Copy,
     );
-}
-
-/// Creates an array of data whose buffers may be anywhere in a file. Unaligned buffers are copied, as arrow-rs needs
-/// it.
-pub(crate) fn typed(array: &ArrayData) -> ArrayRef {
-    let mut array = array.clone();
-    array.align_buffers();
-    make_array(array)
 }
 
 /// Passes a column that can be drawn to `visitor`.
