@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::decode::{BodyFormat, RequestedSchema, cost, decode};
 use super::producers::{BatchId, FIRST_EPOCH, MAX_NUMBER, position_in};
 use super::queue::{Ack, AppendRequest, AppendResults, Receipt};
-use super::request_body::{ReceivedBody, SMALL, is_small, receive, share_bytes};
+use super::request_body::{ReceivedBody, SMALL, is_small, receive};
 use crate::catalog::describe::facts_of;
 use crate::catalog::table::{Kind, Table};
 use crate::http::problem::{Problem, Result, ResultExt};
@@ -22,6 +22,7 @@ use crate::http::query::{Query, header, header_number, short};
 use crate::http::response::{allow, json_response, with_type};
 use crate::http::response_body::ResponseBody;
 use crate::ops::limits::Limits;
+use crate::ops::memory::share_bytes;
 use crate::session::{ServerState, Session, Trace};
 
 /// The maximum number of rows that the receiving thread commits itself.

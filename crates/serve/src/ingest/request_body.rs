@@ -4,22 +4,20 @@
 //! more than its share, whatever size it claims, nor keep it longer than it takes to send the body.
 
 use std::io::{self, Read};
-use std::sync::Arc;
 
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::problem::{Problem, Result};
 use crate::http::query::header;
-use crate::http::response_body::blocking;
+use crate::ops::blocking::blocking;
 use crate::ops::limits::Limits;
+use crate::ops::memory::{Memory, share_bytes};
 
-/// The unit in bytes in which memory is shared.
-pub(crate) const UNIT: usize = 4 << 10;
 /// The size in bytes up to which a body is decompressed and parsed at once; larger ones take a thread for blocking
 /// work.
 pub(crate) const SMALL: usize = 64 << 10;
@@ -30,56 +28,9 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// format.
 const MAX_ZSTD_WINDOW_LOG: u32 = 23;
 
-/// Returns the size of a share of memory in bytes.
-pub(crate) fn share_bytes(share: &OwnedSemaphorePermit) -> usize {
-    share.num_permits() * UNIT
-}
-
 /// Returns true if rows with this share of memory are little work.
 pub(crate) fn is_small(share: &OwnedSemaphorePermit) -> bool {
     share_bytes(share) <= SMALL
-}
-
-/// Memory shared by requests, either for uncommitted rows or for queries.
-///
-/// It is only counted here: a request takes a share, which is a permit for whole [`UNIT`]s, before it allocates, and
-/// the share is returned when it is dropped. What a request allocates beyond its share is not noticed.
-#[derive(Clone, Debug)]
-pub(crate) struct Memory(Arc<Semaphore>);
-
-impl Memory {
-    pub fn new(bytes: usize) -> Memory {
-        Memory(Arc::new(Semaphore::new(bytes.div_ceil(UNIT).clamp(1, Semaphore::MAX_PERMITS))))
-    }
-
-    /// Takes a share of `bytes` for rows.
-    ///
-    /// # Errors
-    /// 503 if they are not free.
-    pub fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        self.try_share(bytes)
-            .ok_or_else(|| Problem::unavailable("the memory for rows that are not committed yet is taken; try again"))
-    }
-
-    /// Takes a share of `bytes`, if they are free.
-    pub fn try_share(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        self.0.clone().try_acquire_many_owned(Memory::units(bytes)).ok()
-    }
-
-    /// Takes a share of `bytes`, once they are free.
-    pub async fn wait(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        let share = self.0.clone().acquire_many_owned(Memory::units(bytes)).await;
-        share.map_err(|_| Problem::unavailable("the server is stopping"))
-    }
-
-    /// Returns the number of bytes in no share at this time.
-    pub fn free(&self) -> usize {
-        self.0.available_permits().saturating_mul(UNIT)
-    }
-
-    fn units(bytes: usize) -> u32 {
-        u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX)
-    }
 }
 
 /// A body and its share of memory.

@@ -10,10 +10,10 @@ use hyper::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
+use super::blocking::blocking;
 use super::limits::Limits;
+use super::memory::{Memory, share_bytes};
 use crate::http::problem::{Problem, Result};
-use crate::http::response_body::blocking;
-use crate::ingest::request_body::{Memory, share_bytes};
 
 /// The maximum memory of a step that reads a block of rows.
 pub(crate) const STEP_BYTES: usize = 64 << 20;

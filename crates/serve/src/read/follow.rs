@@ -17,7 +17,8 @@ use crate::catalog::snapshot::{self, Snapshot};
 use crate::catalog::table::{Kind, Progress, Table};
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
-use crate::http::response_body::{BodySource, BodyStep, ResponseBody, blocking};
+use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
+use crate::ops::blocking::blocking;
 use crate::ops::metrics::Metrics;
 use crate::session::Session;
 

@@ -17,8 +17,8 @@ use super::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery
 use super::running_statements::{StatementGuard, StatementSlot};
 use crate::catalog::table::Table;
 use crate::http::problem::{Problem, Result};
-use crate::ingest::request_body::{Memory, UNIT, share_bytes};
 use crate::ops::budget::too_long;
+use crate::ops::memory::{Memory, UNIT, share_bytes};
 use crate::session::Session;
 
 /// The number of queries that may each take their maximum of memory at once.
