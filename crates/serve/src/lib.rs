@@ -39,6 +39,7 @@ pub use auth::rights::Rights;
 pub use auth::token::{TokenEntry, add_token, list_tokens, revoke_token};
 #[doc(hidden)]
 pub use flight::parse_call_target;
+pub use http::response_body::WorkerBody;
 #[doc(hidden)]
 pub use ingest::line_protocol::{FieldValue, Line, LineError, each_line};
 pub use ops::audit::AuditLog;
@@ -49,4 +50,4 @@ pub use replica::pull::{PullProgress, pull};
 pub use server::listener::{Options, Server, Stopper};
 pub use sql::blocking_engine::{BlockingEngine, BlockingQuery};
 pub use sql::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
-pub use sql::worker::{WorkerBody, WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};
+pub use sql::worker::{WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};

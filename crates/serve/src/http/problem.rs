@@ -8,7 +8,6 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 use super::response_body::ResponseBody;
-use crate::read::condition::ConditionError;
 
 /// The system's error numbers for a full disk and an exhausted quota.
 const NO_SPACE: [i32; 2] = [libc::ENOSPC, libc::EDQUOT];
@@ -217,9 +216,3 @@ impl std::fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
-
-impl From<ConditionError> for Problem {
-    fn from(e: ConditionError) -> Problem {
-        Problem::bad_request(format!("where: {e}"))
-    }
-}

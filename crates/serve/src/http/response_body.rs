@@ -13,11 +13,11 @@ use std::task::{Context, Poll, ready};
 
 use arrowwood::Error;
 use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::HeaderMap;
 
 use super::send_stall::{SendStall, TrackedBytes};
-use crate::sql::worker::WorkerBody;
 
 /// The result of a step.
 pub(crate) enum BodyStep<S> {
@@ -78,6 +78,9 @@ impl<S: BodySource> DynBodySource for BodyState<S> {
         })
     }
 }
+
+/// The body of a response that a worker makes, which may have trailers.
+pub type WorkerBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Makes the trailers of a body that is complete, or broke off with an error.
 pub(crate) type Trailers = fn(Result<(), &io::Error>) -> HeaderMap;

@@ -19,6 +19,8 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{Dataset, Expression, JsonOptions, Literal, Operator, Predicate, Value, col, read_json_from};
 
+use crate::http::problem::Problem;
+
 /// The maximum length of a condition in bytes.
 const MAX_BYTES: usize = 8 << 10;
 /// The maximum number of values in a condition.
@@ -41,6 +43,12 @@ impl std::fmt::Display for ConditionError {
 }
 
 impl std::error::Error for ConditionError {}
+
+impl From<ConditionError> for Problem {
+    fn from(e: ConditionError) -> Problem {
+        Problem::bad_request(format!("where: {e}"))
+    }
+}
 
 type Result<T> = std::result::Result<T, ConditionError>;
 

@@ -3,21 +3,18 @@
 
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrowwood::Dataset;
-use bytes::Bytes;
-use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 
+use crate::http::response_body::WorkerBody;
+
 /// A received call.
 pub type WorkerRequest = Request<Incoming>;
-/// The body of a response, which may have trailers.
-pub type WorkerBody = UnsyncBoxBody<Bytes, io::Error>;
 /// A response in progress.
 pub type WorkerFuture = Pin<Box<dyn Future<Output = Response<WorkerBody>> + Send>>;
 
