@@ -10,6 +10,7 @@ use hyper::{Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 
+use super::framing::FLIGHT_FRAMING;
 use super::messages::{FlightData, frame_messages};
 use super::put::{PutStream, audit, receive_first, receive_header};
 use super::request_stream::RequestStream;
@@ -20,7 +21,6 @@ use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
 use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
 use crate::read::follow::{self, Follower};
-use crate::read::frames::Framing;
 use crate::session::Session;
 
 /// The parameters for rows sent to the client.
@@ -69,9 +69,8 @@ pub(super) async fn begin(session: Session, mut requests: RequestStream) -> Resu
     if is_followed {
         let table = table.clone();
         let query = query.clone();
-        let opened = session
-            .run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Flight))
-            .await?;
+        let opened =
+            session.run_blocking(move |session| Follower::open(table, &query, session.clone(), FLIGHT_FRAMING)).await?;
         follower = Some(opened);
         session.peer.mark_as_follower();
         requests = requests.without_idle_timeout();

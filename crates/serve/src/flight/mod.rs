@@ -6,7 +6,8 @@
 //! SQL](sql) are protobuf messages, whose first bytes can't begin the name of a table.
 
 mod exchange;
-pub(crate) mod messages;
+mod framing;
+mod messages;
 mod put;
 mod request_stream;
 mod sql;
@@ -21,6 +22,7 @@ use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, Version};
 
+use self::framing::FLIGHT_FRAMING;
 pub(crate) use self::messages::SERVICE;
 use self::messages::{
     DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, UNKNOWN, frame_message,
@@ -38,7 +40,6 @@ use crate::http::query::Query;
 use crate::http::response::allow;
 use crate::http::response_body::ResponseBody;
 use crate::read::follow::{self, Follower};
-use crate::read::frames::Framing;
 use crate::read::rows::{self, Selection};
 use crate::session::{Session, Trace};
 
@@ -153,7 +154,7 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Resp
         }
         session.check_read(name)?;
         let selection = selection(&session, name, query).await?;
-        return Ok(body_response(rows::flight_body(selection, session).await?));
+        return Ok(body_response(rows::framed_body(selection, FLIGHT_FRAMING, session).await?));
     }
     for parameter in ["to", "where", "limit"] {
         if query.has(parameter) {
@@ -163,7 +164,7 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Resp
     session.check_read(name)?;
     let table = session.table(name).await?;
     let follower =
-        session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Flight)).await?;
+        session.run_blocking(move |session| Follower::open(table, &query, session.clone(), FLIGHT_FRAMING)).await?;
     session.peer.mark_as_follower();
     Ok(body_response(follow::body(follower, &session)))
 }

@@ -363,7 +363,7 @@ impl PutStream {
         for data in batches {
             push_message(&mut bytes, &data.header, &data.body);
         }
-        bytes.extend_from_slice(Framing::Stream.end());
+        bytes.extend_from_slice(Framing::STREAM.end());
         let pending = self.destination.submit(&self.session, ReceivedBody { bytes, share }, batches.len()).await?;
         self.pending.push_back(pending);
         Ok(())

@@ -1,12 +1,8 @@
-//! Frames messages of an Arrow stream, or of Flight, as bytes to send. Small parts are copied together, large parts are
-//! sent in place.
+//! Frames messages of an Arrow stream as bytes to send. Small parts are copied together, large parts are sent in place.
 
 use arrow_buffer::Buffer;
-use arrowwood::{EncodedMessage, Error, ErrorKind, Result, StreamEncoder, guard};
-use bytes::{BufMut, Bytes};
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
-
-use crate::flight::messages::{PREFIX, UNCOMPRESSED};
+use arrowwood::{EncodedMessage, Error, Result, StreamEncoder, guard};
+use bytes::Bytes;
 
 /// The minimum size in bytes of a buffer that is sent in place. Smaller ones are copied together: sending each
 /// separately would take longer.
@@ -15,11 +11,6 @@ const MIN_SEPARATE_BYTES: usize = 8 << 10;
 const MAX_FRAME_BYTES: usize = 1 << 30;
 /// The alignment of bodies and buffers.
 const ALIGNMENT: usize = 64;
-/// The numbers of the fields of `FlightData` with a message's metadata and its body.
-const METADATA_FIELD: u32 = 2;
-const BODY_FIELD: u32 = 1000;
-/// Room for the numbers and lengths in a frame.
-const MAX_HEAD_OVERHEAD: usize = 32;
 
 /// A buffer as an owner of bytes.
 struct BufferOwner(Buffer);
@@ -30,65 +21,34 @@ impl AsRef<[u8]> for BufferOwner {
     }
 }
 
-/// The framing of a stream's messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
-    /// The IPC streaming format.
-    Stream,
-    /// A `FlightData` for each message, as gRPC frames it.
-    Flight,
+/// The framing of a stream's messages. A protocol that sends rows can have one of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Framing {
+    encode_head: fn(&EncodedMessage) -> Result<Vec<u8>>,
+    end: &'static [u8],
 }
 
 impl Framing {
+    /// The IPC streaming format.
+    pub const STREAM: Framing = Framing::new(EncodedMessage::head, &StreamEncoder::END);
+
+    /// Creates a framing with bytes before the body of each message, and `end` after the last message.
+    pub const fn new(encode_head: fn(&EncodedMessage) -> Result<Vec<u8>>, end: &'static [u8]) -> Framing {
+        Framing { encode_head, end }
+    }
+
     /// Returns the bytes before the body of a message.
     ///
     /// # Errors
     /// `Unsupported` for messages too long for the framing.
     pub fn head(self, message: &EncodedMessage) -> Result<Vec<u8>> {
-        match self {
-            Framing::Stream => message.head(),
-            Framing::Flight => flight_head(&message.metadata, message.body_len()).ok_or_else(|| {
-                let what = format!("{} bytes of a row or of a dictionary", message.body_len());
-                let limit = "are more than the 2 GiB of a message of gRPC; the server's GET has no such limit";
-                Error::new(ErrorKind::Unsupported, format!("{what} {limit}"))
-            }),
-        }
+        (self.encode_head)(message)
     }
 
     /// Returns the bytes after the last message.
     pub fn end(self) -> &'static [u8] {
-        match self {
-            Framing::Stream => &StreamEncoder::END,
-            Framing::Flight => &[],
-        }
+        self.end
     }
-}
-
-/// Returns the bytes before the body of a `FlightData` in a gRPC frame: flag, length, the metadata, and the key and
-/// length of the body. `None` if the message is longer than protobuf allows, as readers refuse it.
-fn flight_head(metadata: &[u8], body: usize) -> Option<Vec<u8>> {
-    let body_field = if body > 0 { field_len(BODY_FIELD, body) } else { 0 };
-    let len = u32::try_from(field_len(METADATA_FIELD, metadata.len()).checked_add(body_field)?).ok()?;
-    if len > i32::MAX as u32 {
-        return None;
-    }
-    let mut head = Vec::with_capacity(metadata.len() + MAX_HEAD_OVERHEAD);
-    head.put_u8(UNCOMPRESSED);
-    head.put_u32(len);
-    encode_key(METADATA_FIELD, WireType::LengthDelimited, &mut head);
-    encode_varint(metadata.len() as u64, &mut head);
-    head.extend_from_slice(metadata);
-    if body > 0 {
-        encode_key(BODY_FIELD, WireType::LengthDelimited, &mut head);
-        encode_varint(body as u64, &mut head);
-    }
-    assert!(head.len() + body == PREFIX + len as usize, "a frame of {} bytes is declared as {len}", head.len() + body);
-    Some(head)
-}
-
-/// Returns the bytes of a protobuf field of `len` bytes, with its key and length.
-fn field_len(number: u32, len: usize) -> usize {
-    key_len(number) + encoded_len_varint(len as u64) + len
 }
 
 /// Returns the bytes of `messages`, concatenated.
@@ -126,10 +86,7 @@ fn chunks(mut bytes: Bytes, max_len: usize) -> impl Iterator<Item = Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message;
-
     use super::*;
-    use crate::flight::messages::FlightData;
 
     /// Buffers of 2 GiB were never sent over HTTP/2.
     #[test]
@@ -144,17 +101,5 @@ mod tests {
         }
         assert_eq!(chunks(Bytes::new(), 7).count(), 0);
         assert!(MAX_FRAME_BYTES <= i32::MAX as usize);
-    }
-
-    #[test]
-    fn encoded_frame_is_a_grpc_message() {
-        for (metadata, body) in [(vec![1; 8], vec![]), (vec![2; 300], vec![3; 70_000])] {
-            let mut frame = flight_head(&metadata, body.len()).unwrap();
-            frame.extend_from_slice(&body);
-            assert_eq!((frame[0], &frame[1..5]), (0, &(frame.len() as u32 - 5).to_be_bytes()[..]));
-            let read = FlightData::decode(&frame[5..]).unwrap();
-            assert_eq!((read.header.to_vec(), read.body.to_vec()), (metadata, body));
-        }
-        assert!(flight_head(&[], i32::MAX as usize).is_none());
     }
 }

@@ -317,13 +317,13 @@ impl RowEncoder {
     /// Creates an encoder for one of the formats over HTTP.
     pub fn try_new(form: RowFormat, schema: &SchemaRef) -> arrowwood::Result<RowEncoder> {
         match form {
-            RowFormat::Arrow => RowEncoder::arrow(schema, Framing::Stream),
+            RowFormat::Arrow => RowEncoder::arrow(schema, Framing::STREAM),
             RowFormat::JsonLines => Ok(RowEncoder::JsonLines(JsonLines::new(schema)?)),
             RowFormat::Csv => Ok(RowEncoder::Csv),
         }
     }
 
-    /// Creates an encoder of an Arrow stream, or of Flight.
+    /// Creates an encoder of an Arrow stream with the given framing.
     pub fn arrow(schema: &SchemaRef, framing: Framing) -> arrowwood::Result<RowEncoder> {
         Ok(RowEncoder::Arrow(Box::new(StreamEncoder::new(schema.clone())?), framing))
     }
@@ -387,9 +387,9 @@ pub(crate) async fn body(selection: Selection, form: RowFormat, session: Session
     stream(selection, encoder, session).await
 }
 
-/// Creates the body of a Flight response with selected rows, as [`body`] does.
-pub(crate) async fn flight_body(selection: Selection, session: Session) -> Result<ResponseBody> {
-    let encoder = RowEncoder::arrow(&selection.schema, Framing::Flight).or_table_problem()?;
+/// Creates the body of a response with selected rows as a framed Arrow stream, as [`body`] does.
+pub(crate) async fn framed_body(selection: Selection, framing: Framing, session: Session) -> Result<ResponseBody> {
+    let encoder = RowEncoder::arrow(&selection.schema, framing).or_table_problem()?;
     stream(selection, encoder, session).await
 }
 
@@ -437,9 +437,9 @@ pub(crate) fn whole_body(rows: Dataset, form: RowFormat, session: Session) -> Re
     Ok(ResponseBody::steps(DatasetStream { rows, encoder, session, has_begun: false }))
 }
 
-/// Creates the body of a Flight response with all rows of a dataset.
-pub(crate) fn whole_flight_body(rows: Dataset, session: Session) -> Result<ResponseBody> {
-    let encoder = RowEncoder::arrow(rows.schema(), Framing::Flight).or_table_problem()?;
+/// Creates the body of a response with all rows of a dataset as a framed Arrow stream.
+pub(crate) fn whole_framed_body(rows: Dataset, framing: Framing, session: Session) -> Result<ResponseBody> {
+    let encoder = RowEncoder::arrow(rows.schema(), framing).or_table_problem()?;
     Ok(ResponseBody::steps(DatasetStream { rows, encoder, session, has_begun: false }))
 }
 

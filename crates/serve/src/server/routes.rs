@@ -336,7 +336,7 @@ async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<
     let query = Query::parse(parts.uri.query(), follow::PARAMETERS)?;
     let table = session.table(name).await?;
     let follower =
-        session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::Stream)).await?;
+        session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::STREAM)).await?;
     let first_row = follower.next_row();
     let numbering = HeaderValue::try_from(follower.numbering()).map_err(|e| Problem::internal(e.to_string()))?;
     session.peer.mark_as_follower();

@@ -27,9 +27,9 @@ pub(crate) fn body(running: RunningQuery, form: RowFormat, session: Session) -> 
     Ok(stream(running, encoder, session))
 }
 
-/// Creates the body of a Flight response.
-pub(crate) fn flight_body(running: RunningQuery, session: Session) -> Result<ResponseBody> {
-    let encoder = RowEncoder::arrow(&running.schema(), Framing::Flight).or_table_problem()?;
+/// Creates the body of a response as a framed Arrow stream.
+pub(crate) fn framed_body(running: RunningQuery, framing: Framing, session: Session) -> Result<ResponseBody> {
+    let encoder = RowEncoder::arrow(&running.schema(), framing).or_table_problem()?;
     Ok(stream(running, encoder, session))
 }
 

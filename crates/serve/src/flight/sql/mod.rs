@@ -25,6 +25,7 @@ use self::keys::KeyKind;
 use self::messages::{
     Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, HandleMessage, StatementHandle, StatementText,
 };
+use super::framing::FLIGHT_FRAMING;
 use super::messages::{
     FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, UNKNOWN, frame_message,
 };
@@ -34,7 +35,7 @@ use super::status::{body_response, message_response};
 use crate::http::problem::{Problem, Result};
 use crate::http::response_body::ResponseBody;
 use crate::read::frames::Framing;
-use crate::read::rows::whole_flight_body;
+use crate::read::rows::whole_framed_body;
 use crate::session::Session;
 use crate::sql::engine::SqlEngine;
 use crate::sql::results;
@@ -135,10 +136,10 @@ pub(super) async fn get(session: Session, command: SqlCommand) -> Result<Respons
     let engine = require_engine(&session)?;
     if let SqlCommand::Statement(handle) = command {
         let running = RunningQuery::begin(&session, engine.as_ref(), handle.statement()?, handle.id).await?;
-        return Ok(body_response(results::flight_body(running, session)?));
+        return Ok(body_response(results::framed_body(running, FLIGHT_FRAMING, session)?));
     }
     let rows = session.run_blocking(move |session| metadata_rows(session, &engine, &command)).await?;
-    Ok(body_response(whole_flight_body(dataset(rows)?, session)?))
+    Ok(body_response(whole_framed_body(dataset(rows)?, FLIGHT_FRAMING, session)?))
 }
 
 /// Returns the result of a command that asks for information about tables or the server. Blocks.
@@ -183,7 +184,7 @@ pub(super) async fn put(
             return Err(Problem::too_large(format!("parameters have at most {} bytes", handle::MAX_HANDLE_LEN)));
         }
     }
-    stream.extend_from_slice(Framing::Stream.end());
+    stream.extend_from_slice(Framing::STREAM.end());
     let bound = session.run_blocking(move |_| handle.with_parameters(stream)).await?;
     let app_metadata = HandleMessage { handle: bound.bytes() }.encode_to_vec().into();
     Ok(message_response(frame_message(&PutResult { app_metadata })))
