@@ -276,14 +276,14 @@ impl Catalog {
         Ok(true)
     }
 
-    /// Forgets the tables that were removed or replaced, and closes files opened longer than `age` ago that may have
-    /// been removed since. Blocks.
-    pub fn close_outdated(&self, age: Duration) {
+    /// Forgets the tables that were removed or replaced, unless they are still written, and closes files opened longer
+    /// than `age` ago that may have been removed since. Blocks.
+    pub fn close_outdated(&self, age: Duration, is_written: impl Fn(&Table) -> bool) {
         for table in self.known() {
             // A table that can't be inspected now may exist all the same.
             let is_there = table.is_same().unwrap_or(true);
-            // A table with a writer stays known: when the server stops, it waits for rows that are not on the disk yet.
-            if is_there || table.is_written() {
+            // A table with a writer stays known, as its files are closed later.
+            if is_there || is_written(&table) {
                 table.close_outdated(age);
                 continue;
             }
@@ -295,7 +295,7 @@ impl Catalog {
     }
 
     /// Returns all tables that were requested so far and not forgotten since.
-    pub fn known(&self) -> Vec<Arc<Table>> {
+    fn known(&self) -> Vec<Arc<Table>> {
         let tables = self.tables.lock_ignoring_poison();
         tables.values().map(|cached| cached.table.clone()).collect()
     }

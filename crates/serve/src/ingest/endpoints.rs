@@ -12,6 +12,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::decode::{BodyFormat, RequestedSchema, cost, decode};
+use super::group_commit::TableWriter;
 use super::producers::{BatchId, FIRST_EPOCH, MAX_NUMBER, position_in};
 use super::queue::{Ack, AppendRequest, AppendResults, Receipt};
 use super::request_body::{ReceivedBody, SMALL, is_small, receive};
@@ -49,14 +50,15 @@ pub(crate) async fn rows(
         header_number(&parts.headers, "producer-sequence")?,
     )?;
     let table = growing_table(&session, name).await?;
-    let schema = table_schema(&session, &table).await?;
     let shared = session.shared.clone();
+    let writer = shared.writers.writer(&table);
+    let schema = table_schema(&session, &writer).await?;
     let received = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     // The body may have taken minutes.
     session.check_valid()?;
     let (rows, share) = decode_body(&session, received, form, schema).await?;
     let sequence = batch_id.as_ref().map(|id| id.sequence);
-    let receipt = append(&session, &table, rows, ack, batch_id, share).await?;
+    let receipt = append(&writer, rows, ack, batch_id, share).await?;
     trace.rows = Some(if receipt.is_duplicate { 0 } else { receipt.rows });
     Ok(with_type(StatusCode::OK, "application/json", ResponseBody::new(receipt.answer(sequence) + "\n")))
 }
@@ -76,7 +78,7 @@ impl Receipt {
 
 /// The destination of a call's batches, their acknowledgement and numbering.
 pub(crate) struct Destination {
-    table: Arc<Table>,
+    writer: TableWriter,
     schema: SchemaRef,
     ack: Ack,
     /// The identity of the next batch, if they are numbered.
@@ -100,8 +102,9 @@ impl Destination {
         let ack = parse_ack(query.get("ack")?)?;
         let next_id = parse_batch_id(query.get("producer")?, query.number("epoch")?, query.number("sequence")?)?;
         let table = growing_table(session, name).await?;
-        let schema = table_schema(session, &table).await?;
-        Ok(Destination { table, schema, ack, next_id, is_over: Arc::default() })
+        let writer = session.shared.writers.writer(&table);
+        let schema = table_schema(session, &writer).await?;
+        Ok(Destination { writer, schema, ack, next_id, is_over: Arc::default() })
     }
 
     /// Passes the `count` batches of an Arrow stream to the table's writer.
@@ -123,7 +126,7 @@ impl Destination {
             is_over: self.is_over.clone(),
             reply,
         };
-        self.table.append(request, &session.shared.writing)?;
+        self.writer.append(request)?;
         self.next_id = self.next_id.as_ref().map(|id| id.nth_after(count));
         Ok(PendingBatches { answers, sequence, bytes })
     }
@@ -152,11 +155,11 @@ async fn growing_table(session: &Session, name: &str) -> Result<Arc<Table>> {
     }
 }
 
-async fn table_schema(session: &Session, table: &Arc<Table>) -> Result<SchemaRef> {
-    if let Some(schema) = table.schema_written() {
+async fn table_schema(session: &Session, writer: &TableWriter) -> Result<SchemaRef> {
+    if let Some(schema) = writer.schema() {
         return Ok(schema);
     }
-    let table = table.clone();
+    let table = writer.table.clone();
     session.run_blocking(move |_| table.rows().map(|rows| rows.schema().clone()).or_table_problem()).await
 }
 
@@ -243,8 +246,7 @@ pub(crate) fn grow_share(session: &Session, share: &mut OwnedSemaphorePermit, by
 }
 
 async fn append(
-    session: &Session,
-    table: &Arc<Table>,
+    writer: &TableWriter,
     rows: Dataset,
     ack: Ack,
     batch_id: Option<BatchId>,
@@ -254,9 +256,9 @@ async fn append(
     let is_small = is_small(&share) && rows.len().is_ok_and(|rows| rows <= MAX_INLINE_ROWS);
     let (request, answers) = single_batch(rows, ack, batch_id, Arc::new(share))?;
     if is_small {
-        table.append_here(request, &session.shared.writing)?;
+        writer.append_here(request)?;
     } else {
-        table.append(request, &session.shared.writing)?;
+        writer.append(request)?;
     }
     single_receipt(answers.await)
 }
@@ -297,7 +299,7 @@ pub(crate) async fn producer(
     session.check_facts(name)?;
     let table = growing_table(&session, name).await?;
     let producer = producer.to_owned();
-    let answer = session.run_blocking(move |_| {
+    let answer = session.run_blocking(move |session| {
         let positions = table.rows().and_then(|rows| rows.positions()).or_table_problem()?;
         if is_replica(&positions) {
             return Err(Problem::conflict("replica", REPLICA));
@@ -306,7 +308,8 @@ pub(crate) async fn producer(
             return Err(Problem::not_found("the producer is not known"));
         };
         // The rows of the last batch are known only if this server has committed it.
-        let state = table.producers.get(&producer).filter(|state| state.sequence == position.sequence);
+        let state =
+            session.shared.writers.producer(&table, &producer).filter(|state| state.sequence == position.sequence);
         let end = state.and_then(|state| state.rows).map(|rows| rows.end);
         Ok(json!({
             "producer": producer, "epoch": position.epoch, "sequence": position.sequence, "rows": end,
@@ -378,8 +381,8 @@ pub(crate) fn create_on_disk(
     schema: SchemaRef,
     options: &WriterOptions,
 ) -> Result<bool> {
-    let ServerState { catalog, writing, readiness, .. } = &*session.shared;
-    let options = WriterOptions { medium: writing.medium.clone(), ..options.clone() };
+    let ServerState { catalog, writers, readiness, .. } = &*session.shared;
+    let options = WriterOptions { medium: writers.medium(), ..options.clone() };
     let created = catalog.create(name, schema, &options);
     if let Err(problem) = &created
         && let Some(e) = problem.error()

@@ -6,15 +6,15 @@
 //!
 //! # The life of a table's thread
 //!
-//! The table's [`Queue`](crate::ingest::queue::Queue) has the channel to its thread and the [`Committer`], which has the
-//! writer. [`Table::append`] sends a request through the channel under the lock of `state`, and starts a thread if
+//! The table's [`Queue`] has the channel to its thread and the [`Committer`], which has the
+//! writer. [`TableWriter::append`] sends a request through the channel under the lock of `state`, and starts a thread if
 //! there is no channel, or if its thread has panicked. The thread takes all requests that wait, commits them with the
 //! committer locked, and answers them. When no request came for a while, it removes the channel under the lock of
 //! `state`, after it has looked for a last request under the same lock: so every request is either sent before, and
 //! taken, or finds no channel, and starts the next thread. The next thread first waits for the end of the previous one,
 //! which closes the writer, as only one writer can have a table open.
 //!
-//! A thread of the server may commit a small request itself ([`Table::append_here`]). It needs the committer's lock, so
+//! A thread of the server may commit a small request itself ([`TableWriter::append_here`]). It needs the committer's lock, so
 //! it never writes at the same time as the table's thread.
 //!
 //! # Locks
@@ -39,7 +39,7 @@ use hyper::StatusCode;
 
 use super::append_batches::{PendingAck, append_all};
 use super::producers::PendingProducers;
-use super::queue::{Ack, AppendRequest, Committer, QueueState, WriterSlot};
+use super::queue::{Ack, AppendRequest, Committer, Queue, QueueState, WriterSlot};
 use crate::catalog::table::Table;
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::ops::log;
@@ -54,7 +54,6 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_INLINE_COMMIT: Duration = Duration::from_millis(1);
 
 /// What the threads of all tables share: the limit on their number, and the server's disk and counters.
-#[derive(Clone)]
 pub(crate) struct WriterPool {
     pub metrics: Arc<Metrics>,
     /// The time after which an idle table is closed.
@@ -94,23 +93,31 @@ impl WriterPool {
     }
 }
 
-impl Table {
+/// A table that is written, with its queue, and what the threads of all tables share.
+#[derive(Clone)]
+pub(crate) struct TableWriter {
+    pub table: Arc<Table>,
+    pub queue: Arc<Queue>,
+    pub pool: Arc<WriterPool>,
+}
+
+impl TableWriter {
     /// Commits few rows on this thread and answers them, if no others wait or are being committed: waking another
     /// thread, and being woken by it, takes as long as a quick sync. Otherwise passes them to the table's thread.
     ///
     /// Blocks at most one thread of the server, for a commit that is expected to take less than [`MAX_INLINE_COMMIT`].
-    pub fn append_here(self: &Arc<Self>, request: AppendRequest, writing: &WriterPool) -> Result<()> {
+    pub fn append_here(&self, request: AppendRequest) -> Result<()> {
         // While others wait, the table's thread is waiting for the lock, and would be overtaken again and again.
         let is_alone = self.queue.waiting.load(Ordering::Relaxed) == 0;
         if is_alone
-            && let Ok(_inline_commit) = writing.inline_commit.try_lock()
+            && let Ok(_inline_commit) = self.pool.inline_commit.try_lock()
             && let Ok(mut committer) = self.queue.committer.try_lock()
             && committer.is_quick()
         {
-            committer.commit(self, writing, vec![request]);
+            committer.commit(self, vec![request]);
             return Ok(());
         }
-        self.append(request, writing)
+        self.append(request)
     }
 
     /// Returns the table's slot, also while the table is being closed; takes one if it has none.
@@ -119,22 +126,18 @@ impl Table {
     ///
     /// # Errors
     /// 503 if all slots are taken.
-    pub fn reserve_slot(&self, writing: &WriterPool) -> Result<Arc<WriterSlot>> {
-        table_slot(&self.queue.state.lock_ignoring_poison(), writing)
+    pub fn reserve_slot(&self) -> Result<Arc<WriterSlot>> {
+        table_slot(&self.queue.state.lock_ignoring_poison(), &self.pool)
     }
 
     /// Passes batches to the table's thread, starting it if necessary.
-    pub fn append(self: &Arc<Self>, request: AppendRequest, writing: &WriterPool) -> Result<()> {
-        self.append_in(None, request, writing)
+    pub fn append(&self, request: AppendRequest) -> Result<()> {
+        self.append_in(None, request)
     }
 
-    /// Passes batches to the table's thread, starting it in the [reserved](Table::reserve_slot) slot if necessary.
-    pub fn append_in(
-        self: &Arc<Self>,
-        slot: Option<Arc<WriterSlot>>,
-        request: AppendRequest,
-        writing: &WriterPool,
-    ) -> Result<()> {
+    /// Passes batches to the table's thread, starting it in the [reserved](TableWriter::reserve_slot) slot if
+    /// necessary.
+    pub fn append_in(&self, slot: Option<Arc<WriterSlot>>, request: AppendRequest) -> Result<()> {
         let mut state = self.queue.state.lock_ignoring_poison();
         if state.is_closed {
             return Err(Problem::unavailable("the server is stopping"));
@@ -152,13 +155,12 @@ impl Table {
 
         let slot = match slot {
             Some(slot) => slot,
-            None => table_slot(&state, writing)?,
+            None => table_slot(&state, &self.pool)?,
         };
         state.slot = Arc::downgrade(&slot);
         let (sender, requests) = channel();
         let previous = state.thread.take();
-        let (table, writing) = (self.clone(), writing.clone());
-        let writer_thread = WriterThread { table, writing, requests, previous, slot };
+        let writer_thread = WriterThread { writer: self.clone(), requests, previous, slot };
         let thread = thread::Builder::new()
             .name("arrowwood-write".into())
             .spawn(move || writer_thread.run())
@@ -174,22 +176,8 @@ impl Table {
     }
 
     /// Returns the schema, while the table is open for writing.
-    pub fn schema_written(&self) -> Option<SchemaRef> {
+    pub fn schema(&self) -> Option<SchemaRef> {
         self.queue.state.lock_ignoring_poison().schema.clone()
-    }
-
-    /// Refuses further batches, and waits until accepted ones are committed and on the disk. Blocks.
-    pub fn close(&self) {
-        let thread = {
-            let mut state = self.queue.state.lock_ignoring_poison();
-            state.is_closed = true;
-            state.sender = None;
-            state.thread.take()
-        };
-        if let Some(thread) = thread {
-            // If it has panicked, its last batches were not acknowledged: their producers send them again.
-            let _ = thread.join();
-        }
     }
 
     fn committer(&self) -> MutexGuard<'_, Committer> {
@@ -199,17 +187,16 @@ impl Table {
 }
 
 /// Returns the slot of a table, or takes one for it.
-fn table_slot(state: &QueueState, writing: &WriterPool) -> Result<Arc<WriterSlot>> {
+fn table_slot(state: &QueueState, pool: &WriterPool) -> Result<Arc<WriterSlot>> {
     match state.slot.upgrade() {
         Some(slot) => Ok(slot),
-        None => writing.take_slot(),
+        None => pool.take_slot(),
     }
 }
 
 /// The thread of a table.
 struct WriterThread {
-    table: Arc<Table>,
-    writing: WriterPool,
+    writer: TableWriter,
     requests: Receiver<AppendRequest>,
     /// The previous thread, which may still be closing the table.
     previous: Option<thread::JoinHandle<()>>,
@@ -232,32 +219,33 @@ impl WriterThread {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            let mut committer = self.table.committer();
+            let mut committer = self.writer.committer();
             match first {
                 Some(first) => {
                     let mut group = vec![first];
                     group.extend(self.requests.try_iter().take(MAX_GROUP - 1));
-                    self.table.queue.waiting.fetch_sub(group.len(), Ordering::Relaxed);
-                    committer.commit(&self.table, &self.writing, group);
+                    self.writer.queue.waiting.fetch_sub(group.len(), Ordering::Relaxed);
+                    committer.commit(&self.writer, group);
                 }
-                None => committer.note_durable(&self.table),
+                None => committer.note_durable(&self.writer.table),
             }
         }
-        self.table.committer().close(&self.table, &self.writing);
+        self.writer.committer().close(&self.writer);
         // Under the lock: rows that come meanwhile find this slot, or a free one.
-        let state = self.table.queue.state.lock_ignoring_poison();
+        let state = self.writer.queue.state.lock_ignoring_poison();
         drop(self.slot);
         drop(state);
     }
 
     fn is_idle(&self) -> bool {
-        self.table.committer().last_commit.is_none_or(|time| time.elapsed() >= self.writing.current_idle_timeout())
+        let last_commit = self.writer.committer().last_commit;
+        last_commit.is_none_or(|time| time.elapsed() >= self.writer.pool.current_idle_timeout())
     }
 
     /// Returns the first waiting request. If there is none, further ones are not sent to this thread.
     fn first_or_end(&self) -> Option<AppendRequest> {
         // Requests are sent under the lock, so none is sent between the check and the end.
-        let mut state = self.table.queue.state.lock_ignoring_poison();
+        let mut state = self.writer.queue.state.lock_ignoring_poison();
         let first = self.requests.try_recv().ok();
         if first.is_none() {
             state.sender = None;
@@ -268,21 +256,21 @@ impl WriterThread {
 
 impl Committer {
     /// Commits the batches of a group of requests, syncs them if necessary, and answers each request.
-    fn commit(&mut self, table: &Table, writing: &WriterPool, group: Vec<AppendRequest>) {
+    fn commit(&mut self, target: &TableWriter, group: Vec<AppendRequest>) {
         let start = Instant::now();
-        self.commit_all(table, writing, group);
+        self.commit_all(target, group);
         self.last_commit = Some(Instant::now());
         self.commit_duration = start.elapsed();
-        self.note_schema(table);
+        self.note_schema(&target.queue);
     }
 
     fn is_quick(&self) -> bool {
         self.writer.is_some() && self.commit_duration < MAX_INLINE_COMMIT
     }
 
-    fn note_schema(&self, table: &Table) {
+    fn note_schema(&self, queue: &Queue) {
         let schema = self.writer.as_ref().map(|writer| writer.schema().clone());
-        table.queue.state.lock_ignoring_poison().schema = schema;
+        queue.state.lock_ignoring_poison().schema = schema;
     }
 
     fn note_durable(&self, table: &Table) {
@@ -291,38 +279,39 @@ impl Committer {
         }
     }
 
-    fn close(&mut self, table: &Table, writing: &WriterPool) {
+    fn close(&mut self, target: &TableWriter) {
         if let Some(writer) = self.writer.take() {
             let end = writer.rows();
             match writer.close() {
-                Ok(()) => table.on_durable(end),
+                Ok(()) => target.table.on_durable(end),
                 Err(e) => {
-                    writing.readiness.on_failure(&e);
+                    target.pool.readiness.on_failure(&e);
                     log::message(format_args!("closing a table: {e}"));
                 }
             }
-            self.note_schema(table);
+            self.note_schema(&target.queue);
         }
     }
 
-    fn commit_all(&mut self, table: &Table, writing: &WriterPool, group: Vec<AppendRequest>) {
-        let mut writer = match self.open(table, writing) {
+    fn commit_all(&mut self, target: &TableWriter, group: Vec<AppendRequest>) {
+        let TableWriter { table, queue, pool } = target;
+        let mut writer = match self.open(target) {
             Ok(writer) => writer,
             Err(e) => {
-                writing.readiness.on_failure(&e);
+                pool.readiness.on_failure(&e);
                 group.into_iter().for_each(|request| request.refuse(not_appended(table, &e)));
                 return;
             }
         };
 
-        let mut producers = PendingProducers::new(&table.producers, writer.positions().len());
-        let mut pending = append_all(&mut writer, &mut producers, group, &writing.readiness);
+        let mut producers = PendingProducers::new(&queue.producers, writer.positions().len());
+        let mut pending = append_all(&mut writer, &mut producers, group, &pool.readiness);
 
         let positions = producers.positions();
         let positions: Vec<(&str, i64)> = positions.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
-            writing.readiness.on_failure(&e);
+            pool.readiness.on_failure(&e);
             // The writer is dropped: the next request reopens the table, or is refused with the error.
             pending.into_iter().for_each(|ack| ack.request.refuse(not_appended(table, &e)));
             return;
@@ -339,12 +328,12 @@ impl Committer {
             rows +=
                 ack.receipts.iter().filter(|receipt| !receipt.is_duplicate).map(|receipt| receipt.rows).sum::<u64>();
         }
-        writing.metrics.committed(batches, rows);
+        pool.metrics.committed(batches, rows);
 
         for ack in pending.extract_if(.., |ack| ack.request.ack == Ack::Visible) {
             ack.acknowledge(&writer);
         }
-        match self.sync(writing, &mut writer, &pending) {
+        match self.sync(pool, &mut writer, &pending) {
             Ok(()) => {
                 for ack in pending {
                     let durable = writer.durable_rows();
@@ -355,7 +344,7 @@ impl Committer {
                 self.writer = Some(writer);
             }
             Err(e) => {
-                writing.readiness.on_failure(&e);
+                pool.readiness.on_failure(&e);
                 for ack in pending {
                     let detail =
                         "the rows can be seen, and may not survive a power cut; send them again as they were numbered";
@@ -367,7 +356,8 @@ impl Committer {
     }
 
     /// Takes the writer, or opens one.
-    fn open(&mut self, table: &Table, writing: &WriterPool) -> arrowwood::Result<Writer> {
+    fn open(&mut self, target: &TableWriter) -> arrowwood::Result<Writer> {
+        let TableWriter { table, queue, pool } = target;
         let open = self.writer.take();
         if !table.is_same()? {
             let message = "the table was removed or replaced while rows were received";
@@ -378,26 +368,26 @@ impl Committer {
             // be.
             match writer.commit() {
                 Ok(_) => return Ok(writer),
-                Err(e) => writing.readiness.on_failure(&e),
+                Err(e) => pool.readiness.on_failure(&e),
             }
         }
-        let options = WriterOptions { medium: writing.medium.clone(), ..WriterOptions::default() };
+        let options = WriterOptions { medium: pool.medium.clone(), ..WriterOptions::default() };
         // Never creates a table: it may have been removed.
         let writer = Writer::open(&table.path, None, &options)?;
-        table.producers.load(&writer.positions());
+        queue.producers.load(&writer.positions());
         self.has_unsynced_positions = true;
         Ok(writer)
     }
 
     /// Syncs rows that clients wait for.
-    fn sync(&mut self, writing: &WriterPool, writer: &mut Writer, waiting: &[PendingAck]) -> arrowwood::Result<()> {
+    fn sync(&mut self, pool: &WriterPool, writer: &mut Writer, waiting: &[PendingAck]) -> arrowwood::Result<()> {
         let Some(end) = waiting.iter().map(|ack| ack.end).max() else { return Ok(()) };
         if writer.durable_rows() >= end && !self.has_unsynced_positions {
             return Ok(());
         }
         let start = Instant::now();
         let synced = writer.sync();
-        writing.metrics.synced(start.elapsed());
+        pool.metrics.synced(start.elapsed());
         self.has_unsynced_positions &= synced.is_err();
         synced
     }

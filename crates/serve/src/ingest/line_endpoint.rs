@@ -16,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::decode::check_bound;
 use super::endpoints::{create_on_disk, grow_share, parse_ack, single_batch, single_receipt, wait_to_decode};
+use super::group_commit::TableWriter;
 use super::line_protocol::{LineError, LineRows, Precision, rows_of};
 use super::queue::{Ack, Receipt};
 use super::request_body::{ReceivedBody, is_small, receive};
@@ -117,12 +118,13 @@ async fn append_to_all(
     share: OwnedSemaphorePermit,
 ) -> Result<Vec<(String, Result<Receipt>)>> {
     let share = Arc::new(share);
-    let slots = batches.iter().map(|(table, _)| table.reserve_slot(&shared.writing)).collect::<Result<Vec<_>>>()?;
+    let writers: Vec<_> = batches.iter().map(|(table, _)| shared.writers.writer(table)).collect();
+    let slots = writers.iter().map(TableWriter::reserve_slot).collect::<Result<Vec<_>>>()?;
     assert!(slots.len() == batches.len(), "{} slots for {} tables", slots.len(), batches.len());
     let mut submitted = Vec::with_capacity(batches.len());
-    for ((table, rows), slot) in batches.into_iter().zip(slots) {
+    for (((table, rows), writer), slot) in batches.into_iter().zip(writers).zip(slots) {
         let answers = match single_batch(rows, ack, None, share.clone()) {
-            Ok((request, answers)) => table.append_in(Some(slot), request, &shared.writing).map(|()| answers),
+            Ok((request, answers)) => writer.append_in(Some(slot), request).map(|()| answers),
             Err(problem) => Err(problem),
         };
         submitted.push((table.name.clone(), answers));

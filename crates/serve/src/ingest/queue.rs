@@ -7,10 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
+use arrowwood::mapping::MutexExt;
 use arrowwood::{Dataset, Writer};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::producers::BatchId;
+use super::producers::{BatchId, Producers};
 use crate::http::problem::Problem;
 
 /// When a batch is acknowledged.
@@ -63,7 +64,7 @@ pub(crate) struct Receipt {
     pub is_duplicate: bool,
 }
 
-/// The batches waiting for a table's writer, and the writer. See [`group_commit`](crate::ingest::group_commit) for the
+/// The batches waiting for a table's writer, the writer, and the producers of the batches. See [`group_commit`](crate::ingest::group_commit) for the
 /// protocol.
 #[derive(Default)]
 pub(crate) struct Queue {
@@ -73,6 +74,28 @@ pub(crate) struct Queue {
     pub waiting: AtomicUsize,
     /// Locked by the thread that commits. A thread that has it waits for no lock that is held for long.
     pub committer: Mutex<Committer>,
+    pub producers: Producers,
+}
+
+impl Queue {
+    /// Returns true if a thread may have the table open for writing.
+    pub fn has_thread(&self) -> bool {
+        self.state.lock_ignoring_poison().thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Refuses further batches, and waits until accepted ones are committed and on the disk. Blocks.
+    pub fn close(&self) {
+        let thread = {
+            let mut state = self.state.lock_ignoring_poison();
+            state.is_closed = true;
+            state.sender = None;
+            state.thread.take()
+        };
+        if let Some(thread) = thread {
+            // If it has panicked, its last batches were not acknowledged: their producers send them again.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// The thread that takes the batches, and its channel.

@@ -23,6 +23,7 @@ use crate::auth::access::Access;
 use crate::auth::token::Tokens;
 use crate::catalog::directory::Catalog;
 use crate::ingest::group_commit::WriterPool;
+use crate::ingest::writers::Writers;
 use crate::ops::audit::AuditLog;
 use crate::ops::blocking::blocking;
 use crate::ops::limits::Limits;
@@ -200,7 +201,7 @@ impl Server {
             access: Access::new(tokens, options.read_only, hosts, port),
             memory: Memory::new(limits.ingest_memory),
             queries: Memory::new(limits.query_memory),
-            writing: WriterPool {
+            writers: Writers::new(WriterPool {
                 metrics: metrics.clone(),
                 idle_timeout: limits.writer,
                 max_open: limits.writers,
@@ -208,7 +209,7 @@ impl Server {
                 inline_commit: Arc::default(),
                 medium: options.medium.clone(),
                 readiness: readiness.clone(),
-            },
+            }),
             readiness,
             tls,
             decoding: Arc::new(Semaphore::new(cores())),
@@ -241,13 +242,11 @@ impl Server {
     /// `Io` if tables could not be closed, or a thread not started.
     pub fn run(self) -> Result<()> {
         let Server { runtime, listener, shared, stop, .. } = self;
-        let wake_thread = keep_awake(runtime.handle().clone(), shared.writing.inline_commit.clone())?;
+        let wake_thread = keep_awake(runtime.handle().clone(), shared.writers.inline_commit())?;
         runtime.spawn(close_outdated(shared.clone()));
         runtime.spawn(renew_certificate(shared.clone()));
         runtime.block_on(accept(&shared, listener));
-        for table in shared.catalog.known() {
-            table.close();
-        }
+        shared.writers.close();
         log::flush(LOG_FLUSH_TIMEOUT);
         drop(wake_thread);
         // Threads that watch tables without followers end by themselves.
@@ -483,7 +482,11 @@ async fn renew_certificate(shared: Arc<ServerState>) {
 /// Closes periodically files of tables that have been removed.
 async fn close_outdated(shared: Arc<ServerState>) {
     let age = shared.limits.removed;
-    repeat(shared, age / 2, move |shared| shared.catalog.close_outdated(age)).await;
+    let close = move |shared: &ServerState| {
+        shared.catalog.close_outdated(age, |table| shared.writers.is_written(table));
+        shared.writers.forget_dropped();
+    };
+    repeat(shared, age / 2, close).await;
 }
 
 /// Does blocking work at an interval, until the runtime ends.

@@ -15,7 +15,7 @@ use crate::catalog::directory::Catalog;
 use crate::catalog::table::Table;
 use crate::http::problem::{Problem, Result};
 use crate::http::response_body::BodyStep;
-use crate::ingest::group_commit::WriterPool;
+use crate::ingest::writers::Writers;
 use crate::ops::audit::AuditLog;
 use crate::ops::blocking::blocking;
 use crate::ops::budget::Budget;
@@ -40,7 +40,7 @@ pub(crate) struct ServerState {
     /// Memory for reading rows in queries.
     pub queries: Memory,
     pub metrics: Arc<Metrics>,
-    pub writing: WriterPool,
+    pub writers: Writers,
     pub readiness: Arc<Readiness>,
     pub tls: Option<Tls>,
     /// Permits for decoding large bodies.

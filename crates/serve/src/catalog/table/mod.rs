@@ -18,8 +18,6 @@ use self::cached_rows::{CachedRows, open_mapped};
 use self::identity::fingerprint_file;
 pub(crate) use self::identity::{FileIdentity, Kind};
 use crate::http::problem::{Problem, ResultExt};
-use crate::ingest::producers::Producers;
-use crate::ingest::queue::Queue;
 
 /// The maximum time that compacted or dropped segments stay mapped: until then they take space on the disk.
 const MAX_STALE_AGE: Duration = Duration::from_secs(10);
@@ -38,6 +36,9 @@ pub(crate) struct Progress {
     /// Set when the table was removed, or can't be read any more.
     pub is_lost: bool,
 }
+
+/// The number of the next table that is opened.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// The number of digits in the name of a segment's file.
 const SEGMENT_DIGITS: usize = 20;
@@ -58,8 +59,7 @@ fn has_first_segment(path: &Path, rows: &Dataset) -> Result<bool> {
 
 /// A served table, shared by all threads.
 ///
-/// Requests read rows under the lock of `newest`, which keeps the files open. A table is written by the thread of its
-/// `queue`, described there. While clients follow the table, a thread publishes its `progress` (see `watch`).
+/// Requests read rows under the lock of `newest`, which keeps the files open. While clients follow the table, a thread publishes its `progress` (see `watch`).
 ///
 /// `newest` may be locked while `is_watched` is locked, and not the other way round. The functions for closing unused
 /// tables only try to lock, as they are called with the lock of the catalog. `durable` only grows; a thread that has
@@ -67,6 +67,8 @@ fn has_first_segment(path: &Path, rows: &Dataset) -> Result<bool> {
 /// that the watching thread compares before each wait: it reads the counter before it reads the rows, so a renewal in
 /// between is noticed in the next round, and needs no ordering.
 pub(crate) struct Table {
+    /// Differs from the numbers of all other tables that this process has opened, whatever their names.
+    pub number: u64,
     pub name: String,
     pub path: PathBuf,
     pub kind: Kind,
@@ -83,8 +85,6 @@ pub(crate) struct Table {
     is_watched: Mutex<bool>,
     /// The row after the last one that the server itself has made durable.
     durable: AtomicU64,
-    pub producers: Producers,
-    pub queue: Queue,
 }
 
 impl Table {
@@ -95,6 +95,8 @@ impl Table {
     pub fn open(name: &str, path: PathBuf, kind: Kind, identity: FileIdentity) -> Result<Table> {
         let newest = if kind == Kind::Table { Some(CachedRows::open(&path, kind)?) } else { None };
         Ok(Table {
+            // Only makes numbers unique, for which any ordering is enough.
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             name: name.to_owned(),
             path,
             kind,
@@ -105,8 +107,6 @@ impl Table {
             progress: progress_channel::Sender::default(),
             is_watched: Mutex::new(false),
             durable: AtomicU64::new(0),
-            producers: Producers::default(),
-            queue: Queue::default(),
         })
     }
 
@@ -188,11 +188,6 @@ impl Table {
         if let Ok(mut newest) = self.newest.try_lock() {
             *newest = None;
         }
-    }
-
-    /// Returns true if a thread may have the table open for writing.
-    pub fn is_written(&self) -> bool {
-        self.queue.state.lock_ignoring_poison().thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     /// Closes files that were opened longer than `age` ago if some may have been removed since, as removed files take
