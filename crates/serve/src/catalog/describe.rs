@@ -11,18 +11,23 @@ use serde_json::{Value as Json, json};
 use super::snapshot::Snapshot;
 use super::table::{Kind, Table};
 use crate::http::problem::{Problem, Result, ResultExt};
-use crate::session::Session;
 
 /// Identifies the machine, since it was started; `None` if the system doesn't tell.
 static BOOT_ID: LazyLock<Option<String>> = LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
 
-/// Returns the facts about the table named `name`. Blocks.
-pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
-    facts(session, &Snapshot::load(session.shared.catalog.get(name)?)?)
+/// For whom a table is described: the facts that depend on the caller and on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Audience {
+    /// The caller has the right to write the table.
+    pub may_write: bool,
+    /// The caller is on this machine, or at the end of a tunnel.
+    pub is_local: bool,
+    /// For the page of `arrowwood view`: true if rows can be saved as Parquet.
+    pub parquet: Option<bool>,
 }
 
 /// Returns the facts about a table. Blocks.
-pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
+pub(crate) fn facts(snapshot: &Snapshot, audience: Audience) -> Result<Json> {
     let Snapshot { table, rows, id } = snapshot;
     let first_row = rows.first_row();
     let end = first_row + rows.len().or_table_problem()?;
@@ -44,12 +49,11 @@ pub(crate) fn facts(session: &Session, snapshot: &Snapshot) -> Result<Json> {
     facts["columns"] = fields
         .map(|field| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()}))
         .collect();
-    let may_write = session.shared.access.may_write(&session.caller, &table.name);
-    facts["writable"] = (table.kind == Kind::Table && may_write).into();
-    if session.shared.is_view {
-        facts["parquet"] = session.shared.sql.as_ref().is_some_and(|engine| engine.writes_parquet()).into();
+    facts["writable"] = (table.kind == Kind::Table && audience.may_write).into();
+    if let Some(parquet) = audience.parquet {
+        facts["parquet"] = parquet.into();
     }
-    if session.peer.address.ip().to_canonical().is_loopback() {
+    if audience.is_local {
         facts["path"] = table.path.display().to_string().into();
         facts["place"] = place_of(&table.path).into();
     }

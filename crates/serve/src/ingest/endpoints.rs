@@ -16,7 +16,7 @@ use super::group_commit::TableWriter;
 use super::producers::{BatchId, FIRST_EPOCH, MAX_NUMBER, position_in};
 use super::queue::{Ack, AppendRequest, AppendResults, Receipt};
 use super::request_body::{ReceivedBody, SMALL, is_small, receive};
-use crate::catalog::describe::facts_of;
+use crate::catalog::snapshot::Snapshot;
 use crate::catalog::table::{Kind, Table};
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::{Query, header, header_number, short};
@@ -359,7 +359,7 @@ pub(crate) fn create(
     options: &WriterOptions,
 ) -> Result<(bool, Json)> {
     let is_new = create_on_disk(session, name, Arc::new(requested.schema.clone()), options)?;
-    let facts = facts_of(session, name)?;
+    let facts = session.facts(&Snapshot::load(session.shared.catalog.get(name)?)?)?;
     if !is_new {
         let table = session.shared.catalog.get(name)?;
         let existing = table.rows().or_table_problem()?;

@@ -16,7 +16,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value as Json, json};
 
 use super::tls::Tls;
-use crate::catalog::describe::{facts, kind_name};
+use crate::catalog::describe::kind_name;
 use crate::catalog::snapshot::{self, Snapshot};
 use crate::flight;
 use crate::http::problem::{Problem, Result};
@@ -281,7 +281,7 @@ async fn table(
     let table = session.table(name).await?;
     let snapshot = session.run_blocking(move |_| Snapshot::load(table)).await?;
     let id = snapshot_header(snapshot.id.clone())?;
-    let facts = session.run_blocking(move |session| facts(session, &snapshot)).await?;
+    let facts = session.run_blocking(move |session| session.facts(&snapshot)).await?;
     let mut response = json_response(StatusCode::OK, &facts);
     response.headers_mut().insert(header_name(SNAPSHOT), id);
     Ok(response)

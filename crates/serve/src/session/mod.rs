@@ -11,7 +11,9 @@ use serde_json::{Value as Json, json};
 use tokio::sync::{Semaphore, watch};
 
 use crate::auth::access::{Access, Caller};
+use crate::catalog::describe::{self, Audience};
 use crate::catalog::directory::Catalog;
+use crate::catalog::snapshot::Snapshot;
 use crate::catalog::table::Table;
 use crate::http::problem::{Problem, Result};
 use crate::http::response_body::BodyStep;
@@ -167,6 +169,17 @@ impl Session {
     /// Refuses a caller without the right to write any table.
     pub fn check_writer(&self) -> Result<()> {
         self.shared.access.check_writer(&self.caller)
+    }
+
+    /// Returns the facts about a table that the caller gets. Blocks.
+    pub fn facts(&self, snapshot: &Snapshot) -> Result<Json> {
+        let writes_parquet = || self.shared.sql.as_ref().is_some_and(|engine| engine.writes_parquet());
+        let audience = Audience {
+            may_write: self.shared.access.may_write(&self.caller, &snapshot.table.name),
+            is_local: self.peer.address.ip().to_canonical().is_loopback(),
+            parquet: self.shared.is_view.then(writes_parquet),
+        };
+        describe::facts(snapshot, audience)
     }
 
     /// Returns the table named `name`.

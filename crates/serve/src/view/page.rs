@@ -13,7 +13,6 @@ use tokio::time::timeout;
 
 use super::cells;
 use crate::auth::access::Access;
-use crate::catalog::describe::facts;
 use crate::catalog::snapshot::Snapshot;
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
@@ -100,7 +99,7 @@ fn read_first_rows(session: &Session) -> Result<Json> {
     let Some(first) = tables.first() else { return Err(Problem::not_found("there is no table")) };
     session.check_read(&first.name)?;
     let snapshot = Snapshot::load(session.shared.catalog.get(&first.name)?)?;
-    let facts = facts(session, &snapshot)?;
+    let facts = session.facts(&snapshot)?;
     let first_row = snapshot.rows.first_row();
     let rows = snapshot.rows.len().or_table_problem()?.min(FIRST_ROWS);
     let columns = snapshot.rows.num_columns().min(MAX_COLUMNS);
