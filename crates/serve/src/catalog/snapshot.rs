@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrowwood::{Dataset, ErrorKind};
+use hyper::header::HeaderValue;
 
 use super::table::Table;
 use crate::http::problem::{Problem, Result};
@@ -10,6 +11,9 @@ use crate::http::query::Query;
 
 /// The parameter with the identity of the rows that a client means.
 pub(crate) const PARAMETER: &str = "snapshot";
+
+/// The header of a response with the identity of its rows.
+pub(crate) const HEADER: &str = "arrowwood-snapshot";
 
 /// The rows of a table at the time of one request.
 #[derive(Clone)]
@@ -44,6 +48,11 @@ impl Snapshot {
     pub fn check_current(&self) -> Result<()> {
         if Snapshot::load(self.table.clone())?.id == self.id { Ok(()) } else { Err(replaced()) }
     }
+}
+
+/// Returns the value of [`HEADER`] for the identity of a snapshot.
+pub(crate) fn header_value(id: String) -> Result<HeaderValue> {
+    HeaderValue::try_from(id).map_err(|e| Problem::internal(e.to_string()))
 }
 
 fn replaced() -> Problem {

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, ErrorKind, LatePolicy, REPLICA, WriterOptions, is_replica};
 use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
@@ -28,6 +29,8 @@ use crate::session::{ServerState, Session, Trace};
 
 /// The maximum number of rows that the receiving thread commits itself.
 const MAX_INLINE_ROWS: u64 = 64;
+/// The maximum size in bytes of the schema of a new table.
+const MAX_SCHEMA_LEN: usize = 128 << 10;
 /// The maximum number of characters in a producer's name.
 const MAX_PRODUCER_CHARS: usize = 200;
 
@@ -320,10 +323,33 @@ pub(crate) async fn producer(
 }
 
 /// The parameters for creating a table.
-pub(crate) const CREATE_PARAMETERS: &[&str] = &["dictionary", "sorted_by", "late", "index", "segment_rows"];
+const CREATE_PARAMETERS: &[&str] = &["dictionary", "sorted_by", "late", "index", "segment_rows"];
+
+/// `PUT /v1/tables/T`
+pub(crate) async fn put_table(
+    session: Session,
+    parts: &Parts,
+    body: Incoming,
+    name: &str,
+    trace: &mut Trace,
+) -> Result<Response<ResponseBody>> {
+    trace.is_write = true;
+    session.check_write(name)?;
+    let query = Query::parse(parts.uri.query(), CREATE_PARAMETERS)?;
+    let limits = Limits { body: MAX_SCHEMA_LEN, ..session.shared.limits.clone() };
+    let received = receive(&parts.headers, body, &limits, &session.shared.memory).await?;
+    // The body may have taken minutes.
+    session.check_valid()?;
+    let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let schema = RequestedSchema::parse(received.bytes, content_type)?;
+    let options = table_options(&query)?;
+    let name = name.to_owned();
+    let (is_new, facts) = session.run_blocking(move |session| create(session, &name, &schema, &options)).await?;
+    Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
+}
 
 /// Parses the options for creating a table.
-pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
+fn table_options(query: &Query) -> Result<WriterOptions> {
     let late = match query.get("late")? {
         None => None,
         Some("accept") => Some(LatePolicy::Accept),
@@ -352,12 +378,7 @@ fn parse_names(query: &Query, parameter: &str) -> Vec<String> {
 ///
 /// # Errors
 /// 409 if it exists with another schema.
-pub(crate) fn create(
-    session: &Session,
-    name: &str,
-    requested: &RequestedSchema,
-    options: &WriterOptions,
-) -> Result<(bool, Json)> {
+fn create(session: &Session, name: &str, requested: &RequestedSchema, options: &WriterOptions) -> Result<(bool, Json)> {
     let is_new = create_on_disk(session, name, Arc::new(requested.schema.clone()), options)?;
     let facts = session.facts(&Snapshot::load(session.shared.catalog.get(name)?)?)?;
     if !is_new {

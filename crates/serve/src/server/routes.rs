@@ -13,45 +13,20 @@ use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
-use serde_json::{Value as Json, json};
 
 use super::tls::Tls;
-use crate::catalog::describe::kind_name;
-use crate::catalog::snapshot::{self, Snapshot};
-use crate::flight;
 use crate::http::problem::{Problem, Result};
-use crate::http::query::{Query, header_name};
-use crate::http::response::{allow, empty, json_response, text, with_type};
+use crate::http::query::header_name;
+use crate::http::response::{allow, empty, text, with_type};
 use crate::http::response_body::ResponseBody;
-use crate::ingest::decode::RequestedSchema;
-use crate::ingest::endpoints;
-use crate::ingest::line_endpoint::{self, LineApi};
-use crate::ingest::request_body::receive;
+use crate::ingest::line_endpoint::LineApi;
 use crate::ops::audit::AuditLine;
-use crate::ops::limits::Limits;
-use crate::read::follow::{self, EventStream, Follower};
-use crate::read::frames::Framing;
-use crate::read::rows::{self, RowFormat, Selection};
 use crate::session::{Admission, Peer, ServerState, Session, Trace};
-use crate::sql::results;
-use crate::sql::worker_calls;
-use crate::view::cells;
-use crate::view::charts::downsample;
-use crate::view::charts::downsample_time;
-use crate::view::charts::statistics;
-use crate::view::export::{self, ExportFormat};
-use crate::view::file_layout;
-use crate::view::groups::{self, Grouping};
-use crate::view::image;
-use crate::view::page;
-use crate::view::search::{self, Search};
-use crate::view::seek;
-use crate::view::sql_panel;
+use crate::view::endpoints::ViewRoute;
+use crate::{flight, ingest, read, sql, view};
 
 /// The smallest status of a refused or failed request.
 const FIRST_ERROR_STATUS: u16 = 400;
-/// The maximum size in bytes of the schema of a new table.
-const MAX_SCHEMA_LEN: usize = 128 << 10;
 
 /// Answers a request. Errors become responses, too.
 pub(crate) async fn answer(shared: Arc<ServerState>, peer: Peer, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -146,7 +121,7 @@ async fn route(
         return Err(stopping());
     }
     if shared.is_view
-        && let Some(response) = page::answer(shared, peer, &parts, &names).await?
+        && let Some(response) = view::page::answer(shared, peer, &parts, &names).await?
     {
         return Ok(response);
     }
@@ -158,25 +133,30 @@ async fn route(
         && engine.handles(service)
     {
         allow(&parts, &[Method::POST])?;
-        return Ok(worker_calls::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
+        return Ok(sql::worker_calls::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
     }
     match names[..] {
         [flight::SERVICE, method] => flight::answer(session, &parts, body, method, trace).await,
         ["metrics"] => metrics(&session, &parts),
-        ["write"] => line_endpoint::line_protocol(session, &parts, body, trace, LineApi::V1).await,
-        ["api", "v2", "write"] => line_endpoint::line_protocol(session, &parts, body, trace, LineApi::V2).await,
-        ["v1", "sql"] => statement(session, &parts).await,
-        ["v1", "tables"] => tables(session, &parts).await,
-        ["v1", "tables", name] => table(session, &parts, body, name, trace).await,
-        ["v1", "tables", name, "rows"] if parts.method == Method::POST => {
-            endpoints::rows(session, &parts, body, name, trace).await
+        ["write"] => ingest::line_endpoint::line_protocol(session, &parts, body, trace, LineApi::V1).await,
+        ["api", "v2", "write"] => ingest::line_endpoint::line_protocol(session, &parts, body, trace, LineApi::V2).await,
+        ["v1", "sql"] => sql::endpoint::statement(session, &parts).await,
+        ["v1", "tables"] => read::endpoints::tables(session, &parts).await,
+        ["v1", "tables", name] if parts.method == Method::PUT => {
+            ingest::endpoints::put_table(session, &parts, body, name, trace).await
         }
-        ["v1", "tables", name, "rows"] => rows(session, &parts, name).await,
-        ["v1", "tables", name, "follow"] => follow(session, &parts, name).await,
-        ["v1", "tables", name, "events"] => events(session, &parts, name).await,
-        ["v1", "tables", name, "producers", producer] => endpoints::producer(session, &parts, name, producer).await,
+        ["v1", "tables", name] => read::endpoints::table(session, &parts, name).await,
+        ["v1", "tables", name, "rows"] if parts.method == Method::POST => {
+            ingest::endpoints::rows(session, &parts, body, name, trace).await
+        }
+        ["v1", "tables", name, "rows"] => read::endpoints::rows(session, &parts, name).await,
+        ["v1", "tables", name, "follow"] => read::endpoints::follow(session, &parts, name).await,
+        ["v1", "tables", name, "events"] => read::endpoints::events(session, &parts, name).await,
+        ["v1", "tables", name, "producers", producer] => {
+            ingest::endpoints::producer(session, &parts, name, producer).await
+        }
         ["v1", "tables", name, segment] => match ViewRoute::parse(segment) {
-            Some(route) => view(session, &parts, name, route).await,
+            Some(route) => view::endpoints::view(session, &parts, name, route).await,
             None => Err(no_route()),
         },
         _ => Err(no_route()),
@@ -225,17 +205,6 @@ fn with_connection_close(mut response: Response<ResponseBody>) -> Response<Respo
     response
 }
 
-/// Runs an SQL statement over the tables that the caller may read.
-async fn statement(session: Session, parts: &Parts) -> Result<Response<ResponseBody>> {
-    allow(parts, &[Method::GET])?;
-    let query = Query::parse(parts.uri.query(), sql_panel::PARAMETERS)?;
-    let form = RowFormat::negotiate(&query, &parts.headers)?;
-    let running = sql_panel::statement(&session, &query).await?;
-    let is_head = parts.method == Method::HEAD;
-    let body = if is_head { ResponseBody::empty() } else { results::body(running, form, session)? };
-    Ok(with_type(StatusCode::OK, form.media_type(), body))
-}
-
 fn stopping() -> Problem {
     Problem::unavailable("the server is stopping").header(header::CONNECTION, HeaderValue::from_static("close"))
 }
@@ -247,238 +216,6 @@ fn metrics(session: &Session, parts: &Parts) -> Result<Response<ResponseBody>> {
     }
     let body = ResponseBody::new(session.metrics().text());
     Ok(with_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body))
-}
-
-async fn tables(session: Session, parts: &Parts) -> Result<Response<ResponseBody>> {
-    allow(parts, &[Method::GET])?;
-    Query::parse(parts.uri.query(), &[])?;
-    let entries = session.run_blocking(|session| session.shared.catalog.list()).await?;
-    let rights = session.caller.rights();
-    let mut tables = Vec::new();
-    for entry in entries {
-        if rights.may_read(&entry.name) || rights.may_write(&entry.name) {
-            tables.push(json!({"name": entry.name, "kind": kind_name(entry.kind)}));
-        }
-    }
-    Ok(json_response(StatusCode::OK, &json!({"tables": tables})))
-}
-
-async fn table(
-    session: Session,
-    parts: &Parts,
-    body: Incoming,
-    name: &str,
-    trace: &mut Trace,
-) -> Result<Response<ResponseBody>> {
-    allow(parts, &[Method::GET, Method::PUT])?;
-    if parts.method == Method::PUT {
-        trace.is_write = true;
-        return create(session, parts, body, name).await;
-    }
-    Query::parse(parts.uri.query(), &[])?;
-    // Callers who may only write need the columns, too.
-    session.check_facts(name)?;
-    let table = session.table(name).await?;
-    let snapshot = session.run_blocking(move |_| Snapshot::load(table)).await?;
-    let id = snapshot_header(snapshot.id.clone())?;
-    let facts = session.run_blocking(move |session| session.facts(&snapshot)).await?;
-    let mut response = json_response(StatusCode::OK, &facts);
-    response.headers_mut().insert(header_name(SNAPSHOT), id);
-    Ok(response)
-}
-
-async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> Result<Response<ResponseBody>> {
-    session.check_write(name)?;
-    let query = Query::parse(parts.uri.query(), endpoints::CREATE_PARAMETERS)?;
-    let limits = Limits { body: MAX_SCHEMA_LEN, ..session.shared.limits.clone() };
-    let received = receive(&parts.headers, body, &limits, &session.shared.memory).await?;
-    // The body may have taken minutes.
-    session.check_valid()?;
-    let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let schema = RequestedSchema::parse(received.bytes, content_type)?;
-    let options = endpoints::table_options(&query)?;
-    let name = name.to_owned();
-    let (is_new, facts) =
-        session.run_blocking(move |session| endpoints::create(session, &name, &schema, &options)).await?;
-    Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
-}
-
-async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
-    allow(parts, &[Method::GET, Method::POST])?;
-    let query = Query::parse(parts.uri.query(), rows::PARAMETERS);
-    // A request for no rows gets the schema, which belongs to the facts about a table.
-    if query.as_ref().is_ok_and(|query| query.get("limit").is_ok_and(|limit| limit == Some("0"))) {
-        session.check_facts(name)?;
-    } else {
-        session.check_read(name)?;
-    }
-    let query = query?;
-    let form = RowFormat::negotiate(&query, &parts.headers)?;
-    let table = session.table(name).await?;
-    let selection = session.run_blocking(move |_| Selection::open(table, &query)).await?;
-    let range = [
-        (header_name("arrowwood-first-row"), selection.first_row),
-        (header_name("arrowwood-end-row"), selection.end_row),
-        (header_name("arrowwood-table-end"), selection.table_end),
-    ];
-    let id = snapshot_header(selection.id.clone())?;
-    let is_head = parts.method == Method::HEAD;
-    let body = if is_head { ResponseBody::empty() } else { rows::body(selection, form, session).await? };
-    let mut response = with_type(StatusCode::OK, form.media_type(), body);
-    response.headers_mut().extend(range.map(|(name, row)| (name, HeaderValue::from(row))));
-    response.headers_mut().insert(header_name(SNAPSHOT), id);
-    Ok(response)
-}
-
-async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
-    allow(parts, &[Method::GET])?;
-    session.check_read(name)?;
-    let query = Query::parse(parts.uri.query(), follow::PARAMETERS)?;
-    let table = session.table(name).await?;
-    let follower =
-        session.run_blocking(move |session| Follower::open(table, &query, session.clone(), Framing::STREAM)).await?;
-    let first_row = follower.next_row();
-    let numbering = HeaderValue::try_from(follower.numbering()).map_err(|e| Problem::internal(e.to_string()))?;
-    session.peer.mark_as_follower();
-    let mut response = with_type(StatusCode::OK, RowFormat::Arrow.media_type(), follow::body(follower, &session));
-    response.headers_mut().insert(header_name("arrowwood-first-row"), HeaderValue::from(first_row));
-    response.headers_mut().insert(header_name("arrowwood-numbering"), numbering);
-    Ok(response)
-}
-
-async fn events(session: Session, parts: &Parts, name: &str) -> Result<Response<ResponseBody>> {
-    allow(parts, &[Method::GET])?;
-    session.check_read(name)?;
-    let query = Query::parse(parts.uri.query(), follow::EVENT_PARAMETERS)?;
-    let table = session.table(name).await?;
-    let events = session.run_blocking(move |session| EventStream::open(table, &query, session.clone())).await?;
-    session.peer.mark_as_follower();
-    Ok(with_type(StatusCode::OK, "text/event-stream", follow::body(events, &session)))
-}
-
-/// A route below a table for the page of `arrowwood view`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ViewRoute {
-    Bins,
-    Cell,
-    Cells,
-    Groups,
-    Image,
-    Messages,
-    Save,
-    Seek,
-    Sql,
-    Statistics,
-    Text,
-    Views,
-}
-
-impl ViewRoute {
-    fn parse(segment: &str) -> Option<ViewRoute> {
-        Some(match segment {
-            "bins" => ViewRoute::Bins,
-            "cell" => ViewRoute::Cell,
-            "cells" => ViewRoute::Cells,
-            "groups" => ViewRoute::Groups,
-            "image" => ViewRoute::Image,
-            "messages" => ViewRoute::Messages,
-            "save" => ViewRoute::Save,
-            "seek" => ViewRoute::Seek,
-            "sql" => ViewRoute::Sql,
-            "statistics" => ViewRoute::Statistics,
-            "text" => ViewRoute::Text,
-            "views" => ViewRoute::Views,
-            _ => return None,
-        })
-    }
-
-    fn parameters(self) -> &'static [&'static str] {
-        match self {
-            ViewRoute::Bins => downsample::PARAMETERS,
-            ViewRoute::Cell | ViewRoute::Text => file_layout::CELL_PARAMETERS,
-            ViewRoute::Cells => cells::PARAMETERS,
-            ViewRoute::Groups => groups::PARAMETERS,
-            ViewRoute::Image => image::PARAMETERS,
-            ViewRoute::Messages => file_layout::PARAMETERS,
-            ViewRoute::Save => export::PARAMETERS,
-            ViewRoute::Seek => seek::PARAMETERS,
-            ViewRoute::Sql => sql_panel::PARAMETERS,
-            ViewRoute::Statistics => statistics::PARAMETERS,
-            ViewRoute::Views => search::PARAMETERS,
-        }
-    }
-}
-
-/// Answers a request of the page. All of the answer comes from one [`Snapshot`].
-async fn view(session: Session, parts: &Parts, name: &str, route: ViewRoute) -> Result<Response<ResponseBody>> {
-    allow(parts, &[Method::GET])?;
-    session.check_read(name)?;
-    let query = Query::parse(parts.uri.query(), &[route.parameters(), &[snapshot::PARAMETER]].concat())?;
-    let table = session.table(name).await?;
-    let snapshot_query = query.clone();
-    let snapshot = session.run_blocking(move |_| Snapshot::load_for_query(table, &snapshot_query)).await?;
-    let id = snapshot.id.clone();
-    let mut response = view_snapshot(session, snapshot, query, route).await?;
-    response.headers_mut().insert(header_name(SNAPSHOT), snapshot_header(id)?);
-    Ok(response)
-}
-
-async fn view_snapshot(
-    session: Session,
-    snapshot: Snapshot,
-    query: Query,
-    route: ViewRoute,
-) -> Result<Response<ResponseBody>> {
-    let json = match route {
-        ViewRoute::Bins if query.has("over") => downsample_time::bins(&session, snapshot, &query).await?,
-        ViewRoute::Bins => downsample::bins(&session, snapshot, &query).await?,
-        ViewRoute::Cell => {
-            session.run_blocking(move |_| if_current(&snapshot, file_layout::cell(&snapshot, &query))).await?
-        }
-        ViewRoute::Cells => session.run_blocking(move |session| cells::cells(session, &snapshot, &query)).await?,
-        ViewRoute::Groups => {
-            if let Some(form) = ExportFormat::from_query(&query)? {
-                return groups::save(&session, snapshot, query, form).await;
-            }
-            let grouping =
-                session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
-            return Ok(json_lines(ResponseBody::steps(grouping)));
-        }
-        ViewRoute::Image => return session.run_blocking(move |_| image::image(&snapshot, &query)).await,
-        ViewRoute::Messages => {
-            session.run_blocking(move |_| if_current(&snapshot, file_layout::messages(&snapshot, &query))).await?
-        }
-        ViewRoute::Save => return export::save(&session, snapshot, &query).await,
-        ViewRoute::Seek => seek::seek(&session, snapshot, &query).await?,
-        ViewRoute::Sql => return sql_panel::sql(&session, snapshot, &query).await,
-        ViewRoute::Statistics => statistics::statistics(&session, snapshot, &query).await?,
-        ViewRoute::Text => {
-            return session.run_blocking(move |session| file_layout::text(session, &snapshot, &query)).await;
-        }
-        ViewRoute::Views => {
-            let search =
-                session.run_blocking(move |session| Search::from_query(snapshot, &query, session.clone())).await?;
-            return Ok(json_lines(ResponseBody::steps(search)));
-        }
-    };
-    Ok(json_response(StatusCode::OK, &json))
-}
-
-fn json_lines(body: ResponseBody) -> Response<ResponseBody> {
-    with_type(StatusCode::OK, RowFormat::JsonLines.media_type(), body)
-}
-
-/// Returns what was read from the files at a snapshot's path, if these are still the snapshot's. Blocks.
-fn if_current(snapshot: &Snapshot, result: Result<Json>) -> Result<Json> {
-    snapshot.check_current()?;
-    result
-}
-
-/// The header that identifies the rows of a response.
-const SNAPSHOT: &str = "arrowwood-snapshot";
-
-fn snapshot_header(id: String) -> Result<HeaderValue> {
-    HeaderValue::try_from(id).map_err(|e| Problem::internal(e.to_string()))
 }
 
 #[cfg(test)]

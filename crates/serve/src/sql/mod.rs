@@ -1,12 +1,13 @@
 //! Answers SQL statements, and calls of other servers, by engines outside this crate.
 //!
 //! Read in this order: `engine` (what an engine must do), `blocking_engine` (an engine made of a function), `statement`
-//! (running a statement within its limits), `running_statements`, `results` (rows to send); `worker` (an engine for
+//! (running a statement within its limits), `running_statements`, `results` (rows to send), `endpoint` (the route); `worker` (an engine for
 //! calls of other servers), `worker_calls`.
 //!
 //! It may use `http`, `ops`, `catalog`, `session` and `read`.
 
 pub(crate) mod blocking_engine;
+pub(crate) mod endpoint;
 pub(crate) mod engine;
 pub(crate) mod results;
 pub(crate) mod running_statements;

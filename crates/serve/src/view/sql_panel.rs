@@ -1,4 +1,4 @@
-//! Runs SQL statements for the page and for `/v1/sql`, if the program that serves has an engine.
+//! Runs SQL statements for the page, if the program that serves has an engine.
 
 use std::sync::Arc;
 
@@ -14,27 +14,14 @@ use crate::http::query::Query;
 use crate::http::response::json_response;
 use crate::http::response_body::ResponseBody;
 use crate::session::Session;
+use crate::sql::endpoint::statement_text;
 use crate::sql::engine::SqlEngine;
-use crate::sql::statement::{NO_ID, RunningQuery, Statement, require_engine};
-
-pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
+use crate::sql::statement::{NO_ID, RunningQuery, Statement};
 
 /// The maximum number of rows of a result on the page.
 const MAX_SHOWN_ROWS: u64 = 1_000;
 /// The maximum number of rows of a result in a file.
 const MAX_SAVED_ROWS: u64 = 2_000_000;
-
-fn statement_text(query: &Query) -> Result<String> {
-    let text = query.get("query")?.ok_or_else(|| Problem::bad_request("query: a statement is expected"))?;
-    Ok(text.to_owned())
-}
-
-/// Runs a statement over all tables.
-pub(crate) async fn statement(session: &Session, query: &Query) -> Result<RunningQuery> {
-    let engine = require_engine(session)?;
-    let statement = Statement { text: statement_text(query)?, parameters: None, max_rows: None, self_table: None };
-    RunningQuery::begin(session, engine.as_ref(), statement, NO_ID).await
-}
 
 /// Returns the first rows of a query's result, or all of them as a file. Stops when the client disconnects.
 pub(crate) async fn sql(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
