@@ -20,6 +20,7 @@ use crate::catalog::table::Table;
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
 use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
+use crate::ingest::state::IngestSession;
 use crate::read::follow::{self, Follower};
 use crate::session::Session;
 
@@ -50,8 +51,9 @@ impl Drop for AbortOnDrop {
 }
 
 /// Begins the call with its first message, which names the table.
-pub(super) async fn begin(session: Session, mut requests: RequestStream) -> Result<Response<ResponseBody>> {
-    let first = receive_first(&session, &mut requests).await?;
+pub(super) async fn begin(ingest: IngestSession, mut requests: RequestStream) -> Result<Response<ResponseBody>> {
+    let session = &ingest.session;
+    let first = receive_first(session, &mut requests).await?;
     let (name, query) = parse_descriptor(&first.descriptor, PARAMETERS)?;
     let is_followed = query.get("follow")?.is_none() || query.flag("follow")?;
     if is_followed {
@@ -76,16 +78,16 @@ pub(super) async fn begin(session: Session, mut requests: RequestStream) -> Resu
         requests = requests.without_idle_timeout();
     }
     let (sender, answers) = mpsc::channel(1);
-    let appender = BatchAppender { session: session.clone(), name, query, sender };
+    let appender = BatchAppender { ingest: ingest.clone(), name, query, sender };
     let append_task = AbortOnDrop(tokio::spawn(appender.run(requests, (first.header, first.share))).abort_handle());
     let exchange =
         Exchange { session: session.clone(), table, follower, answers, _append_task: append_task, end: None };
-    Ok(body_response(if is_followed { follow::body(exchange, &session) } else { ResponseBody::steps(exchange) }))
+    Ok(body_response(if is_followed { follow::body(exchange, session) } else { ResponseBody::steps(exchange) }))
 }
 
 /// Appends the client's batches until the call ends.
 struct BatchAppender {
-    session: Session,
+    ingest: IngestSession,
     name: String,
     query: Query,
     sender: mpsc::Sender<Result<Bytes>>,
@@ -94,7 +96,7 @@ struct BatchAppender {
 impl BatchAppender {
     async fn run(self, requests: RequestStream, first: (Bytes, OwnedSemaphorePermit)) {
         if let Err(refusal) = self.append_all(requests, first).await {
-            audit(&self.session, "DoExchange", Some(&refusal));
+            audit(&self.ingest.session, "DoExchange", Some(&refusal));
             // The receiver is gone after the end of the call, which needs no error then.
             let _ = self.sender.send(Err(refusal)).await;
         }
@@ -107,7 +109,7 @@ impl BatchAppender {
         (mut header, mut share): (Bytes, OwnedSemaphorePermit),
     ) -> Result<()> {
         while header.is_empty() {
-            let Some((next_header, next_share)) = receive_header(&self.session, &mut requests).await? else {
+            let Some((next_header, next_share)) = receive_header(&self.ingest.session, &mut requests).await? else {
                 return Ok(());
             };
             if !next_header.is_empty() {
@@ -116,8 +118,8 @@ impl BatchAppender {
             header = next_header;
         }
         let mut put =
-            PutStream::open(self.session.clone(), requests, (&self.name, &self.query), (header, share)).await?;
-        audit(&self.session, "DoExchange", None);
+            PutStream::open(self.ingest.clone(), requests, (&self.name, &self.query), (header, share)).await?;
+        audit(&self.ingest.session, "DoExchange", None);
         while let Some(answers) = put.next().await? {
             let mut messages = Vec::with_capacity(answers.len());
             for answer in answers {

@@ -39,9 +39,11 @@ use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
 use crate::http::response::allow;
 use crate::http::response_body::ResponseBody;
+use crate::ingest::state::{IngestSession, IngestState};
 use crate::read::follow::{self, Follower};
 use crate::read::rows::{self, Selection};
 use crate::session::{Session, Trace};
+use crate::sql::state::{SqlSession, SqlState};
 
 /// The maximum number of endpoints of a flight.
 const MAX_ENDPOINTS: u64 = 16;
@@ -50,9 +52,26 @@ const MIN_ENDPOINT_ROWS: u64 = 1 << 20;
 /// The parameters of a ticket.
 const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "follow", "durable", "numbering"];
 
+/// The session of a call, with the state of the rooms that it needs.
+pub(crate) struct FlightSession {
+    pub session: Session,
+    pub ingest: Arc<IngestState>,
+    pub sql: Arc<SqlState>,
+}
+
+impl FlightSession {
+    fn ingest(&self) -> IngestSession {
+        IngestSession { session: self.session.clone(), state: self.ingest.clone() }
+    }
+
+    fn sql(&self) -> SqlSession {
+        SqlSession { session: self.session.clone(), state: self.sql.clone() }
+    }
+}
+
 /// Answers the call named `method`.
 pub(crate) async fn answer(
-    session: Session,
+    call: FlightSession,
     parts: &Parts,
     body: Incoming,
     method: &str,
@@ -62,43 +81,43 @@ pub(crate) async fn answer(
     if parts.version != Version::HTTP_2 {
         return Err(Problem::bad_request("Flight is spoken over HTTP/2"));
     }
-    let mut requests = RequestStream::new(body, session.clone());
+    let mut requests = RequestStream::new(body, call.session.clone(), call.ingest.memory.clone());
     match method {
-        "ListFlights" => session.run_blocking(list).await,
+        "ListFlights" => call.session.run_blocking(list).await,
         "GetFlightInfo" => {
             let descriptor = requests.only_message::<FlightDescriptor>().await?;
             match SqlCommand::parse(&descriptor.command)? {
-                Some(command) => sql::flight_info(session, descriptor, command).await,
-                None => flight_info(session, descriptor).await,
+                Some(command) => sql::flight_info(call.sql(), descriptor, command).await,
+                None => flight_info(call.session, descriptor).await,
             }
         }
         "GetSchema" => {
             let descriptor = requests.only_message::<FlightDescriptor>().await?;
             if let Some(command) = SqlCommand::parse(&descriptor.command)? {
-                return sql::schema(session, command).await;
+                return sql::schema(call.sql(), command).await;
             }
-            schema(session, &descriptor).await
+            schema(call.session, &descriptor).await
         }
         "DoGet" => {
             let ticket = requests.only_message::<Ticket>().await?;
             if let Some(command) = SqlCommand::parse(&ticket.ticket)? {
-                return sql::get(session, command).await;
+                return sql::get(call.sql(), command).await;
             }
             let (name, query) = parse_ticket(&ticket, PARAMETERS)?;
-            get(session, &name, query).await
+            get(call.session, &name, query).await
         }
         "DoPut" => {
-            let first = put::receive_first(&session, &mut requests).await?;
+            let first = put::receive_first(&call.session, &mut requests).await?;
             if let Some(command) = Any::parse(&first.descriptor.command) {
-                return sql::put(session, requests, command, first.header).await;
+                return sql::put(call.sql(), requests, command, first.header).await;
             }
             trace.is_write = true;
-            Ok(body_response(ResponseBody::steps(put::begin(session, requests, first).await?)))
+            Ok(body_response(ResponseBody::steps(put::begin(call.ingest(), requests, first).await?)))
         }
-        "DoExchange" => exchange::begin(session, requests).await,
+        "DoExchange" => exchange::begin(call.ingest(), requests).await,
         "DoAction" => {
             let action = requests.only_message().await?;
-            sql::action(session, action).await
+            sql::action(call.sql(), action).await
         }
         "ListActions" => Ok(sql::list_actions()),
         "Handshake" => Ok(handshake(parts)),

@@ -21,6 +21,7 @@ use crate::http::response_body::{BodySource, BodyStep};
 use crate::ingest::endpoints::{Destination, PendingBatches, lost};
 use crate::ingest::queue::AppendResults;
 use crate::ingest::request_body::{ReceivedBody, SMALL};
+use crate::ingest::state::IngestSession;
 use crate::ops::audit::AuditLine;
 use crate::read::frames::Framing;
 use crate::session::Session;
@@ -50,7 +51,7 @@ const MAX_PENDING_BYTES: usize = 1 << 20;
 /// While earlier batches are being committed, messages that have arrived together are submitted to the table's writer
 /// together.
 pub(crate) struct PutStream {
-    session: Session,
+    ingest: IngestSession,
     requests: RequestStream,
     destination: Destination,
     /// The schema and the dictionaries received so far, as messages of an IPC stream, which precede all batches.
@@ -66,9 +67,9 @@ pub(crate) struct PutStream {
 }
 
 /// Starts a stream from the first message.
-pub(crate) async fn begin(session: Session, requests: RequestStream, first: FirstMessage) -> Result<PutStream> {
+pub(crate) async fn begin(ingest: IngestSession, requests: RequestStream, first: FirstMessage) -> Result<PutStream> {
     let (name, query) = parse_descriptor(&first.descriptor, PARAMETERS)?;
-    PutStream::open(session, requests, (&name, &query), (first.header, first.share)).await
+    PutStream::open(ingest, requests, (&name, &query), (first.header, first.share)).await
 }
 
 /// The first message of a call that sends rows.
@@ -173,7 +174,7 @@ impl PutStream {
     /// Receives batches with the schema in `header`, to be appended to the named table with the parameters in the
     /// query.
     pub async fn open(
-        session: Session,
+        ingest: IngestSession,
         requests: RequestStream,
         (name, query): (&str, &Query),
         (header, preamble_share): (Bytes, OwnedSemaphorePermit),
@@ -181,11 +182,11 @@ impl PutStream {
         if message_kind(&header) != Some(IpcMessageKind::Schema) {
             return Err(Problem::bad_request("a schema is expected before the first record batch"));
         }
-        let destination = Destination::open(&session, name, query).await?;
+        let destination = Destination::open(&ingest, name, query).await?;
         let mut preamble = Vec::new();
         push_message(&mut preamble, &header, &[]);
         Ok(PutStream {
-            session,
+            ingest,
             requests,
             destination,
             preamble,
@@ -201,7 +202,7 @@ impl PutStream {
         loop {
             let pending_bytes: usize = self.pending.iter().map(|batches| batches.bytes).sum();
             let may_receive = self.ended.is_none() && self.deferred.is_none() && pending_bytes < MAX_PENDING_BYTES;
-            let max_len = max_message_len(&self.session);
+            let max_len = max_message_len(&self.ingest.session);
             let Some(first) = self.pending.front_mut() else {
                 if let Some(ended) = self.ended.take() {
                     return ended.map(|()| None);
@@ -223,7 +224,7 @@ impl PutStream {
                 }
                 received = self.requests.next(max_len), if may_receive => match received {
                     // There was no memory for the message. Once the batches before it are committed, there may be some.
-                    Err(refusal) if refusal.code() == "unavailable" && !self.session.is_stopping() => {
+                    Err(refusal) if refusal.code() == "unavailable" && !self.ingest.session.is_stopping() => {
                         let results = (&mut first.answers).await.unwrap_or_else(|_| lost().into());
                         if let Some(answers) = self.take_results(results) {
                             return Ok(Some(answers));
@@ -276,8 +277,8 @@ impl PutStream {
     /// Submits a message, and further ones of its kind that have arrived. Returns false if the message is deferred
     /// until earlier batches have released their memory.
     async fn submit_with_arrived(&mut self, received: ReceivedMessage) -> Result<bool> {
-        self.session.check_valid()?;
-        if self.session.is_stopping() {
+        self.ingest.session.check_valid()?;
+        if self.ingest.session.is_stopping() {
             return Err(Problem::unavailable("the server is stopping"));
         }
         let data: FlightData = decode_message(received.message.clone())?;
@@ -285,7 +286,7 @@ impl PutStream {
             Some(IpcMessageKind::Dictionary) => self.keep_dictionary(&data, received.share)?,
             Some(IpcMessageKind::Batch) => {
                 // The schema and the dictionaries are repeated with each submission.
-                let mut share = match self.session.shared.memory.share(self.preamble.len()) {
+                let mut share = match self.ingest.state.memory.share(self.preamble.len()) {
                     Ok(share) => share,
                     Err(_) if !self.pending.is_empty() => {
                         self.deferred = Some(received);
@@ -329,13 +330,13 @@ impl PutStream {
 
     /// Returns the next message, if it has arrived and is valid. An error occurs again in the next call.
     fn poll_next(&mut self) -> Option<ReceivedMessage> {
-        self.requests.poll_next(max_message_len(&self.session)).ok().flatten()
+        self.requests.poll_next(max_message_len(&self.ingest.session)).ok().flatten()
     }
 
     /// Keeps a dictionary, and its share of memory, for the batches after it.
     fn keep_dictionary(&mut self, data: &FlightData, share: OwnedSemaphorePermit) -> Result<()> {
         self.preamble_share.merge(share);
-        let max_len = self.session.shared.limits.body;
+        let max_len = self.ingest.session.shared.limits.body;
         push_message(&mut self.preamble, &data.header, &data.body);
         if self.preamble.len() > max_len {
             let detail = format!("the dictionaries of a call have at most {max_len} bytes; make several");
@@ -351,7 +352,7 @@ impl PutStream {
             return submitted;
         }
         for batch in batches {
-            let share = self.session.shared.memory.share(self.preamble.len() + data_len(batch))?;
+            let share = self.ingest.state.memory.share(self.preamble.len() + data_len(batch))?;
             self.submit_together(slice::from_ref(batch), share).await?;
         }
         Ok(())
@@ -364,7 +365,7 @@ impl PutStream {
             push_message(&mut bytes, &data.header, &data.body);
         }
         bytes.extend_from_slice(Framing::STREAM.end());
-        let pending = self.destination.submit(&self.session, ReceivedBody { bytes, share }, batches.len()).await?;
+        let pending = self.destination.submit(&self.ingest, ReceivedBody { bytes, share }, batches.len()).await?;
         self.pending.push_back(pending);
         Ok(())
     }
@@ -400,7 +401,7 @@ impl BodySource for PutStream {
             }
             Ok(None) => BodyStep::End(Vec::new()),
             Err(refusal) => {
-                audit(&self.session, "DoPut", Some(&refusal));
+                audit(&self.ingest.session, "DoPut", Some(&refusal));
                 BodyStep::Failed(io::Error::other(refusal))
             }
         }

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::messages::{PREFIX, UNCOMPRESSED};
 use crate::http::problem::{Problem, Result};
+use crate::ops::memory::Memory;
 use crate::session::Session;
 
 /// The maximum size in bytes of a message without rows.
@@ -29,6 +30,8 @@ const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 pub(crate) struct RequestStream {
     body: Incoming,
     session: Session,
+    /// Memory for rows that are not committed yet.
+    memory: Memory,
     buffer: BytesMut,
     /// The share of memory of the message that begins the buffer.
     share: Option<OwnedSemaphorePermit>,
@@ -47,11 +50,12 @@ pub(crate) struct ReceivedMessage {
 }
 
 impl RequestStream {
-    pub fn new(body: Incoming, session: Session) -> RequestStream {
+    pub fn new(body: Incoming, session: Session, memory: Memory) -> RequestStream {
         let idle_timeout = session.shared.limits.stall;
         RequestStream {
             body,
             session,
+            memory,
             buffer: BytesMut::new(),
             share: None,
             wait_start: None,
@@ -88,7 +92,7 @@ impl RequestStream {
                 // other.
                 let share = match self.share.take() {
                     Some(share) => share,
-                    None => self.session.shared.memory.share(end)?,
+                    None => self.memory.share(end)?,
                 };
                 if self.buffer.len() >= end {
                     self.wait_start = None;

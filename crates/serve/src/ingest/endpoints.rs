@@ -17,6 +17,7 @@ use super::group_commit::TableWriter;
 use super::producers::{BatchId, FIRST_EPOCH, MAX_NUMBER, position_in};
 use super::queue::{Ack, AppendRequest, AppendResults, Receipt};
 use super::request_body::{ReceivedBody, SMALL, is_small, receive};
+use super::state::{IngestSession, IngestState};
 use crate::catalog::snapshot::Snapshot;
 use crate::catalog::table::{Kind, Table};
 use crate::http::problem::{Problem, Result, ResultExt};
@@ -36,12 +37,13 @@ const MAX_PRODUCER_CHARS: usize = 200;
 
 /// `POST /v1/tables/T/rows`
 pub(crate) async fn rows(
-    session: Session,
+    ingest: IngestSession,
     parts: &Parts,
     body: Incoming,
     name: &str,
     trace: &mut Trace,
 ) -> Result<Response<ResponseBody>> {
+    let IngestSession { session, state } = &ingest;
     trace.is_write = true;
     session.check_write(name)?;
     Query::parse(parts.uri.query(), &[])?;
@@ -52,14 +54,13 @@ pub(crate) async fn rows(
         header_number(&parts.headers, "producer-epoch")?,
         header_number(&parts.headers, "producer-sequence")?,
     )?;
-    let table = growing_table(&session, name).await?;
-    let shared = session.shared.clone();
-    let writer = shared.writers.writer(&table);
-    let schema = table_schema(&session, &writer).await?;
-    let received = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
+    let table = growing_table(session, name).await?;
+    let writer = state.writers.writer(&table);
+    let schema = table_schema(session, &writer).await?;
+    let received = receive(&parts.headers, body, &session.shared.limits, &state.memory).await?;
     // The body may have taken minutes.
     session.check_valid()?;
-    let (rows, share) = decode_body(&session, received, form, schema).await?;
+    let (rows, share) = decode_body(&ingest, received, form, schema).await?;
     let sequence = batch_id.as_ref().map(|id| id.sequence);
     let receipt = append(&writer, rows, ack, batch_id, share).await?;
     trace.rows = Some(if receipt.is_duplicate { 0 } else { receipt.rows });
@@ -100,22 +101,28 @@ pub(crate) struct PendingBatches {
 
 impl Destination {
     /// Opens table `name`, with the parameters `ack`, `producer`, `epoch` and `sequence`.
-    pub async fn open(session: &Session, name: &str, query: &Query) -> Result<Destination> {
+    pub async fn open(ingest: &IngestSession, name: &str, query: &Query) -> Result<Destination> {
+        let IngestSession { session, state } = ingest;
         session.check_write(name)?;
         let ack = parse_ack(query.get("ack")?)?;
         let next_id = parse_batch_id(query.get("producer")?, query.number("epoch")?, query.number("sequence")?)?;
         let table = growing_table(session, name).await?;
-        let writer = session.shared.writers.writer(&table);
+        let writer = state.writers.writer(&table);
         let schema = table_schema(session, &writer).await?;
         Ok(Destination { writer, schema, ack, next_id, is_over: Arc::default() })
     }
 
     /// Passes the `count` batches of an Arrow stream to the table's writer.
-    pub async fn submit(&mut self, session: &Session, received: ReceivedBody, count: usize) -> Result<PendingBatches> {
+    pub async fn submit(
+        &mut self,
+        ingest: &IngestSession,
+        received: ReceivedBody,
+        count: usize,
+    ) -> Result<PendingBatches> {
         if self.next_id.as_ref().is_some_and(|id| !id.can_number(count)) {
             return Err(too_large_number());
         }
-        let (rows, share) = decode_body(session, received, BodyFormat::Arrow, self.schema.clone()).await?;
+        let (rows, share) = decode_body(ingest, received, BodyFormat::Arrow, self.schema.clone()).await?;
         let ends = if count == 1 { vec![rows.len().or_input_problem()?] } else { batch_ends(&rows, count)? };
         let (reply, answers) = oneshot::channel();
         let sequence = self.next_id.as_ref().map(|id| id.sequence);
@@ -203,12 +210,12 @@ fn too_large_number() -> Problem {
 
 /// Decodes the rows of a body; returns them with their share of the memory.
 async fn decode_body(
-    session: &Session,
+    ingest: &IngestSession,
     received: ReceivedBody,
     form: BodyFormat,
     schema: SchemaRef,
 ) -> Result<(Dataset, OwnedSemaphorePermit)> {
-    let limits = &session.shared.limits;
+    let limits = &ingest.session.shared.limits;
     let ReceivedBody { bytes, share } = received;
     let cost = cost(&bytes, form, &schema, limits).or_input_problem()?;
     if cost <= SMALL as u64 {
@@ -219,30 +226,30 @@ async fn decode_body(
             decoded => return decoded.map(|rows| (rows, share)).or_input_problem(),
         }
     }
-    let permit = wait_to_decode(session).await?;
-    let decode_large = move |session: &Session| {
+    let permit = wait_to_decode(&ingest.state).await?;
+    let decode_large = move |ingest: &IngestSession| {
         // The closure keeps its permit and its memory until it ends, even if the client has aborted the request.
         let _permit = permit;
         let mut share = share;
-        let rows = decode(bytes, form, &schema, &session.shared.limits).or_input_problem()?;
-        grow_share(session, &mut share, rows.nbytes().or_input_problem()?)?;
+        let rows = decode(bytes, form, &schema, &ingest.session.shared.limits).or_input_problem()?;
+        grow_share(&ingest.state, &mut share, rows.nbytes().or_input_problem()?)?;
         Ok((rows, share))
     };
-    session.run_blocking(decode_large).await
+    ingest.run_blocking(decode_large).await
 }
 
 /// Waits for a permit to decode a large body.
-pub(crate) async fn wait_to_decode(session: &Session) -> Result<OwnedSemaphorePermit> {
-    let permit = session.shared.decoding.clone().acquire_owned().await;
+pub(crate) async fn wait_to_decode(state: &IngestState) -> Result<OwnedSemaphorePermit> {
+    let permit = state.decoding.clone().acquire_owned().await;
     permit.map_err(|_| Problem::unavailable("the server is stopping"))
 }
 
 /// Grows a share of the memory to at least `bytes`.
-pub(crate) fn grow_share(session: &Session, share: &mut OwnedSemaphorePermit, bytes: u64) -> Result<()> {
+pub(crate) fn grow_share(state: &IngestState, share: &mut OwnedSemaphorePermit, bytes: u64) -> Result<()> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     let shared = share_bytes(share);
     if bytes > shared {
-        share.merge(session.shared.memory.share(bytes - shared)?);
+        share.merge(state.memory.share(bytes - shared)?);
         assert!(share_bytes(share) >= bytes, "a share of {} units for {bytes} bytes", share.num_permits());
     }
     Ok(())
@@ -293,16 +300,16 @@ pub(crate) fn single_receipt(answers: Result<AppendResults, oneshot::error::Recv
 
 /// `GET /v1/tables/T/producers/P`
 pub(crate) async fn producer(
-    session: Session,
+    ingest: IngestSession,
     parts: &Parts,
     name: &str,
     producer: &str,
 ) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
-    session.check_facts(name)?;
-    let table = growing_table(&session, name).await?;
+    ingest.session.check_facts(name)?;
+    let table = growing_table(&ingest.session, name).await?;
     let producer = producer.to_owned();
-    let answer = session.run_blocking(move |session| {
+    let answer = ingest.run_blocking(move |ingest| {
         let positions = table.rows().and_then(|rows| rows.positions()).or_table_problem()?;
         if is_replica(&positions) {
             return Err(Problem::conflict("replica", REPLICA));
@@ -312,7 +319,7 @@ pub(crate) async fn producer(
         };
         // The rows of the last batch are known only if this server has committed it.
         let state =
-            session.shared.writers.producer(&table, &producer).filter(|state| state.sequence == position.sequence);
+            ingest.state.writers.producer(&table, &producer).filter(|state| state.sequence == position.sequence);
         let end = state.and_then(|state| state.rows).map(|rows| rows.end);
         Ok(json!({
             "producer": producer, "epoch": position.epoch, "sequence": position.sequence, "rows": end,
@@ -327,24 +334,25 @@ const CREATE_PARAMETERS: &[&str] = &["dictionary", "sorted_by", "late", "index",
 
 /// `PUT /v1/tables/T`
 pub(crate) async fn put_table(
-    session: Session,
+    ingest: IngestSession,
     parts: &Parts,
     body: Incoming,
     name: &str,
     trace: &mut Trace,
 ) -> Result<Response<ResponseBody>> {
+    let IngestSession { session, state } = &ingest;
     trace.is_write = true;
     session.check_write(name)?;
     let query = Query::parse(parts.uri.query(), CREATE_PARAMETERS)?;
     let limits = Limits { body: MAX_SCHEMA_LEN, ..session.shared.limits.clone() };
-    let received = receive(&parts.headers, body, &limits, &session.shared.memory).await?;
+    let received = receive(&parts.headers, body, &limits, &state.memory).await?;
     // The body may have taken minutes.
     session.check_valid()?;
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let schema = RequestedSchema::parse(received.bytes, content_type)?;
     let options = table_options(&query)?;
     let name = name.to_owned();
-    let (is_new, facts) = session.run_blocking(move |session| create(session, &name, &schema, &options)).await?;
+    let (is_new, facts) = ingest.run_blocking(move |ingest| create(ingest, &name, &schema, &options)).await?;
     Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
 }
 
@@ -378,8 +386,14 @@ fn parse_names(query: &Query, parameter: &str) -> Vec<String> {
 ///
 /// # Errors
 /// 409 if it exists with another schema.
-fn create(session: &Session, name: &str, requested: &RequestedSchema, options: &WriterOptions) -> Result<(bool, Json)> {
-    let is_new = create_on_disk(session, name, Arc::new(requested.schema.clone()), options)?;
+fn create(
+    ingest: &IngestSession,
+    name: &str,
+    requested: &RequestedSchema,
+    options: &WriterOptions,
+) -> Result<(bool, Json)> {
+    let session = &ingest.session;
+    let is_new = create_on_disk(ingest, name, Arc::new(requested.schema.clone()), options)?;
     let facts = session.facts(&Snapshot::load(session.shared.catalog.get(name)?)?)?;
     if !is_new {
         let table = session.shared.catalog.get(name)?;
@@ -397,13 +411,13 @@ fn create(session: &Session, name: &str, requested: &RequestedSchema, options: &
 
 /// Creates a table on the server's disk; returns false if it exists. Blocks.
 pub(crate) fn create_on_disk(
-    session: &Session,
+    ingest: &IngestSession,
     name: &str,
     schema: SchemaRef,
     options: &WriterOptions,
 ) -> Result<bool> {
-    let ServerState { catalog, writers, readiness, .. } = &*session.shared;
-    let options = WriterOptions { medium: writers.medium(), ..options.clone() };
+    let ServerState { catalog, readiness, .. } = &*ingest.session.shared;
+    let options = WriterOptions { medium: ingest.state.writers.medium(), ..options.clone() };
     let created = catalog.create(name, schema, &options);
     if let Err(problem) = &created
         && let Some(e) = problem.error()

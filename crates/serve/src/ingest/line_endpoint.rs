@@ -21,12 +21,13 @@ use super::line_protocol::{LineError, LineRows, Precision, rows_of};
 use super::queue::{Ack, Receipt};
 use super::request_body::{ReceivedBody, is_small, receive};
 use super::size_bound::SizeBound;
+use super::state::{IngestSession, IngestState};
 use crate::catalog::table::{Kind, Table};
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::header;
 use crate::http::response::{allow, empty};
 use crate::http::response_body::ResponseBody;
-use crate::session::{ServerState, Session, Trace};
+use crate::session::{Session, Trace};
 
 /// The maximum memory in bytes of rows whose lines the receiving thread parses itself.
 const MAX_INLINE_BYTES: u64 = 4 << 20;
@@ -40,12 +41,13 @@ pub(crate) enum LineApi {
 
 /// `POST /write` and `POST /api/v2/write`
 pub(crate) async fn line_protocol(
-    session: Session,
+    ingest: IngestSession,
     parts: &Parts,
     body: Incoming,
     trace: &mut Trace,
     api: LineApi,
 ) -> Result<Response<ResponseBody>> {
+    let IngestSession { session, state } = &ingest;
     trace.is_write = true;
     allow(parts, &[Method::POST])?;
     session.check_writer()?;
@@ -54,8 +56,8 @@ pub(crate) async fn line_protocol(
     let precision = parameters.into_iter().find(|(name, _)| name == "precision").map(|(_, value)| value);
     let precision = parse_precision(precision.as_deref(), api)?;
     let ack = parse_ack(header(&parts.headers, "ack")?)?;
-    let shared = session.shared.clone();
-    let ReceivedBody { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
+    let limits = &session.shared.limits;
+    let ReceivedBody { bytes, share } = receive(&parts.headers, body, limits, &state.memory).await?;
     session.check_valid()?;
     let text = String::from_utf8(bytes).map_err(|_| Problem::bad_request("line protocol is UTF-8"))?;
 
@@ -74,8 +76,8 @@ pub(crate) async fn line_protocol(
     let (measurements, share, permit) = match parsed {
         Some(measurements) => (measurements, share, None),
         None => {
-            let permit = wait_to_decode(&session).await?;
-            let (max_bytes, _) = shared.limits.rows;
+            let permit = wait_to_decode(state).await?;
+            let (max_bytes, _) = limits.rows;
             let parse = move |_: &Session| {
                 let measurements = rows_of(&text, precision, now, max_bytes).map_err(line_problem)?;
                 Ok((measurements, share, Some(permit)))
@@ -88,20 +90,20 @@ pub(crate) async fn line_protocol(
     for name in measurements.keys() {
         session.check_write(name)?;
     }
-    let build_batches = move |session: &Session| {
+    let build_batches = move |ingest: &IngestSession| {
         let _permit = permit;
         let mut share = share;
-        let batches = batches_for_tables(session, measurements, &mut share)?;
+        let batches = batches_for_tables(ingest, measurements, &mut share)?;
         let mut bytes = 0u64;
         for (_, rows) in &batches {
             bytes = bytes.saturating_add(rows.nbytes().or_input_problem()?);
         }
-        grow_share(session, &mut share, bytes)?;
+        grow_share(&ingest.state, &mut share, bytes)?;
         Ok((share, batches))
     };
-    let (share, batches) = session.run_blocking(build_batches).await?;
+    let (share, batches) = ingest.run_blocking(build_batches).await?;
 
-    let outcomes = append_to_all(&shared, batches, ack, share).await?;
+    let outcomes = append_to_all(state, batches, ack, share).await?;
     let appended = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()).map(|receipt| receipt.rows).sum();
     trace.rows = Some(appended);
     match partial_write_problem(outcomes) {
@@ -112,13 +114,13 @@ pub(crate) async fn line_protocol(
 
 /// Appends rows to each table; to no table if one of them can't be opened for writing.
 async fn append_to_all(
-    shared: &ServerState,
+    state: &IngestState,
     batches: Vec<(Arc<Table>, Dataset)>,
     ack: Ack,
     share: OwnedSemaphorePermit,
 ) -> Result<Vec<(String, Result<Receipt>)>> {
     let share = Arc::new(share);
-    let writers: Vec<_> = batches.iter().map(|(table, _)| shared.writers.writer(table)).collect();
+    let writers: Vec<_> = batches.iter().map(|(table, _)| state.writers.writer(table)).collect();
     let slots = writers.iter().map(TableWriter::reserve_slot).collect::<Result<Vec<_>>>()?;
     assert!(slots.len() == batches.len(), "{} slots for {} tables", slots.len(), batches.len());
     let mut submitted = Vec::with_capacity(batches.len());
@@ -230,17 +232,18 @@ fn line_problem(e: LineError) -> Problem {
 /// Returns the table of each measurement, created if it does not exist, and the rows with its schema. Grows `share`
 /// before it builds the rows. Blocks.
 fn batches_for_tables(
-    session: &Session,
+    ingest: &IngestSession,
     measurements: BTreeMap<String, LineRows>,
     share: &mut OwnedSemaphorePermit,
 ) -> Result<Vec<(Arc<Table>, Dataset)>> {
+    let IngestSession { session, state } = ingest;
     let catalog = &session.shared.catalog;
     let mut batches = Vec::with_capacity(measurements.len());
     let mut new = Vec::new();
     let mut bound = SizeBound::default();
     for (name, rows) in measurements {
         match catalog.get(&name) {
-            Ok(table) => batches.push(batch_for_table(session, table, rows, (&mut bound, &mut *share))?),
+            Ok(table) => batches.push(batch_for_table(ingest, table, rows, (&mut bound, &mut *share))?),
             Err(problem) if problem.status() == StatusCode::NOT_FOUND => new.push((name, rows)),
             Err(problem) => return Err(problem),
         }
@@ -250,11 +253,11 @@ fn batches_for_tables(
         total = total.and(SizeBound::for_rows(rows.len(), &rows.schema()));
     }
     check_bound(total, &session.shared.limits).or_input_problem()?;
-    grow_share(session, share, total.bytes)?;
+    grow_share(state, share, total.bytes)?;
     // Tables are created last, so that none is created if there is another error.
     for (name, rows) in new {
-        create_on_disk(session, &name, rows.schema(), &WriterOptions::default())?;
-        batches.push(batch_for_table(session, catalog.get(&name)?, rows, (&mut bound, &mut *share))?);
+        create_on_disk(ingest, &name, rows.schema(), &WriterOptions::default())?;
+        batches.push(batch_for_table(ingest, catalog.get(&name)?, rows, (&mut bound, &mut *share))?);
     }
     Ok(batches)
 }
@@ -262,7 +265,7 @@ fn batches_for_tables(
 /// Builds the rows with the table's schema. Adds the bound of their size to the request's `bound`, and grows `share` to
 /// it.
 fn batch_for_table(
-    session: &Session,
+    ingest: &IngestSession,
     table: Arc<Table>,
     rows: LineRows,
     (bound, share): (&mut SizeBound, &mut OwnedSemaphorePermit),
@@ -274,8 +277,8 @@ fn batch_for_table(
     let schema = table.rows().or_table_problem()?.schema().clone();
     // Columns without a field in any line are null, and take memory too.
     *bound = bound.and(SizeBound::for_rows(rows.len(), &schema));
-    check_bound(*bound, &session.shared.limits).or_input_problem()?;
-    grow_share(session, share, bound.bytes)?;
+    check_bound(*bound, &ingest.session.shared.limits).or_input_problem()?;
+    grow_share(&ingest.state, share, bound.bytes)?;
     let batch = rows.batch(&schema).map_err(|e| Problem::bad_request(format!("{name}: {e}")))?;
     let rows = Dataset::try_from(vec![batch]).or_input_problem()?;
     Ok((table, rows))

@@ -1,6 +1,6 @@
 //! Receives rows, and commits those of many requests together.
 //!
-//! Read in this order: `endpoints` (rows of one table, new tables), `line_endpoint` (rows of several tables);
+//! Read in this order: `state`, `endpoints` (rows of one table, new tables), `line_endpoint` (rows of several tables);
 //! `request_body`, `decode` with `size_bound` and `expanded_size`, `line_protocol` (from bytes to rows); `writers`
 //! (the writer of each table), `queue`, `group_commit`, `append_batches`, `producers` (from rows to commits).
 //!
@@ -17,4 +17,5 @@ pub(crate) mod producers;
 pub(crate) mod queue;
 pub(crate) mod request_body;
 pub(crate) mod size_bound;
+pub(crate) mod state;
 pub(crate) mod writers;

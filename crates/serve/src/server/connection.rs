@@ -22,6 +22,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::rooms::Rooms;
 use super::routes::answer;
 use crate::http::response_body::ResponseBody;
 use crate::http::send_stall::SendStall;
@@ -282,40 +283,42 @@ impl AsyncWrite for TrackedStream {
 }
 
 /// Serves a connection until it or the server ends.
-pub(crate) async fn serve(shared: Arc<ServerState>, stream: TcpStream, tls: Option<TlsAcceptor>, admission: Admission) {
+pub(crate) async fn serve(rooms: Arc<Rooms>, stream: TcpStream, tls: Option<TlsAcceptor>, admission: Admission) {
+    let shared = &rooms.shared;
     set_options(&stream);
     let Ok(address) = stream.peer_addr() else { return };
     let mut stream = match tls {
         None => MaybeTlsStream::Plain(stream),
         // Boxes here and below keep state that only some connections need out of the memory of all.
-        Some(tls) => match accept_tls(&shared, tls, stream).await {
+        Some(tls) => match accept_tls(shared, tls, stream).await {
             Some(stream) => MaybeTlsStream::Tls(Box::new(stream)),
             // The client doesn't speak TLS, or is too slow: there is no way to answer.
             None => return,
         },
     };
-    let Some(prefix) = read_preface(&mut stream, &shared).await else { return };
+    let Some(prefix) = read_preface(&mut stream, shared).await else { return };
     let is_http2 = prefix == PREFACE;
     let activity = Arc::new(Activity::new(shared.metrics.clone(), is_http2));
     let peer = Peer { address, is_follower: activity.is_follower.clone(), admission };
     let io = TrackedStream { stream, prefix, activity: activity.clone(), has_small_buffer: false };
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let shared = shared.clone();
+        let rooms = rooms.clone();
         let peer = peer.clone();
         let request_guard = RequestGuard::begin(&activity);
         // Boxed, so that its memory is released when only the body of the response remains.
         Box::pin(async move {
-            let response: Response<ResponseBody> = answer(shared.clone(), peer, request).await;
-            let response = response.map(|body| request_guard.0.track_body(body, &shared.limits).holding(request_guard));
+            let response: Response<ResponseBody> = answer(&rooms, peer, request).await;
+            let response =
+                response.map(|body| request_guard.0.track_body(body, &rooms.shared.limits).holding(request_guard));
             Ok::<_, Infallible>(response)
         })
     });
     let io = TokioIo::new(io);
     if is_http2 {
         let mut connection = Box::pin(http2_builder(&shared.limits).serve_connection(io, service));
-        run(&shared, &activity, connection.as_mut()).await;
+        run(shared, &activity, connection.as_mut()).await;
     } else {
-        run(&shared, &activity, pin!(http1_builder(&shared.limits).serve_connection(io, service))).await;
+        run(shared, &activity, pin!(http1_builder(&shared.limits).serve_connection(io, service))).await;
     }
 }
 

@@ -18,12 +18,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 use super::connection;
+use super::rooms::Rooms;
 use super::tls::Tls;
 use crate::auth::access::Access;
 use crate::auth::token::Tokens;
 use crate::catalog::directory::Catalog;
-use crate::ingest::group_commit::WriterPool;
-use crate::ingest::writers::Writers;
+use crate::ingest::state::IngestState;
 use crate::ops::audit::AuditLog;
 use crate::ops::blocking::blocking;
 use crate::ops::limits::Limits;
@@ -33,9 +33,9 @@ use crate::ops::metrics::Metrics;
 use crate::ops::readiness::Readiness;
 use crate::session::{Admission, ServerState};
 use crate::sql::engine::SqlEngine;
-use crate::sql::running_statements::RunningStatements;
+use crate::sql::state::SqlState;
 use crate::sql::worker::WorkerEngine;
-use crate::view::views::Views;
+use crate::view::state::ViewState;
 
 /// The pause after an error of the system, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -118,7 +118,7 @@ impl Default for Options {
 pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
-    shared: Arc<ServerState>,
+    rooms: Arc<Rooms>,
     stop: Arc<watch::Sender<bool>>,
     url: String,
 }
@@ -196,34 +196,29 @@ impl Server {
         let limits = options.limits.clone().clamped();
         let written_folder = if options.read_only { None } else { Some(catalog.directory().to_path_buf()) };
         let readiness = Readiness::new(written_folder);
-        let shared = Arc::new(ServerState {
+        let medium = options.medium.clone();
+        let ingest = IngestState::new(&limits, metrics.clone(), readiness.clone(), medium, cores());
+        let sql = Arc::new(SqlState::new(options.sql.clone(), options.worker.clone().filter(|_| !is_view)));
+        let shared = ServerState {
             catalog: catalog.opening(limits.tables),
             access: Access::new(tokens, options.read_only, hosts, port),
-            memory: Memory::new(limits.ingest_memory),
             queries: Memory::new(limits.query_memory),
-            writers: Writers::new(WriterPool {
-                metrics: metrics.clone(),
-                idle_timeout: limits.writer,
-                max_open: limits.writers,
-                open: Arc::default(),
-                inline_commit: Arc::default(),
-                medium: options.medium.clone(),
-                readiness: readiness.clone(),
-            }),
             readiness,
-            tls,
-            decoding: Arc::new(Semaphore::new(cores())),
             audit: options.audit.clone(),
             is_view,
-            sql: options.sql.clone(),
-            statements: RunningStatements::default(),
-            worker: options.worker.clone().filter(|_| !is_view),
-            views: Views::default(),
+            writes_parquet: sql.engine.as_ref().is_some_and(|engine| engine.writes_parquet()),
             limits,
             metrics,
             stopping,
-        });
-        Ok(Server { runtime, listener, shared, stop: Arc::new(stop), url })
+        };
+        let rooms = Rooms {
+            shared: Arc::new(shared),
+            ingest: Arc::new(ingest),
+            view: Arc::new(ViewState::new(sql.clone())),
+            sql,
+            tls,
+        };
+        Ok(Server { runtime, listener, rooms: Arc::new(rooms), stop: Arc::new(stop), url })
     }
 
     /// Returns the server's URL.
@@ -241,12 +236,12 @@ impl Server {
     /// # Errors
     /// `Io` if tables could not be closed, or a thread not started.
     pub fn run(self) -> Result<()> {
-        let Server { runtime, listener, shared, stop, .. } = self;
-        let wake_thread = keep_awake(runtime.handle().clone(), shared.writers.inline_commit())?;
-        runtime.spawn(close_outdated(shared.clone()));
-        runtime.spawn(renew_certificate(shared.clone()));
-        runtime.block_on(accept(&shared, listener));
-        shared.writers.close();
+        let Server { runtime, listener, rooms, stop, .. } = self;
+        let wake_thread = keep_awake(runtime.handle().clone(), rooms.ingest.writers.inline_commit())?;
+        runtime.spawn(close_outdated(rooms.clone()));
+        runtime.spawn(renew_certificate(rooms.clone()));
+        runtime.block_on(accept(&rooms, listener));
+        rooms.ingest.writers.close();
         log::flush(LOG_FLUSH_TIMEOUT);
         drop(wake_thread);
         // Threads that watch tables without followers end by themselves.
@@ -264,14 +259,14 @@ impl Server {
     pub fn handle_signals(&self) -> Result<()> {
         // A program that lets the server handle signals is there for the server, so its panics belong in the log.
         log::note_panics();
-        let is_view = self.shared.is_view;
+        let is_view = self.rooms.shared.is_view;
         let in_runtime = self.runtime.enter();
         let mut terminate = listen_for(SignalKind::terminate())?;
         let mut interrupt = listen_for(SignalKind::interrupt())?;
         // `nohup` makes the programs that it starts ignore SIGHUP.
         let mut hangup = if is_view && ignores_hangup() { None } else { Some(listen_for(SignalKind::hangup())?) };
         let stopper = self.stopper();
-        let shared = self.shared.clone();
+        let rooms = self.rooms.clone();
         self.runtime.spawn(async move {
             loop {
                 tokio::select! {
@@ -282,9 +277,9 @@ impl Server {
                 if is_view {
                     break;
                 }
-                let shared = shared.clone();
+                let rooms = rooms.clone();
                 // After a panic the files are read again at the next signal.
-                let _ = blocking(move || reload(&shared)).await;
+                let _ = blocking(move || reload(&rooms)).await;
             }
             stopper.stop();
         });
@@ -313,10 +308,10 @@ fn ignores_hangup() -> bool {
 }
 
 /// Reads tokens and certificate again. Blocks.
-fn reload(shared: &ServerState) {
+fn reload(rooms: &Rooms) {
     log::message("SIGHUP: reading the tokens and the certificate again");
-    shared.access.reload();
-    if let Some(tls) = &shared.tls {
+    rooms.shared.access.reload();
+    if let Some(tls) = &rooms.tls {
         tls.renew();
     }
 }
@@ -417,7 +412,8 @@ impl Drop for ConnectionGuard {
 }
 
 /// Accepts connections until the server stops, and then waits for the open ones.
-async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
+async fn accept(rooms: &Arc<Rooms>, listener: TcpListener) {
+    let shared = &rooms.shared;
     let mut stopping = shared.stopping.clone();
     let permits = Arc::new(Semaphore::new(shared.limits.connections));
     let mut connections = JoinSet::new();
@@ -432,11 +428,11 @@ async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let acceptor = shared.tls.as_ref().map(Tls::acceptor);
+        let acceptor = rooms.tls.as_ref().map(Tls::acceptor);
 
         if let Ok(permit) = permits.clone().try_acquire_owned() {
             let guard = ConnectionGuard::new(&shared.metrics);
-            let served = connection::serve(shared.clone(), stream, acceptor, Admission::Full);
+            let served = connection::serve(rooms.clone(), stream, acceptor, Admission::Full);
             connections.spawn(async move {
                 served.await;
                 drop((guard, permit));
@@ -446,7 +442,7 @@ async fn accept(shared: &Arc<ServerState>, listener: TcpListener) {
 
         shared.metrics.refused_connections.add(1);
         make_room(&mut extra);
-        let served = connection::serve(shared.clone(), stream, acceptor, Admission::HealthChecks);
+        let served = connection::serve(rooms.clone(), stream, acceptor, Admission::HealthChecks);
         let time_limit = shared.limits.greeting;
         extra.push_back(connections.spawn(async move {
             let _ = tokio::time::timeout(time_limit, served).await;
@@ -472,32 +468,33 @@ fn make_room(extra: &mut VecDeque<AbortHandle>) {
 }
 
 /// Checks periodically if the certificate was renewed.
-async fn renew_certificate(shared: Arc<ServerState>) {
-    if shared.tls.is_some() {
-        let interval = shared.limits.renewal;
-        repeat(shared, interval, |shared| shared.tls.iter().for_each(Tls::renew)).await;
+async fn renew_certificate(rooms: Arc<Rooms>) {
+    if rooms.tls.is_some() {
+        let interval = rooms.shared.limits.renewal;
+        repeat(rooms, interval, |rooms| rooms.tls.iter().for_each(Tls::renew)).await;
     }
 }
 
 /// Closes periodically files of tables that have been removed.
-async fn close_outdated(shared: Arc<ServerState>) {
-    let age = shared.limits.removed;
-    let close = move |shared: &ServerState| {
-        shared.catalog.close_outdated(age, |table| shared.writers.is_written(table));
-        shared.writers.forget_dropped();
+async fn close_outdated(rooms: Arc<Rooms>) {
+    let age = rooms.shared.limits.removed;
+    let close = move |rooms: &Rooms| {
+        let writers = &rooms.ingest.writers;
+        rooms.shared.catalog.close_outdated(age, |table| writers.is_written(table));
+        writers.forget_dropped();
     };
-    repeat(shared, age / 2, close).await;
+    repeat(rooms, age / 2, close).await;
 }
 
 /// Does blocking work at an interval, until the runtime ends.
-async fn repeat(shared: Arc<ServerState>, interval: Duration, work: impl Fn(&ServerState) + Clone + Send + 'static) {
+async fn repeat(rooms: Arc<Rooms>, interval: Duration, work: impl Fn(&Rooms) + Clone + Send + 'static) {
     let mut ticks = tokio::time::interval(interval.max(MIN_TICK));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let (shared, work) = (shared.clone(), work.clone());
+        let (rooms, work) = (rooms.clone(), work.clone());
         // After a panic the next tick tries again.
-        let _ = blocking(move || work(&shared)).await;
+        let _ = blocking(move || work(&rooms)).await;
     }
 }
 
@@ -519,14 +516,14 @@ mod tests {
         let tls = Some((cert.clone(), key.clone()));
         let options = Options { listen: "127.0.0.1:0".into(), tls, ..Options::default() };
         let server = Server::bind(folder.path(), &options).unwrap();
-        let names = || server.shared.tls.as_ref().unwrap().names();
+        let names = || server.rooms.tls.as_ref().unwrap().names();
         certify("second");
         assert_eq!(names(), ["first"], "not reloaded yet");
-        reload(&server.shared);
+        reload(&server.rooms);
         assert_eq!(names(), ["second"]);
         // A file that can't be used does not replace the certificate in use.
         fs::write(&cert, "nothing").unwrap();
-        reload(&server.shared);
+        reload(&server.rooms);
         assert_eq!(names(), ["second"]);
     }
 }

@@ -1,4 +1,8 @@
-//! Gives a request its caller and the state shared by all connections, in a [`Session`].
+//! Gives a request its caller and the state that all requests share, in a [`Session`].
+//!
+//! A room with a state of its own adds it to sessions: `IngestSession`, `SqlSession`, `ViewSession`.
+//!
+//! It may use `http`, `ops`, `auth` and `catalog`.
 
 use std::future::Future;
 use std::io;
@@ -8,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hyper::StatusCode;
 use serde_json::{Value as Json, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::auth::access::{Access, Caller};
 use crate::catalog::describe::{self, Audience};
@@ -17,7 +21,6 @@ use crate::catalog::snapshot::Snapshot;
 use crate::catalog::table::Table;
 use crate::http::problem::{Problem, Result};
 use crate::http::response_body::BodyStep;
-use crate::ingest::writers::Writers;
 use crate::ops::audit::AuditLog;
 use crate::ops::blocking::blocking;
 use crate::ops::budget::Budget;
@@ -26,38 +29,21 @@ use crate::ops::log;
 use crate::ops::memory::Memory;
 use crate::ops::metrics::Metrics;
 use crate::ops::readiness::Readiness;
-use crate::server::tls::Tls;
-use crate::sql::engine::SqlEngine;
-use crate::sql::running_statements::RunningStatements;
-use crate::sql::worker::WorkerEngine;
-use crate::view::views::Views;
 
-/// The state shared by all connections.
+/// The state that requests of all kinds share.
 pub(crate) struct ServerState {
     pub catalog: Catalog,
     pub access: Access,
     pub limits: Limits,
-    /// Memory for rows that are not committed yet.
-    pub memory: Memory,
     /// Memory for reading rows in queries.
     pub queries: Memory,
     pub metrics: Arc<Metrics>,
-    pub writers: Writers,
     pub readiness: Arc<Readiness>,
-    pub tls: Option<Tls>,
-    /// Permits for decoding large bodies.
-    pub decoding: Arc<Semaphore>,
     pub audit: AuditLog,
     /// Set for `arrowwood view`: the page is served, and errors are shown in full.
     pub is_view: bool,
-    /// The engine for SQL statements.
-    pub sql: Option<Arc<dyn SqlEngine>>,
-    /// The running SQL statements.
-    pub statements: RunningStatements,
-    /// The engine for calls of other servers.
-    pub worker: Option<Arc<dyn WorkerEngine>>,
-    /// The results of searches.
-    pub views: Views,
+    /// True if rows can be saved as Parquet, which the page asks for.
+    pub writes_parquet: bool,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
 }
@@ -173,11 +159,10 @@ impl Session {
 
     /// Returns the facts about a table that the caller gets. Blocks.
     pub fn facts(&self, snapshot: &Snapshot) -> Result<Json> {
-        let writes_parquet = || self.shared.sql.as_ref().is_some_and(|engine| engine.writes_parquet());
         let audience = Audience {
             may_write: self.shared.access.may_write(&self.caller, &snapshot.table.name),
             is_local: self.peer.address.ip().to_canonical().is_loopback(),
-            parquet: self.shared.is_view.then(writes_parquet),
+            parquet: self.shared.is_view.then_some(self.shared.writes_parquet),
         };
         describe::facts(snapshot, audience)
     }

@@ -4,25 +4,25 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
 use super::results;
+use super::state::SqlSession;
 use super::statement::{NO_ID, RunningQuery, Statement, require_engine};
 use crate::http::problem::{Problem, Result};
 use crate::http::query::Query;
 use crate::http::response::{allow, with_type};
 use crate::http::response_body::ResponseBody;
 use crate::read::rows::RowFormat;
-use crate::session::Session;
 
 /// The parameters of a statement.
 pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
 
 /// `GET /v1/sql`: runs a statement over the tables that the caller may read.
-pub(crate) async fn statement(session: Session, parts: &Parts) -> Result<Response<ResponseBody>> {
+pub(crate) async fn statement(sql: SqlSession, parts: &Parts) -> Result<Response<ResponseBody>> {
     allow(parts, &[Method::GET])?;
     let query = Query::parse(parts.uri.query(), PARAMETERS)?;
     let form = RowFormat::negotiate(&query, &parts.headers)?;
-    let running = begin(&session, &query).await?;
+    let running = begin(&sql, &query).await?;
     let is_head = parts.method == Method::HEAD;
-    let body = if is_head { ResponseBody::empty() } else { results::body(running, form, session)? };
+    let body = if is_head { ResponseBody::empty() } else { results::body(running, form, sql.session)? };
     Ok(with_type(StatusCode::OK, form.media_type(), body))
 }
 
@@ -33,8 +33,8 @@ pub(crate) fn statement_text(query: &Query) -> Result<String> {
 }
 
 /// Runs a statement over all tables.
-async fn begin(session: &Session, query: &Query) -> Result<RunningQuery> {
-    let engine = require_engine(session)?;
+async fn begin(sql: &SqlSession, query: &Query) -> Result<RunningQuery> {
+    let engine = require_engine(&sql.state)?;
     let statement = Statement { text: statement_text(query)?, parameters: None, max_rows: None, self_table: None };
-    RunningQuery::begin(session, engine.as_ref(), statement, NO_ID).await
+    RunningQuery::begin(sql, engine.as_ref(), statement, NO_ID).await
 }

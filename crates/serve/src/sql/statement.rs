@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::blocking_engine::SELF;
 use super::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
 use super::running_statements::{StatementGuard, StatementSlot};
+use super::state::{SqlSession, SqlState};
 use crate::catalog::table::Table;
 use crate::http::problem::{Problem, Result};
 use crate::ops::budget::too_long;
@@ -53,8 +54,8 @@ impl Statement {
 ///
 /// # Errors
 /// 501 if the program has none.
-pub(crate) fn require_engine(session: &Session) -> Result<Arc<dyn SqlEngine>> {
-    session.shared.sql.clone().filter(|engine| engine.has_plans()).ok_or_else(|| {
+pub(crate) fn require_engine(state: &SqlState) -> Result<Arc<dyn SqlEngine>> {
+    state.engine.clone().filter(|engine| engine.has_plans()).ok_or_else(|| {
         let detail = "this server has no SQL: start it by `arrowwood-datafusion serve`, or put that program beside \
                       `arrowwood` (cargo install --path crates/datafusion)";
         Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail)
@@ -62,13 +63,15 @@ pub(crate) fn require_engine(session: &Session) -> Result<Arc<dyn SqlEngine>> {
 }
 
 /// Takes a slot among the running statements.
-fn take_slot(session: &Session, id: u64) -> Result<StatementSlot> {
-    session.shared.statements.begin(session.caller.name(), id, session.shared.limits.statements)
+fn take_slot(sql: &SqlSession, id: u64) -> Result<StatementSlot> {
+    let SqlSession { session, state } = sql;
+    state.running.begin(session.caller.name(), id, session.shared.limits.statements)
 }
 
 /// Returns the columns and the parameters of a statement.
-pub(crate) async fn plan(session: &Session, engine: &dyn SqlEngine, statement: Statement) -> Result<SqlPlan> {
-    let slot = take_slot(session, NO_ID)?;
+pub(crate) async fn plan(sql: &SqlSession, engine: &dyn SqlEngine, statement: Statement) -> Result<SqlPlan> {
+    let session = &sql.session;
+    let slot = take_slot(sql, NO_ID)?;
     let time_limit = session.shared.limits.query_timeout;
     let planned = timeout(time_limit, engine.plan(statement.into_query(session, &slot))).await;
     planned.map_err(|_| too_long(time_limit))?.map_err(sql_problem)
@@ -85,13 +88,14 @@ pub(crate) struct RunningQuery {
 impl RunningQuery {
     /// Runs a statement, which callers that know `id` can cancel.
     pub async fn begin(
-        session: &Session,
+        sql: &SqlSession,
         engine: &dyn SqlEngine,
         statement: Statement,
         id: u64,
     ) -> Result<RunningQuery> {
+        let session = &sql.session;
         let mut remaining = session.shared.limits.query_timeout;
-        let mut slot = take_slot(session, id)?;
+        let mut slot = take_slot(sql, id)?;
         let run = engine.run(statement.into_query(session, &slot));
         let rows = within_limits(session, &mut slot, &mut remaining, run).await?;
         Ok(RunningQuery { rows, session: session.clone(), remaining, slot })

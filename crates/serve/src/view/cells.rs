@@ -6,11 +6,11 @@
 use arrowwood::{Dataset, Value, ellipsize, field_type_name};
 use serde_json::{Value as Json, json};
 
+use super::views::Views;
 use crate::catalog::snapshot::Snapshot;
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
 use crate::read::rows::check_start;
-use crate::session::Session;
 
 pub(crate) const PARAMETERS: &[&str] = &["from", "to", "at", "view", "width"];
 
@@ -26,9 +26,9 @@ const DEFAULT_WIDTH: usize = 100;
 const MAX_WIDTH: usize = 1_000;
 
 /// Renders the cells of a range of rows. If the rows are a view, `from` and `to` count its rows. Blocks.
-pub(crate) fn cells(session: &Session, snapshot: &Snapshot, query: &Query) -> Result<Json> {
+pub(crate) fn cells(views: &Views, snapshot: &Snapshot, query: &Query) -> Result<Json> {
     let rows = &snapshot.rows;
-    let view = query.get("view")?.map(|id| session.shared.views.get(id, snapshot)).transpose()?;
+    let view = query.get("view")?.map(|id| views.get(id, snapshot)).transpose()?;
     let len = rows.len().or_table_problem()?;
     let (first, end) = match &view {
         Some(view) => (0, view.rows.len() as u64),

@@ -13,13 +13,13 @@ use super::image;
 use super::search::{self, Search};
 use super::seek;
 use super::sql_panel;
+use super::state::ViewSession;
 use crate::catalog::snapshot::{self, Snapshot};
 use crate::http::problem::Result;
 use crate::http::query::{Query, header_name};
 use crate::http::response::{allow, json_response, with_type};
 use crate::http::response_body::ResponseBody;
 use crate::read::rows::RowFormat;
-use crate::session::Session;
 use crate::sql::endpoint;
 
 /// A route below a table for the page of `arrowwood view`.
@@ -76,12 +76,13 @@ impl ViewRoute {
 }
 
 /// Answers a request of the page. All of the answer comes from one [`Snapshot`].
-pub(crate) async fn view(
-    session: Session,
+pub(crate) async fn answer(
+    page: ViewSession,
     parts: &Parts,
     name: &str,
     route: ViewRoute,
 ) -> Result<Response<ResponseBody>> {
+    let session = &page.session;
     allow(parts, &[Method::GET])?;
     session.check_read(name)?;
     let query = Query::parse(parts.uri.query(), &[route.parameters(), &[snapshot::PARAMETER]].concat())?;
@@ -89,27 +90,31 @@ pub(crate) async fn view(
     let snapshot_query = query.clone();
     let snapshot = session.run_blocking(move |_| Snapshot::load_for_query(table, &snapshot_query)).await?;
     let id = snapshot.id.clone();
-    let mut response = view_snapshot(session, snapshot, query, route).await?;
+    let mut response = answer_from(page, snapshot, query, route).await?;
     response.headers_mut().insert(header_name(snapshot::HEADER), snapshot::header_value(id)?);
     Ok(response)
 }
 
-async fn view_snapshot(
-    session: Session,
+async fn answer_from(
+    page: ViewSession,
     snapshot: Snapshot,
     query: Query,
     route: ViewRoute,
 ) -> Result<Response<ResponseBody>> {
+    let session = &page.session;
     let json = match route {
-        ViewRoute::Bins if query.has("over") => downsample_time::bins(&session, snapshot, &query).await?,
-        ViewRoute::Bins => downsample::bins(&session, snapshot, &query).await?,
+        ViewRoute::Bins if query.has("over") => downsample_time::bins(session, snapshot, &query).await?,
+        ViewRoute::Bins => downsample::bins(session, snapshot, &query).await?,
         ViewRoute::Cell => {
             session.run_blocking(move |_| if_current(&snapshot, file_layout::cell(&snapshot, &query))).await?
         }
-        ViewRoute::Cells => session.run_blocking(move |session| cells::cells(session, &snapshot, &query)).await?,
+        ViewRoute::Cells => {
+            let state = page.state.clone();
+            session.run_blocking(move |_| cells::cells(&state.views, &snapshot, &query)).await?
+        }
         ViewRoute::Groups => {
             if let Some(form) = ExportFormat::from_query(&query)? {
-                return groups::save(&session, snapshot, query, form).await;
+                return groups::save(&page, snapshot, query, form).await;
             }
             let grouping =
                 session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
@@ -119,16 +124,16 @@ async fn view_snapshot(
         ViewRoute::Messages => {
             session.run_blocking(move |_| if_current(&snapshot, file_layout::messages(&snapshot, &query))).await?
         }
-        ViewRoute::Save => return export::save(&session, snapshot, &query).await,
-        ViewRoute::Seek => seek::seek(&session, snapshot, &query).await?,
-        ViewRoute::Sql => return sql_panel::sql(&session, snapshot, &query).await,
-        ViewRoute::Statistics => statistics::statistics(&session, snapshot, &query).await?,
+        ViewRoute::Save => return export::save(&page, snapshot, &query).await,
+        ViewRoute::Seek => seek::seek(&page, snapshot, &query).await?,
+        ViewRoute::Sql => return sql_panel::sql(&page, snapshot, &query).await,
+        ViewRoute::Statistics => statistics::statistics(session, snapshot, &query).await?,
         ViewRoute::Text => {
             return session.run_blocking(move |session| file_layout::text(session, &snapshot, &query)).await;
         }
         ViewRoute::Views => {
-            let search =
-                session.run_blocking(move |session| Search::from_query(snapshot, &query, session.clone())).await?;
+            let search_page = page.clone();
+            let search = session.run_blocking(move |_| Search::from_query(snapshot, &query, search_page)).await?;
             return Ok(json_lines(ResponseBody::steps(search)));
         }
     };

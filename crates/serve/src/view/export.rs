@@ -8,6 +8,7 @@ use arrowwood::Dataset;
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
 
+use super::state::ViewSession;
 use crate::catalog::snapshot::Snapshot;
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
@@ -15,7 +16,6 @@ use crate::http::response::with_type;
 use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
 use crate::ops::blocking::blocking;
 use crate::read::rows::{RowFormat, whole_body};
-use crate::session::Session;
 use crate::sql::engine::SqlEngine;
 
 pub(crate) const PARAMETERS: &[&str] = &["view", "format"];
@@ -44,10 +44,10 @@ impl ExportFormat {
 }
 
 /// Sends the rows of a view in its order; as Parquet, all rows can be sent, too.
-pub(crate) async fn save(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
+pub(crate) async fn save(page: &ViewSession, snapshot: Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
     let form = ExportFormat::from_query(query)?
         .ok_or_else(|| Problem::bad_request("format: arrow, jsonl, csv or parquet is expected"))?;
-    let view = query.get("view")?.map(|id| session.shared.views.get(id, &snapshot)).transpose()?;
+    let view = query.get("view")?.map(|id| page.state.views.get(id, &snapshot)).transpose()?;
     if view.is_none() && form != ExportFormat::Parquet {
         return Err(Problem::bad_request(
             "view: rows that were found or sorted are expected; `rows` sends all of them",
@@ -55,9 +55,9 @@ pub(crate) async fn save(session: &Session, snapshot: Snapshot, query: &Query) -
     }
     let rows = match view {
         None => snapshot.rows,
-        Some(view) => session.run_blocking(move |_| select_rows(&snapshot.rows, &view.rows)).await?,
+        Some(view) => page.session.run_blocking(move |_| select_rows(&snapshot.rows, &view.rows)).await?,
     };
-    saved(session, rows, form).await
+    saved(page, rows, form).await
 }
 
 /// Returns the rows with these numbers.
@@ -70,18 +70,18 @@ fn select_rows(rows: &Dataset, numbers: &[u64]) -> Result<Dataset> {
 }
 
 /// Sends existing rows as a file.
-pub(crate) async fn saved(session: &Session, rows: Dataset, form: ExportFormat) -> Result<Response<ResponseBody>> {
+pub(crate) async fn saved(page: &ViewSession, rows: Dataset, form: ExportFormat) -> Result<Response<ResponseBody>> {
     match form {
         ExportFormat::Rows(form) => {
-            Ok(with_type(StatusCode::OK, form.media_type(), whole_body(rows, form, session.clone())?))
+            Ok(with_type(StatusCode::OK, form.media_type(), whole_body(rows, form, page.session.clone())?))
         }
-        ExportFormat::Parquet => parquet(session, rows).await,
+        ExportFormat::Parquet => parquet(page, rows).await,
     }
 }
 
-async fn parquet(session: &Session, rows: Dataset) -> Result<Response<ResponseBody>> {
-    let engine = session.shared.sql.clone().ok_or_else(no_parquet)?;
-    let file = session.run_blocking(move |_| write_parquet(engine.as_ref(), &rows)).await?;
+async fn parquet(page: &ViewSession, rows: Dataset) -> Result<Response<ResponseBody>> {
+    let engine = page.state.sql.engine.clone().ok_or_else(no_parquet)?;
+    let file = page.session.run_blocking(move |_| write_parquet(engine.as_ref(), &rows)).await?;
     Ok(with_type(StatusCode::OK, "application/vnd.apache.parquet", ResponseBody::steps(FileStream(file))))
 }
 

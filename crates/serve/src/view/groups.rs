@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::cells::{columns, table};
 use super::export::{ExportFormat, saved};
+use super::state::ViewSession;
 use super::value_condition;
 use crate::catalog::snapshot::Snapshot;
 use crate::http::problem::{Problem, Result, ResultExt};
@@ -366,11 +367,12 @@ fn unique_names(names: Vec<String>) -> Vec<String> {
 
 /// Sends all requested groups as a file. Ends when the client disconnects.
 pub(crate) async fn save(
-    session: &Session,
+    page: &ViewSession,
     snapshot: Snapshot,
     query: Query,
     form: ExportFormat,
 ) -> Result<Response<ResponseBody>> {
+    let session = &page.session;
     let mut grouping =
         session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
     let groups = loop {
@@ -383,7 +385,7 @@ pub(crate) async fn save(
     let bytes = groups.nbytes().or_table_problem()?;
     let share = session.shared.queries.try_share(usize::try_from(bytes).unwrap_or(usize::MAX));
     let share = share.ok_or_else(|| Problem::unavailable("the memory for queries is taken; try again"))?;
-    Ok(saved(session, groups, form).await?.map(|body| body.holding(share)))
+    Ok(saved(page, groups, form).await?.map(|body| body.holding(share)))
 }
 
 /// Parses a function and the number of its column: `mean:3`.

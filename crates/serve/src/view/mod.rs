@@ -1,6 +1,6 @@
 //! Answers the page of `arrowwood view`.
 //!
-//! Read in this order: `endpoints` (the routes), `page` (its files), `cells` (a window of rows), `search` and `views`
+//! Read in this order: `state`, `endpoints` (the routes), `page` (its files), `cells` (a window of rows), `search` and `views`
 //! (rows found or sorted), `seek`; `groups`, `sql_panel`, `export` (rows as files); `charts`; `file_layout` (messages and
 //! buffers), and for one cell `exact_text`, `nested_value`, `image`, `value_condition`.
 //!
@@ -19,5 +19,6 @@ pub(crate) mod page;
 pub(crate) mod search;
 pub(crate) mod seek;
 pub(crate) mod sql_panel;
+pub(crate) mod state;
 pub(crate) mod value_condition;
 pub(crate) mod views;

@@ -12,6 +12,7 @@ use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 
 use super::cells;
+use super::state::ViewState;
 use crate::auth::access::Access;
 use crate::catalog::snapshot::Snapshot;
 use crate::http::problem::{Problem, Result, ResultExt};
@@ -60,6 +61,7 @@ const FIRST_ROWS_TIMEOUT: Duration = Duration::from_secs(1);
 /// 401 for a token that the server did not make.
 pub(crate) async fn answer(
     shared: &Arc<ServerState>,
+    state: &Arc<ViewState>,
     peer: &Peer,
     parts: &Parts,
     names: &[&str],
@@ -75,7 +77,7 @@ pub(crate) async fn answer(
             return set_cookie(&shared.access, token).map(Some);
         }
     }
-    let first_rows = if path.is_empty() { first_rows(shared, peer, parts).await } else { None };
+    let first_rows = if path.is_empty() { first_rows(shared, state, peer, parts).await } else { None };
     let body = match first_rows {
         Some(rows) => ResponseBody::new(insert_first_rows(bytes, &rows)),
         None => ResponseBody::new(*bytes),
@@ -87,14 +89,16 @@ pub(crate) async fn answer(
 
 /// Reads what the page requests first, so that it arrives together with the page. Returns `None` without a valid token,
 /// and after an error, which the page gets when it requests the rows itself.
-async fn first_rows(shared: &Arc<ServerState>, peer: &Peer, parts: &Parts) -> Option<Json> {
+async fn first_rows(shared: &Arc<ServerState>, state: &Arc<ViewState>, peer: &Peer, parts: &Parts) -> Option<Json> {
     let caller = Arc::new(shared.access.caller(&parts.method, &parts.headers).ok()?);
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
-    timeout(FIRST_ROWS_TIMEOUT, session.run_blocking(read_first_rows)).await.ok()?.ok()
+    let state = state.clone();
+    let first_rows = session.run_blocking(move |session| read_first_rows(session, &state));
+    timeout(FIRST_ROWS_TIMEOUT, first_rows).await.ok()?.ok()
 }
 
 /// Reads the facts and the first rows of the first table. Blocks.
-fn read_first_rows(session: &Session) -> Result<Json> {
+fn read_first_rows(session: &Session, state: &ViewState) -> Result<Json> {
     let tables = session.shared.catalog.list()?;
     let Some(first) = tables.first() else { return Err(Problem::not_found("there is no table")) };
     session.check_read(&first.name)?;
@@ -106,7 +110,7 @@ fn read_first_rows(session: &Session) -> Result<Json> {
     let at = (0..columns).map(|column| column.to_string()).collect::<Vec<_>>().join(",");
     let parameters = format!("to={}&at={at}&width={CELL_WIDTH}", first_row + rows);
     let query = Query::parse(Some(&parameters), cells::PARAMETERS)?;
-    let cells = cells::cells(session, &snapshot, &query)?;
+    let cells = cells::cells(&state.views, &snapshot, &query)?;
     Ok(json!({"facts": facts, "cells": cells}))
 }
 

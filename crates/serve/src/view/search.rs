@@ -7,13 +7,13 @@ use arrowwood::{Dataset, Predicate};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
+use super::state::ViewSession;
 use crate::catalog::snapshot::Snapshot;
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
 use crate::http::response_body::{BodySource, BodyStep};
 use crate::ops::budget::{Budget, Share};
 use crate::read::condition::parse_condition_on;
-use crate::session::Session;
 
 pub(crate) const PARAMETERS: &[&str] = &["where", "sort", "descending"];
 
@@ -28,7 +28,7 @@ const SORT_BYTES: u128 = 24;
 
 /// A search in progress.
 pub(crate) struct Search {
-    session: Session,
+    page: ViewSession,
     snapshot: Snapshot,
     condition: Option<Predicate>,
     sort: Option<SortKey>,
@@ -49,7 +49,7 @@ struct SortKey {
 
 impl Search {
     /// Prepares the search that `query` requests. Blocks.
-    pub fn from_query(snapshot: Snapshot, query: &Query, session: Session) -> Result<Search> {
+    pub fn from_query(snapshot: Snapshot, query: &Query, page: ViewSession) -> Result<Search> {
         let rows = &snapshot.rows;
         let condition = query.get("where")?.map(|text| parse_condition_on(text, rows)).transpose()?;
         let is_descending = query.flag("descending")?;
@@ -72,8 +72,8 @@ impl Search {
             Some(condition) => rows.prune_contiguous(condition).or_table_problem()?,
             None => rows.clone(),
         };
-        let budget = session.budget();
-        Ok(Search { session, snapshot, condition, sort, candidates, searched: 0, matches: Vec::new(), budget })
+        let budget = page.session.budget();
+        Ok(Search { page, snapshot, condition, sort, candidates, searched: 0, matches: Vec::new(), budget })
     }
 
     /// Searches the next rows, or ends the search. Returns the state if it goes on, and a report of the progress.
@@ -100,7 +100,7 @@ impl Search {
         share.grow(self.sort_bytes().or_table_problem()?)?;
         self.sort().or_table_problem()?;
         let rows = self.matches.len();
-        let id = self.session.shared.views.add(&self.snapshot, self.matches);
+        let id = self.page.state.views.add(&self.snapshot, self.matches);
         let report =
             json!({"view": id, "rows": rows, "searched": self.searched, "of": candidate_count, "whole": is_whole});
         Ok((None, report))
@@ -141,7 +141,7 @@ fn report_line(report: &Json) -> Vec<Bytes> {
 
 impl BodySource for Search {
     async fn step(self) -> BodyStep<Search> {
-        let session = self.session.clone();
+        let session = self.page.session.clone();
         if session.is_stopping() || !session.is_valid() {
             return BodyStep::Failed(io::Error::other("the server is stopping"));
         }

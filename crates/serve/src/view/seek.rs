@@ -6,11 +6,11 @@ use arrowwood::{Dataset, Predicate};
 use serde_json::{Value as Json, json};
 
 use super::cells::one_column;
+use super::state::ViewSession;
 use crate::catalog::snapshot::Snapshot;
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
 use crate::read::condition::{ConditionError, is_temporal, parse_condition};
-use crate::session::Session;
 
 pub(crate) const PARAMETERS: &[&str] = &["value", "at", "view"];
 
@@ -75,8 +75,9 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns the number of the first row at or after a value, or its position in a view.
-pub(crate) async fn seek(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Json> {
-    let view = query.get("view")?.map(|id| session.shared.views.get(id, &snapshot)).transpose()?;
+pub(crate) async fn seek(page: &ViewSession, snapshot: Snapshot, query: &Query) -> Result<Json> {
+    let ViewSession { session, state } = page;
+    let view = query.get("view")?.map(|id| state.views.get(id, &snapshot)).transpose()?;
     if view.as_ref().is_some_and(|view| !view.rows.is_sorted()) {
         return Err(Problem::bad_request("the rows are in another order; go to a time before you sort them"));
     }

@@ -7,15 +7,16 @@ use hyper::{Response, StatusCode};
 
 use super::cells::table;
 use super::export::{ExportFormat, saved};
+use super::state::ViewSession;
 use crate::catalog::snapshot::Snapshot;
 use crate::catalog::table::Table;
 use crate::http::problem::{Problem, Result, ResultExt};
 use crate::http::query::Query;
 use crate::http::response::json_response;
 use crate::http::response_body::ResponseBody;
-use crate::session::Session;
 use crate::sql::endpoint::statement_text;
 use crate::sql::engine::SqlEngine;
+use crate::sql::state::SqlSession;
 use crate::sql::statement::{NO_ID, RunningQuery, Statement};
 
 /// The maximum number of rows of a result on the page.
@@ -24,17 +25,18 @@ const MAX_SHOWN_ROWS: u64 = 1_000;
 const MAX_SAVED_ROWS: u64 = 2_000_000;
 
 /// Returns the first rows of a query's result, or all of them as a file. Stops when the client disconnects.
-pub(crate) async fn sql(session: &Session, snapshot: Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
+pub(crate) async fn sql(page: &ViewSession, snapshot: Snapshot, query: &Query) -> Result<Response<ResponseBody>> {
+    let ViewSession { session, state } = page;
     let text = statement_text(query)?;
     let form = ExportFormat::from_query(query)?;
-    let Some(engine) = session.shared.sql.clone() else {
+    let Some(engine) = state.sql.engine.clone() else {
         let detail = "SQL needs the Python package and DuckDB: pip install 'arrowwood[sql]', and its command \
                       `arrowwood view`; or the program `arrowwood-datafusion`";
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail));
     };
     let max_rows = if form.is_some() { MAX_SAVED_ROWS } else { MAX_SHOWN_ROWS };
     // A row more shows that the result is larger.
-    let rows = first_rows(session, engine, (text, snapshot.table.clone()), max_rows + 1).await?;
+    let rows = first_rows(&page.sql(), engine, (text, snapshot.table.clone()), max_rows + 1).await?;
     // The engine opens the path by itself, where another file may be.
     session.run_blocking(move |_| snapshot.check_current()).await?;
     let len = rows.len().or_table_problem()?;
@@ -46,7 +48,7 @@ pub(crate) async fn sql(session: &Session, snapshot: Snapshot, query: &Query) ->
             );
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_rows", detail));
         }
-        return saved(session, rows, form).await;
+        return saved(page, rows, form).await;
     }
     let json = session
         .run_blocking(move |_| {
@@ -60,13 +62,13 @@ pub(crate) async fn sql(session: &Session, snapshot: Snapshot, query: &Query) ->
 
 /// Returns the first rows of a statement on one table, at most `max_rows`.
 async fn first_rows(
-    session: &Session,
+    sql: &SqlSession,
     engine: Arc<dyn SqlEngine>,
     (text, table): (String, Arc<Table>),
     max_rows: u64,
 ) -> Result<Dataset> {
     let statement = Statement { text, parameters: None, max_rows: Some(max_rows), self_table: Some(table) };
-    let mut running = RunningQuery::begin(session, engine.as_ref(), statement, NO_ID).await?;
+    let mut running = RunningQuery::begin(sql, engine.as_ref(), statement, NO_ID).await?;
     let mut parts = Vec::new();
     let mut len = 0;
     while len < max_rows
@@ -78,5 +80,7 @@ async fn first_rows(
     if parts.is_empty() {
         return Dataset::from_batches(running.schema(), Vec::new()).or_table_problem();
     }
-    session.run_blocking(move |_| Dataset::concat(&parts).and_then(|rows| rows.head(max_rows)).or_table_problem()).await
+    sql.session
+        .run_blocking(move |_| Dataset::concat(&parts).and_then(|rows| rows.head(max_rows)).or_table_problem())
+        .await
 }

@@ -14,7 +14,7 @@ use crate::flight::request_stream::decode_message;
 use crate::flight::status::{body_response, message_response};
 use crate::http::problem::{Problem, Result};
 use crate::http::response_body::ResponseBody;
-use crate::session::Session;
+use crate::sql::state::SqlSession;
 use crate::sql::statement::{self, NO_ID, require_engine};
 
 /// The status of an action that was done.
@@ -41,22 +41,22 @@ pub(in crate::flight) fn list_actions() -> Response<ResponseBody> {
 }
 
 /// Answers `DoAction`.
-pub(in crate::flight) async fn action(session: Session, action: Action) -> Result<Response<ResponseBody>> {
-    require_engine(&session)?;
+pub(in crate::flight) async fn action(sql: SqlSession, action: Action) -> Result<Response<ResponseBody>> {
+    require_engine(&sql.state)?;
     match action.kind.as_str() {
-        "CreatePreparedStatement" => create(&session, message(action.body)?).await,
+        "CreatePreparedStatement" => create(&sql, message(action.body)?).await,
         "ClosePreparedStatement" => {
             message::<HandleMessage>(action.body)?;
             Ok(body_response(ResponseBody::empty()))
         }
         "CancelFlightInfo" => {
             let request: CancelFlightInfo = decode_message(action.body)?;
-            let status = cancel(&session, request.info.as_ref())?;
+            let status = cancel(&sql, request.info.as_ref())?;
             Ok(result(&StatusResult { status }))
         }
         "CancelQuery" => {
             let request: CancelQuery = message(action.body)?;
-            let status = cancel(&session, Some(&decode_message(request.info)?))?;
+            let status = cancel(&sql, Some(&decode_message(request.info)?))?;
             Ok(result(&Any::pack("ActionCancelQueryResult", &StatusResult { status })))
         }
         "CloseSession" => Ok(result(&StatusResult { status: DONE })),
@@ -74,10 +74,10 @@ fn result(message: &impl Message) -> Response<ResponseBody> {
     message_response(frame_message(&ActionResult { body: message.encode_to_vec().into() }))
 }
 
-async fn create(session: &Session, text: StatementText) -> Result<Response<ResponseBody>> {
-    let engine = require_engine(session)?;
+async fn create(sql: &SqlSession, text: StatementText) -> Result<Response<ResponseBody>> {
+    let engine = require_engine(&sql.state)?;
     let handle = StatementHandle::from_text(text)?;
-    let plan = statement::plan(session, engine.as_ref(), handle.statement()?).await?;
+    let plan = statement::plan(sql, engine.as_ref(), handle.statement()?).await?;
     let prepared = PreparedStatement {
         handle: handle.bytes(),
         dataset_schema: schema_message(&plan.schema)?,
@@ -87,7 +87,7 @@ async fn create(session: &Session, text: StatementText) -> Result<Response<Respo
 }
 
 /// Cancels the queries of a flight's tickets. Returns the status of the action.
-fn cancel(session: &Session, info: Option<&FlightInfo>) -> Result<i32> {
+fn cancel(sql: &SqlSession, info: Option<&FlightInfo>) -> Result<i32> {
     let tickets = info.into_iter().flat_map(|info| &info.endpoints).filter_map(|endpoint| endpoint.ticket.as_ref());
     let mut is_cancelled = false;
     for ticket in tickets {
@@ -95,7 +95,7 @@ fn cancel(session: &Session, info: Option<&FlightInfo>) -> Result<i32> {
             && name == "TicketStatementQuery"
         {
             let handle = StatementHandle::parse(decode_message::<HandleMessage>(value)?.handle)?;
-            is_cancelled |= handle.id != NO_ID && session.shared.statements.cancel(session.caller.name(), handle.id);
+            is_cancelled |= handle.id != NO_ID && sql.state.running.cancel(sql.session.caller.name(), handle.id);
         }
     }
     Ok(if is_cancelled { DONE } else { NOT_DONE })

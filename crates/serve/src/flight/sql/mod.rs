@@ -39,6 +39,7 @@ use crate::read::rows::whole_framed_body;
 use crate::session::Session;
 use crate::sql::engine::SqlEngine;
 use crate::sql::results;
+use crate::sql::state::SqlSession;
 use crate::sql::statement::{self, RunningQuery, require_engine};
 
 /// The request in a command or a ticket.
@@ -80,9 +81,9 @@ impl SqlCommand {
     }
 
     /// Returns the columns of the result.
-    async fn schema(&self, session: &Session, engine: &dyn SqlEngine) -> Result<SchemaRef> {
+    async fn schema(&self, sql: &SqlSession, engine: &dyn SqlEngine) -> Result<SchemaRef> {
         Ok(match self {
-            SqlCommand::Statement(handle) => statement::plan(session, engine, handle.statement()?).await?.schema,
+            SqlCommand::Statement(handle) => statement::plan(sql, engine, handle.statement()?).await?.schema,
             SqlCommand::Catalogs => tables::catalogs()?.schema(),
             SqlCommand::DbSchemas(request) => tables::db_schemas(request)?.schema(),
             SqlCommand::Tables(request) => tables::tables_schema(request),
@@ -100,12 +101,12 @@ fn internal(e: ArrowError) -> Problem {
 
 /// Returns the endpoint for the result of a command: one ticket, for this server.
 pub(super) async fn flight_info(
-    session: Session,
+    sql: SqlSession,
     descriptor: FlightDescriptor,
     command: SqlCommand,
 ) -> Result<Response<ResponseBody>> {
-    let engine = require_engine(&session)?;
-    let schema = command.schema(&session, engine.as_ref()).await?;
+    let engine = require_engine(&sql.state)?;
+    let schema = command.schema(&sql, engine.as_ref()).await?;
     let ticket = match command {
         SqlCommand::Statement(handle) => {
             let ticket = HandleMessage { handle: handle.with_unique_id()?.bytes() };
@@ -125,19 +126,20 @@ pub(super) async fn flight_info(
 }
 
 /// Returns the columns of a command's result.
-pub(super) async fn schema(session: Session, command: SqlCommand) -> Result<Response<ResponseBody>> {
-    let engine = require_engine(&session)?;
-    let schema = command.schema(&session, engine.as_ref()).await?;
+pub(super) async fn schema(sql: SqlSession, command: SqlCommand) -> Result<Response<ResponseBody>> {
+    let engine = require_engine(&sql.state)?;
+    let schema = command.schema(&sql, engine.as_ref()).await?;
     Ok(message_response(frame_message(&SchemaResult { schema: schema_message(&schema)? })))
 }
 
 /// Returns a command's result.
-pub(super) async fn get(session: Session, command: SqlCommand) -> Result<Response<ResponseBody>> {
-    let engine = require_engine(&session)?;
+pub(super) async fn get(sql: SqlSession, command: SqlCommand) -> Result<Response<ResponseBody>> {
+    let engine = require_engine(&sql.state)?;
     if let SqlCommand::Statement(handle) = command {
-        let running = RunningQuery::begin(&session, engine.as_ref(), handle.statement()?, handle.id).await?;
-        return Ok(body_response(results::framed_body(running, FLIGHT_FRAMING, session)?));
+        let running = RunningQuery::begin(&sql, engine.as_ref(), handle.statement()?, handle.id).await?;
+        return Ok(body_response(results::framed_body(running, FLIGHT_FRAMING, sql.session)?));
     }
+    let session = sql.session;
     let rows = session.run_blocking(move |session| metadata_rows(session, &engine, &command)).await?;
     Ok(body_response(whole_framed_body(dataset(rows)?, FLIGHT_FRAMING, session)?))
 }
@@ -160,12 +162,12 @@ fn metadata_rows(session: &Session, engine: &Arc<dyn SqlEngine>, command: &SqlCo
 
 /// Binds values to the parameters of a prepared statement, and returns its new handle.
 pub(super) async fn put(
-    session: Session,
+    sql: SqlSession,
     mut requests: RequestStream,
     command: (String, Bytes),
     header: Bytes,
 ) -> Result<Response<ResponseBody>> {
-    require_engine(&session)?;
+    require_engine(&sql.state)?;
     let (name, value) = command;
     if name != "CommandPreparedStatementQuery" {
         return Err(not_spoken(&name));
@@ -185,7 +187,7 @@ pub(super) async fn put(
         }
     }
     stream.extend_from_slice(Framing::STREAM.end());
-    let bound = session.run_blocking(move |_| handle.with_parameters(stream)).await?;
+    let bound = sql.session.run_blocking(move |_| handle.with_parameters(stream)).await?;
     let app_metadata = HandleMessage { handle: bound.bytes() }.encode_to_vec().into();
     Ok(message_response(frame_message(&PutResult { app_metadata })))
 }

@@ -1,0 +1,37 @@
+//! Holds the state of all rooms.
+
+use std::sync::Arc;
+
+use super::tls::Tls;
+use crate::flight::FlightSession;
+use crate::ingest::state::{IngestSession, IngestState};
+use crate::session::{ServerState, Session};
+use crate::sql::state::{SqlSession, SqlState};
+use crate::view::state::{ViewSession, ViewState};
+
+/// The state of the server.
+pub(crate) struct Rooms {
+    pub shared: Arc<ServerState>,
+    pub ingest: Arc<IngestState>,
+    pub sql: Arc<SqlState>,
+    pub view: Arc<ViewState>,
+    pub tls: Option<Tls>,
+}
+
+impl Rooms {
+    pub fn ingest(&self, session: Session) -> IngestSession {
+        IngestSession { session, state: self.ingest.clone() }
+    }
+
+    pub fn sql(&self, session: Session) -> SqlSession {
+        SqlSession { session, state: self.sql.clone() }
+    }
+
+    pub fn view(&self, session: Session) -> ViewSession {
+        ViewSession { session, state: self.view.clone() }
+    }
+
+    pub fn flight(&self, session: Session) -> FlightSession {
+        FlightSession { session, ingest: self.ingest.clone(), sql: self.sql.clone() }
+    }
+}
