@@ -10,7 +10,7 @@ use hyper::{Method, Request, StatusCode};
 
 use super::rights::Rights;
 use super::token::{TokenEntry, Tokens};
-use crate::http::problem::{Problem, Result};
+use crate::http::{Problem, Result};
 
 /// The name of the cookie in which the server's own page keeps the token.
 const COOKIE: &str = "arrowwood";

@@ -5,6 +5,11 @@
 //!
 //! It may use `http` and `ops`.
 
-pub(crate) mod access;
-pub(crate) mod rights;
-pub(crate) mod token;
+mod access;
+mod rights;
+mod token;
+
+pub(crate) use access::{Access, Caller, password_of};
+pub use rights::Rights;
+pub(crate) use token::Tokens;
+pub use token::{TokenEntry, add_token, list_tokens, revoke_token};

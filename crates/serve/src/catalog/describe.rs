@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use super::snapshot::Snapshot;
 use super::table::{Kind, Table};
-use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::{Problem, Result, ResultExt};
 
 /// Identifies the machine, since it was started; `None` if the system doesn't tell.
 static BOOT_ID: LazyLock<Option<String>> = LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());

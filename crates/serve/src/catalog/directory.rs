@@ -13,7 +13,7 @@ use arrowwood::{Error, ErrorKind, Writer, WriterOptions, is_directory, metadata_
 
 use super::table::{FileIdentity, Kind, Table, segment_digits};
 use crate::change_time::ChangeTime;
-use crate::http::problem::{Problem, Result, ResultExt};
+use crate::http::{Problem, Result, ResultExt};
 
 /// The maximum size in bytes of decompressed data of a single file that is cached while the file is open.
 const MAX_CACHED_BYTES: u64 = 64 << 20;

@@ -6,6 +6,11 @@
 //! It may use `http` and `ops`. Rows are read here and never written.
 
 pub(crate) mod describe;
-pub(crate) mod directory;
+mod directory;
 pub(crate) mod snapshot;
-pub(crate) mod table;
+mod table;
+
+pub(crate) use describe::{Audience, kind_name, place_of, stat_of};
+pub(crate) use directory::Catalog;
+pub(crate) use snapshot::Snapshot;
+pub(crate) use table::{Kind, Progress, Table, segment_digits};

@@ -6,8 +6,7 @@ use arrowwood::{Dataset, ErrorKind};
 use hyper::header::HeaderValue;
 
 use super::table::Table;
-use crate::http::problem::{Problem, Result};
-use crate::http::query::Query;
+use crate::http::{Problem, Query, Result};
 
 /// The parameter with the identity of the rows that a client means.
 pub(crate) const PARAMETER: &str = "snapshot";

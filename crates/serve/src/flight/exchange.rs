@@ -16,12 +16,10 @@ use super::put::{PutStream, audit, receive_first, receive_header};
 use super::request_stream::RequestStream;
 use super::status::body_response;
 use super::target::parse_descriptor;
-use crate::catalog::table::Table;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
-use crate::ingest::state::IngestSession;
-use crate::read::follow::{self, Follower};
+use crate::catalog::Table;
+use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt};
+use crate::ingest::IngestSession;
+use crate::read::{Follower, follow};
 use crate::session::Session;
 
 /// The parameters for rows sent to the client.

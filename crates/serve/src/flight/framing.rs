@@ -5,7 +5,7 @@ use bytes::BufMut;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
 use super::messages::{PREFIX, UNCOMPRESSED};
-use crate::read::frames::Framing;
+use crate::read::Framing;
 
 /// The numbers of the fields of `FlightData` with a message's metadata and its body.
 const METADATA_FIELD: u32 = 2;

@@ -4,6 +4,12 @@
 //! `?`, as in `ticks?from=1000&columns=ts,price&where=price > 100`, or `ticks?follow=true`. A descriptor is a path of
 //! one name, or the same text as a command. Bodies are sent from the mapping in place. Commands and tickets of [Flight
 //! SQL](sql) are protobuf messages, whose first bytes can't begin the name of a table.
+//!
+//! Read in this order: `messages` (of Flight, as gRPC frames them), `target` (tickets and descriptors), `request_stream`
+//! (received messages), `status` (responses), `framing` (rows that are sent), `put` and `exchange` (rows that are
+//! received), `sql`.
+//!
+//! It may use all rooms but `view` and `server`, and only what they re-export.
 
 mod exchange;
 mod framing;
@@ -33,17 +39,13 @@ use self::sql::messages::Any;
 pub(crate) use self::status::refusal_response;
 use self::status::{body_response, message_response};
 use self::target::{parse_descriptor, parse_ticket};
-use crate::auth::access::password_of;
-use crate::catalog::table::{Kind, Table};
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response::allow;
-use crate::http::response_body::ResponseBody;
-use crate::ingest::state::{IngestSession, IngestState};
-use crate::read::follow::{self, Follower};
-use crate::read::rows::{self, Selection};
+use crate::auth::password_of;
+use crate::catalog::{Kind, Table};
+use crate::http::{Problem, Query, ResponseBody, Result, ResultExt, allow};
+use crate::ingest::{IngestSession, IngestState};
+use crate::read::{Follower, Selection, follow, rows};
 use crate::session::{Session, Trace};
-use crate::sql::state::{SqlSession, SqlState};
+use crate::sql::{SqlSession, SqlState};
 
 /// The maximum number of endpoints of a flight.
 const MAX_ENDPOINTS: u64 = 16;

@@ -15,15 +15,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::messages::{FlightData, FlightDescriptor, PutResult, SERVICE, frame_messages};
 use super::request_stream::{MAX_REQUEST_LEN, ReceivedMessage, RequestStream, decode_message};
 use super::target::parse_descriptor;
-use crate::http::problem::{Problem, Result};
-use crate::http::query::Query;
-use crate::http::response_body::{BodySource, BodyStep};
-use crate::ingest::endpoints::{Destination, PendingBatches, lost};
-use crate::ingest::queue::AppendResults;
-use crate::ingest::request_body::{ReceivedBody, SMALL};
-use crate::ingest::state::IngestSession;
-use crate::ops::audit::AuditLine;
-use crate::read::frames::Framing;
+use crate::http::{BodySource, BodyStep, Problem, Query, Result};
+use crate::ingest::{AppendResults, Destination, IngestSession, PendingBatches, ReceivedBody, SMALL, lost};
+use crate::ops::AuditLine;
+use crate::read::Framing;
 use crate::session::Session;
 
 /// The maximum size in bytes of the protobuf fields around a body.

@@ -13,8 +13,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::messages::{PREFIX, UNCOMPRESSED};
-use crate::http::problem::{Problem, Result};
-use crate::ops::memory::Memory;
+use crate::http::{Problem, Result};
+use crate::ops::Memory;
 use crate::session::Session;
 
 /// The maximum size in bytes of a message without rows.

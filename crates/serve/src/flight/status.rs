@@ -7,9 +7,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use crate::http::problem::Problem;
-use crate::http::query::header_name;
-use crate::http::response_body::ResponseBody;
+use crate::http::{Problem, ResponseBody, header_name};
 
 /// The characters encoded in a header's message: the percent sign, and all but printable ASCII.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');

@@ -1,8 +1,7 @@
 //! Parses the table and the parameters of a call from a ticket's or a command's text, or from a descriptor's path.
 
 use super::messages::{DescriptorType, FlightDescriptor, Ticket};
-use crate::http::problem::{Problem, Result};
-use crate::http::query::Query;
+use crate::http::{Problem, Query, Result};
 
 /// Returns the table of a descriptor and its parameters, which must be among `parameters`.
 pub(super) fn parse_descriptor(descriptor: &FlightDescriptor, parameters: &[&str]) -> Result<(String, Query)> {

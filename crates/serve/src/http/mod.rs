@@ -5,9 +5,17 @@
 //!
 //! This room uses no other.
 
-pub(crate) mod problem;
-pub(crate) mod query;
-pub(crate) mod response;
-pub(crate) mod response_body;
-pub(crate) mod send_stall;
-pub(crate) mod socket_options;
+mod problem;
+mod query;
+mod response;
+mod response_body;
+mod send_stall;
+mod socket_options;
+
+pub(crate) use problem::{Problem, Result, ResultExt};
+pub(crate) use query::{Query, header, header_name, header_number, media_type, short};
+pub(crate) use response::{allow, empty, json_response, text, with_type};
+pub use response_body::WorkerBody;
+pub(crate) use response_body::{BodySource, BodyStep, ResponseBody};
+pub(crate) use send_stall::SendStall;
+pub(crate) use socket_options::set_options;

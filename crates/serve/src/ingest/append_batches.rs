@@ -10,8 +10,8 @@ use arrowwood::{REPLICA, Writer};
 
 use super::producers::{BatchId, MAX_POSITIONS, PendingProducers, ProducerState, RowSpan, Verdict, judge};
 use super::queue::{AppendRequest, AppendResults, Receipt};
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::ops::readiness::Readiness;
+use crate::http::{Problem, Result, ResultExt};
+use crate::ops::Readiness;
 
 /// The batches of a request after they were appended, to be acknowledged once they are committed, or durable.
 pub(crate) struct PendingAck {

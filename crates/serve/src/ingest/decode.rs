@@ -11,9 +11,8 @@ use arrowwood::{
 
 use super::expanded_size::{copied_bytes, may_grow};
 use super::size_bound::SizeBound;
-use crate::http::problem::Problem;
-use crate::http::query::media_type;
-use crate::ops::limits::Limits;
+use crate::http::{Problem, media_type};
+use crate::ops::Limits;
 
 /// The buffers of an array of list views.
 const VIEW_OFFSETS: usize = 0;

@@ -18,14 +18,11 @@ use super::producers::{BatchId, FIRST_EPOCH, MAX_NUMBER, position_in};
 use super::queue::{Ack, AppendRequest, AppendResults, Receipt};
 use super::request_body::{ReceivedBody, SMALL, is_small, receive};
 use super::state::{IngestSession, IngestState};
-use crate::catalog::snapshot::Snapshot;
-use crate::catalog::table::{Kind, Table};
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::{Query, header, header_number, short};
-use crate::http::response::{allow, json_response, with_type};
-use crate::http::response_body::ResponseBody;
-use crate::ops::limits::Limits;
-use crate::ops::memory::share_bytes;
+use crate::catalog::{Kind, Snapshot, Table};
+use crate::http::{
+    Problem, Query, ResponseBody, Result, ResultExt, allow, header, header_number, json_response, short, with_type,
+};
+use crate::ops::{Limits, share_bytes};
 use crate::session::{ServerState, Session, Trace};
 
 /// The maximum number of rows that the receiving thread commits itself.

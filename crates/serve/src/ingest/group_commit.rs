@@ -40,11 +40,9 @@ use hyper::StatusCode;
 use super::append_batches::{PendingAck, append_all};
 use super::producers::PendingProducers;
 use super::queue::{Ack, AppendRequest, Committer, Queue, QueueState, WriterSlot};
-use crate::catalog::table::Table;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::ops::log;
-use crate::ops::metrics::Metrics;
-use crate::ops::readiness::Readiness;
+use crate::catalog::Table;
+use crate::http::{Problem, Result, ResultExt};
+use crate::ops::{Metrics, Readiness, log};
 
 /// The maximum number of requests whose batches are in one commit.
 const MAX_GROUP: usize = 4_096;

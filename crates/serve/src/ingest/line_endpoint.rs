@@ -22,11 +22,8 @@ use super::queue::{Ack, Receipt};
 use super::request_body::{ReceivedBody, is_small, receive};
 use super::size_bound::SizeBound;
 use super::state::{IngestSession, IngestState};
-use crate::catalog::table::{Kind, Table};
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::header;
-use crate::http::response::{allow, empty};
-use crate::http::response_body::ResponseBody;
+use crate::catalog::{Kind, Table};
+use crate::http::{Problem, ResponseBody, Result, ResultExt, allow, empty, header};
 use crate::session::{Session, Trace};
 
 /// The maximum memory in bytes of rows whose lines the receiving thread parses itself.

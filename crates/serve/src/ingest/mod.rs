@@ -6,16 +6,23 @@
 //!
 //! It may use `http`, `ops`, `catalog` and `session`.
 
-pub(crate) mod append_batches;
-pub(crate) mod decode;
+mod append_batches;
+mod decode;
 pub(crate) mod endpoints;
-pub(crate) mod expanded_size;
-pub(crate) mod group_commit;
+mod expanded_size;
+mod group_commit;
 pub(crate) mod line_endpoint;
-pub(crate) mod line_protocol;
-pub(crate) mod producers;
-pub(crate) mod queue;
-pub(crate) mod request_body;
-pub(crate) mod size_bound;
-pub(crate) mod state;
-pub(crate) mod writers;
+mod line_protocol;
+mod producers;
+mod queue;
+mod request_body;
+mod size_bound;
+mod state;
+mod writers;
+
+pub(crate) use endpoints::{Destination, PendingBatches, lost};
+pub(crate) use line_endpoint::LineApi;
+pub use line_protocol::{FieldValue, Line, LineError, each_line};
+pub(crate) use queue::AppendResults;
+pub(crate) use request_body::{ReceivedBody, SMALL};
+pub(crate) use state::{IngestSession, IngestState};

@@ -12,7 +12,7 @@ use arrowwood::{Dataset, Writer};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::producers::{BatchId, Producers};
-use crate::http::problem::Problem;
+use crate::http::Problem;
 
 /// When a batch is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

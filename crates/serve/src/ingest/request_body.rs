@@ -12,11 +12,8 @@ use hyper::header::{self, HeaderMap};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
-use crate::http::problem::{Problem, Result};
-use crate::http::query::header;
-use crate::ops::blocking::blocking;
-use crate::ops::limits::Limits;
-use crate::ops::memory::{Memory, share_bytes};
+use crate::http::{Problem, Result, header};
+use crate::ops::{Limits, Memory, blocking, share_bytes};
 
 /// The size in bytes up to which a body is decompressed and parsed at once; larger ones take a thread for blocking
 /// work.

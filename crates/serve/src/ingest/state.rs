@@ -7,11 +7,8 @@ use tokio::sync::Semaphore;
 
 use super::group_commit::WriterPool;
 use super::writers::Writers;
-use crate::http::problem::Result;
-use crate::ops::limits::Limits;
-use crate::ops::memory::Memory;
-use crate::ops::metrics::Metrics;
-use crate::ops::readiness::Readiness;
+use crate::http::Result;
+use crate::ops::{Limits, Memory, Metrics, Readiness};
 use crate::session::Session;
 
 /// What requests that send rows share.

@@ -9,7 +9,7 @@ use arrowwood::simulate::FileSystem;
 use super::group_commit::{TableWriter, WriterPool};
 use super::producers::ProducerState;
 use super::queue::Queue;
-use crate::catalog::table::Table;
+use crate::catalog::Table;
 
 /// The writers of all tables that get rows, or have got some.
 ///

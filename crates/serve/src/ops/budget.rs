@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::blocking::blocking;
 use super::limits::Limits;
 use super::memory::{Memory, share_bytes};
-use crate::http::problem::{Problem, Result};
+use crate::http::{Problem, Result};
 
 /// The maximum memory of a step that reads a block of rows.
 pub(crate) const STEP_BYTES: usize = 64 << 20;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::http::problem::{Problem, Result};
+use crate::http::{Problem, Result};
 
 /// The unit in bytes in which memory is shared.
 pub(crate) const UNIT: usize = 4 << 10;

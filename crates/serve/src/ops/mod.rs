@@ -5,11 +5,20 @@
 //!
 //! It may use `http`.
 
-pub(crate) mod audit;
-pub(crate) mod blocking;
-pub(crate) mod budget;
-pub(crate) mod limits;
+mod audit;
+mod blocking;
+mod budget;
+mod limits;
 pub(crate) mod log;
-pub(crate) mod memory;
-pub(crate) mod metrics;
-pub(crate) mod readiness;
+mod memory;
+mod metrics;
+mod readiness;
+
+pub use audit::AuditLog;
+pub(crate) use audit::{AuditLine, time_text};
+pub(crate) use blocking::blocking;
+pub(crate) use budget::{Budget, Share, too_long, too_much};
+pub use limits::Limits;
+pub(crate) use memory::{Memory, UNIT, share_bytes};
+pub(crate) use metrics::Metrics;
+pub(crate) use readiness::Readiness;

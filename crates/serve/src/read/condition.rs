@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{Dataset, Expression, JsonOptions, Literal, Operator, Predicate, Value, col, read_json_from};
 
-use crate::http::problem::Problem;
+use crate::http::Problem;
 
 /// The maximum length of a condition in bytes.
 const MAX_BYTES: usize = 8 << 10;

@@ -8,12 +8,8 @@ use serde_json::json;
 use super::follow::{self, EventStream, Follower};
 use super::frames::Framing;
 use super::rows::{self, RowFormat, Selection};
-use crate::catalog::describe::kind_name;
-use crate::catalog::snapshot::{self, Snapshot};
-use crate::http::problem::{Problem, Result};
-use crate::http::query::{Query, header_name};
-use crate::http::response::{allow, json_response, with_type};
-use crate::http::response_body::ResponseBody;
+use crate::catalog::{Snapshot, kind_name, snapshot};
+use crate::http::{Problem, Query, ResponseBody, Result, allow, header_name, json_response, with_type};
 use crate::session::Session;
 
 /// `GET /v1/tables`

@@ -13,13 +13,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::frames::{Framing, frames};
 use super::rows::{check_start, numbers, selected};
-use crate::catalog::snapshot::{self, Snapshot};
-use crate::catalog::table::{Kind, Progress, Table};
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
-use crate::ops::blocking::blocking;
-use crate::ops::metrics::Metrics;
+use crate::catalog::{Kind, Progress, Snapshot, Table, snapshot};
+use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt};
+use crate::ops::{Metrics, blocking};
 use crate::session::Session;
 
 /// The maximum size of a record batch's body in bytes: a slow client keeps one of them waiting.
@@ -89,8 +85,7 @@ impl Follower {
         })
     }
 
-    /// Returns the identifier of the numbering of rows: see
-    /// [`FileIdentity::numbering`](crate::catalog::table::FileIdentity::numbering).
+    /// Returns the identifier of the numbering of rows: see `FileIdentity::numbering`.
     pub fn numbering(&self) -> String {
         self.table.identity.numbering()
     }

@@ -6,8 +6,14 @@
 //!
 //! It may use `http`, `ops`, `catalog` and `session`.
 
-pub(crate) mod condition;
+mod condition;
 pub(crate) mod endpoints;
 pub(crate) mod follow;
-pub(crate) mod frames;
+mod frames;
 pub(crate) mod rows;
+
+pub use condition::{ConditionError, parse_condition};
+pub(crate) use condition::{MAX_ROW_VALUE_BYTES, is_temporal, parse_condition_on, size_of_value};
+pub(crate) use follow::Follower;
+pub(crate) use frames::Framing;
+pub(crate) use rows::{RowEncoder, RowFormat, Selection, check_start, whole_body, whole_framed_body};

@@ -10,12 +10,9 @@ use hyper::header::{self, HeaderMap};
 
 use super::condition::parse_condition_on;
 use super::frames::{Framing, frames};
-use crate::catalog::snapshot::{self, Snapshot};
-use crate::catalog::table::{Kind, Table};
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::{Query, header, media_type};
-use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
-use crate::ops::budget::{Budget, Share};
+use crate::catalog::{Kind, Snapshot, Table, snapshot};
+use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt, header, media_type};
+use crate::ops::{Budget, Share};
 use crate::session::Session;
 
 /// The maximum size of a record batch's body in bytes.

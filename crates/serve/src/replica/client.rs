@@ -25,7 +25,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::http::socket_options::set_options;
+use crate::http::set_options;
 
 /// The maximum time for a server to connect, and to begin a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,5 +4,8 @@
 //!
 //! It may use `http`.
 
-pub(crate) mod client;
-pub(crate) mod pull;
+mod client;
+mod pull;
+
+pub use client::ClientOptions;
+pub use pull::{PullProgress, pull};

@@ -24,12 +24,8 @@ use tokio_rustls::server::TlsStream;
 
 use super::rooms::Rooms;
 use super::routes::answer;
-use crate::http::response_body::ResponseBody;
-use crate::http::send_stall::SendStall;
-use crate::http::socket_options::set_options;
-use crate::ops::limits::Limits;
-use crate::ops::log;
-use crate::ops::metrics::Metrics;
+use crate::http::{ResponseBody, SendStall, set_options};
+use crate::ops::{Limits, Metrics, log};
 use crate::session::{Admission, Peer, ServerState};
 
 /// The preface of HTTP/2.

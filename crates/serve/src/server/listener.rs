@@ -20,22 +20,13 @@ use tokio::time::MissedTickBehavior;
 use super::connection;
 use super::rooms::Rooms;
 use super::tls::Tls;
-use crate::auth::access::Access;
-use crate::auth::token::Tokens;
-use crate::catalog::directory::Catalog;
-use crate::ingest::state::IngestState;
-use crate::ops::audit::AuditLog;
-use crate::ops::blocking::blocking;
-use crate::ops::limits::Limits;
-use crate::ops::log;
-use crate::ops::memory::Memory;
-use crate::ops::metrics::Metrics;
-use crate::ops::readiness::Readiness;
+use crate::auth::{Access, Tokens};
+use crate::catalog::Catalog;
+use crate::ingest::IngestState;
+use crate::ops::{AuditLog, Limits, Memory, Metrics, Readiness, blocking, log};
 use crate::session::{Admission, ServerState};
-use crate::sql::engine::SqlEngine;
-use crate::sql::state::SqlState;
-use crate::sql::worker::WorkerEngine;
-use crate::view::state::ViewState;
+use crate::sql::{SqlEngine, SqlState, WorkerEngine};
+use crate::view::ViewState;
 
 /// The pause after an error of the system, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -5,8 +5,10 @@
 //!
 //! This room may use all others; none uses it.
 
-pub(crate) mod connection;
-pub(crate) mod listener;
-pub(crate) mod rooms;
-pub(crate) mod routes;
-pub(crate) mod tls;
+mod connection;
+mod listener;
+mod rooms;
+mod routes;
+mod tls;
+
+pub use listener::{Options, Server, Stopper};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::tls::Tls;
 use crate::flight::FlightSession;
-use crate::ingest::state::{IngestSession, IngestState};
+use crate::ingest::{IngestSession, IngestState};
 use crate::session::{ServerState, Session};
-use crate::sql::state::{SqlSession, SqlState};
-use crate::view::state::{ViewSession, ViewState};
+use crate::sql::{SqlSession, SqlState};
+use crate::view::{ViewSession, ViewState};
 
 /// The state of the server.
 pub(crate) struct Rooms {

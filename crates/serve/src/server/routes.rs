@@ -16,14 +16,11 @@ use percent_encoding::percent_decode_str;
 
 use super::rooms::Rooms;
 use super::tls::Tls;
-use crate::http::problem::{Problem, Result};
-use crate::http::query::header_name;
-use crate::http::response::{allow, empty, text, with_type};
-use crate::http::response_body::ResponseBody;
-use crate::ingest::line_endpoint::LineApi;
-use crate::ops::audit::AuditLine;
+use crate::http::{Problem, ResponseBody, Result, allow, empty, header_name, text, with_type};
+use crate::ingest::LineApi;
+use crate::ops::AuditLine;
 use crate::session::{Admission, Peer, Session, Trace};
-use crate::view::endpoints::ViewRoute;
+use crate::view::ViewRoute;
 use crate::{flight, ingest, read, sql, view};
 
 /// The smallest status of a refused or failed request.

@@ -15,8 +15,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
 
-use crate::ops::audit::time_text;
-use crate::ops::log;
+use crate::ops::{log, time_text};
 
 /// The server's certificate and its key.
 pub(crate) struct Tls {

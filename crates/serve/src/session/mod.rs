@@ -14,21 +14,10 @@ use hyper::StatusCode;
 use serde_json::{Value as Json, json};
 use tokio::sync::watch;
 
-use crate::auth::access::{Access, Caller};
-use crate::catalog::describe::{self, Audience};
-use crate::catalog::directory::Catalog;
-use crate::catalog::snapshot::Snapshot;
-use crate::catalog::table::Table;
-use crate::http::problem::{Problem, Result};
-use crate::http::response_body::BodyStep;
-use crate::ops::audit::AuditLog;
-use crate::ops::blocking::blocking;
-use crate::ops::budget::Budget;
-use crate::ops::limits::Limits;
-use crate::ops::log;
-use crate::ops::memory::Memory;
-use crate::ops::metrics::Metrics;
-use crate::ops::readiness::Readiness;
+use crate::auth::{Access, Caller};
+use crate::catalog::{Audience, Catalog, Snapshot, Table, describe};
+use crate::http::{BodyStep, Problem, Result};
+use crate::ops::{AuditLog, Budget, Limits, Memory, Metrics, Readiness, blocking, log};
 
 /// The state that requests of all kinds share.
 pub(crate) struct ServerState {

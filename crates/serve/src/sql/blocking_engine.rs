@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
 
 use super::engine::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
-use crate::ops::blocking::blocking;
+use crate::ops::blocking;
 
 /// The name in queries of the table that the page shows.
 pub(crate) const SELF: &str = "self";

@@ -6,11 +6,8 @@ use hyper::{Method, Response, StatusCode};
 use super::results;
 use super::state::SqlSession;
 use super::statement::{NO_ID, RunningQuery, Statement, require_engine};
-use crate::http::problem::{Problem, Result};
-use crate::http::query::Query;
-use crate::http::response::{allow, with_type};
-use crate::http::response_body::ResponseBody;
-use crate::read::rows::RowFormat;
+use crate::http::{Problem, Query, ResponseBody, Result, allow, with_type};
+use crate::read::RowFormat;
 
 /// The parameters of a statement.
 pub(crate) const PARAMETERS: &[&str] = &["query", "format"];

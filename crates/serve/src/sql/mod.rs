@@ -6,12 +6,19 @@
 //!
 //! It may use `http`, `ops`, `catalog`, `session` and `read`.
 
-pub(crate) mod blocking_engine;
+mod blocking_engine;
 pub(crate) mod endpoint;
-pub(crate) mod engine;
+mod engine;
 pub(crate) mod results;
-pub(crate) mod running_statements;
-pub(crate) mod state;
+mod running_statements;
+mod state;
 pub(crate) mod statement;
-pub(crate) mod worker;
+mod worker;
 pub(crate) mod worker_calls;
+
+pub use blocking_engine::{BlockingEngine, BlockingQuery};
+pub(crate) use endpoint::statement_text;
+pub use engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
+pub(crate) use state::{SqlSession, SqlState};
+pub(crate) use statement::{NO_ID, RunningQuery, Statement, require_engine};
+pub use worker::{WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};

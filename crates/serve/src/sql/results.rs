@@ -4,10 +4,8 @@ use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
 
 use super::statement::RunningQuery;
-use crate::http::problem::{Result, ResultExt};
-use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
-use crate::read::frames::Framing;
-use crate::read::rows::{RowEncoder, RowFormat};
+use crate::http::{BodySource, BodyStep, ResponseBody, Result, ResultExt};
+use crate::read::{Framing, RowEncoder, RowFormat};
 use crate::session::Session;
 
 /// The state of a response with a result.

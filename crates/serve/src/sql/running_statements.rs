@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arrowwood::mapping::MutexExt;
 use tokio::sync::watch;
 
-use crate::http::problem::{Problem, Result};
+use crate::http::{Problem, Result};
 
 /// The number of tokens that may each run their maximum of statements at once.
 const TOKENS_AT_MAXIMUM: usize = 2;

@@ -16,10 +16,9 @@ use super::blocking_engine::SELF;
 use super::engine::{SqlEngine, SqlError, SqlFuture, SqlMemory, SqlPlan, SqlQuery, SqlRows, SqlTables};
 use super::running_statements::{StatementGuard, StatementSlot};
 use super::state::{SqlSession, SqlState};
-use crate::catalog::table::Table;
-use crate::http::problem::{Problem, Result};
-use crate::ops::budget::too_long;
-use crate::ops::memory::{Memory, UNIT, share_bytes};
+use crate::catalog::Table;
+use crate::http::{Problem, Result};
+use crate::ops::{Memory, UNIT, share_bytes, too_long};
 use crate::session::Session;
 
 /// The number of queries that may each take their maximum of memory at once.

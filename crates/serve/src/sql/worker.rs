@@ -11,7 +11,7 @@ use arrowwood::Dataset;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 
-use crate::http::response_body::WorkerBody;
+use crate::http::WorkerBody;
 
 /// A received call.
 pub type WorkerRequest = Request<Incoming>;

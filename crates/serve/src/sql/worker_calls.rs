@@ -7,10 +7,9 @@ use arrowwood::Dataset;
 use hyper::{Response, StatusCode};
 
 use super::worker::{CallerContext, WorkerCaller, WorkerEngine, WorkerRequest};
-use crate::catalog::describe::place_of;
+use crate::catalog::place_of;
 use crate::hex::hex;
-use crate::http::problem::{Problem, ResultExt};
-use crate::http::response_body::ResponseBody;
+use crate::http::{Problem, ResponseBody, ResultExt};
 use crate::session::Session;
 
 /// The maximum time for a query, a year: timers can't take the duration that means no limit.

@@ -7,10 +7,9 @@ use arrowwood::{Dataset, Value, ellipsize, field_type_name};
 use serde_json::{Value as Json, json};
 
 use super::views::Views;
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::read::rows::check_start;
+use crate::catalog::Snapshot;
+use crate::http::{Problem, Query, Result, ResultExt};
+use crate::read::check_start;
 
 pub(crate) const PARAMETERS: &[&str] = &["from", "to", "at", "view", "width"];
 

@@ -14,12 +14,9 @@ use super::search::{self, Search};
 use super::seek;
 use super::sql_panel;
 use super::state::ViewSession;
-use crate::catalog::snapshot::{self, Snapshot};
-use crate::http::problem::Result;
-use crate::http::query::{Query, header_name};
-use crate::http::response::{allow, json_response, with_type};
-use crate::http::response_body::ResponseBody;
-use crate::read::rows::RowFormat;
+use crate::catalog::{Snapshot, snapshot};
+use crate::http::{Query, ResponseBody, Result, allow, header_name, json_response, with_type};
+use crate::read::RowFormat;
 use crate::sql::endpoint;
 
 /// A route below a table for the page of `arrowwood view`.

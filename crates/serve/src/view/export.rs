@@ -9,14 +9,11 @@ use bytes::Bytes;
 use hyper::{Response, StatusCode};
 
 use super::state::ViewSession;
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response::with_type;
-use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
-use crate::ops::blocking::blocking;
-use crate::read::rows::{RowFormat, whole_body};
-use crate::sql::engine::SqlEngine;
+use crate::catalog::Snapshot;
+use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt, with_type};
+use crate::ops::blocking;
+use crate::read::{RowFormat, whole_body};
+use crate::sql::SqlEngine;
 
 pub(crate) const PARAMETERS: &[&str] = &["view", "format"];
 

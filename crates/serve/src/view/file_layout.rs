@@ -22,14 +22,9 @@ use super::exact_text::{ExactText, exact};
 use super::image;
 use super::nested_value::TreeRenderer;
 use super::value_condition::same;
-use crate::catalog::describe::stat_of;
-use crate::catalog::snapshot::Snapshot;
-use crate::catalog::table::{Kind, Table, segment_digits};
+use crate::catalog::{Kind, Snapshot, Table, segment_digits, stat_of};
 use crate::hex::hex;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response::with_type;
-use crate::http::response_body::ResponseBody;
+use crate::http::{Problem, Query, ResponseBody, Result, ResultExt, with_type};
 use crate::session::Session;
 
 pub(crate) const PARAMETERS: &[&str] = &["file", "message", "from", "limit", "residency", "commits"];

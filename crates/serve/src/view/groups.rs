@@ -17,12 +17,10 @@ use super::cells::{columns, table};
 use super::export::{ExportFormat, saved};
 use super::state::ViewSession;
 use super::value_condition;
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response_body::{BodySource, BodyStep, ResponseBody};
-use crate::ops::budget::{Share, too_much};
-use crate::read::condition::parse_condition_on;
+use crate::catalog::Snapshot;
+use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt};
+use crate::ops::{Share, too_much};
+use crate::read::parse_condition_on;
 use crate::session::Session;
 
 pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending", "format"];

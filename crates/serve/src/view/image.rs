@@ -5,11 +5,8 @@ use arrowwood::Value;
 use hyper::{Response, StatusCode};
 
 use super::cells::one_column;
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response::with_type;
-use crate::http::response_body::ResponseBody;
+use crate::catalog::Snapshot;
+use crate::http::{Problem, Query, ResponseBody, Result, ResultExt, with_type};
 
 pub(crate) const PARAMETERS: &[&str] = &["row", "at"];
 

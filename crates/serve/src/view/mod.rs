@@ -6,19 +6,22 @@
 //!
 //! It may use `http`, `ops`, `auth`, `catalog`, `session`, `read` and `sql`.
 
-pub(crate) mod cells;
-pub(crate) mod charts;
+mod cells;
+mod charts;
 pub(crate) mod endpoints;
-pub(crate) mod exact_text;
-pub(crate) mod export;
-pub(crate) mod file_layout;
-pub(crate) mod groups;
-pub(crate) mod image;
-pub(crate) mod nested_value;
+mod exact_text;
+mod export;
+mod file_layout;
+mod groups;
+mod image;
+mod nested_value;
 pub(crate) mod page;
-pub(crate) mod search;
-pub(crate) mod seek;
-pub(crate) mod sql_panel;
-pub(crate) mod state;
-pub(crate) mod value_condition;
-pub(crate) mod views;
+mod search;
+mod seek;
+mod sql_panel;
+mod state;
+mod value_condition;
+mod views;
+
+pub(crate) use endpoints::ViewRoute;
+pub(crate) use state::{ViewSession, ViewState};

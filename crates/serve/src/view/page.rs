@@ -13,12 +13,9 @@ use tokio::time::timeout;
 
 use super::cells;
 use super::state::ViewState;
-use crate::auth::access::Access;
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response::{allow, empty, with_type};
-use crate::http::response_body::ResponseBody;
+use crate::auth::Access;
+use crate::catalog::Snapshot;
+use crate::http::{Problem, Query, ResponseBody, Result, ResultExt, allow, empty, with_type};
 use crate::session::{Peer, ServerState, Session};
 
 /// Permits the page to load its own files only.

@@ -8,12 +8,10 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
 use super::state::ViewSession;
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response_body::{BodySource, BodyStep};
-use crate::ops::budget::{Budget, Share};
-use crate::read::condition::parse_condition_on;
+use crate::catalog::Snapshot;
+use crate::http::{BodySource, BodyStep, Problem, Query, Result, ResultExt};
+use crate::ops::{Budget, Share};
+use crate::read::parse_condition_on;
 
 pub(crate) const PARAMETERS: &[&str] = &["where", "sort", "descending"];
 

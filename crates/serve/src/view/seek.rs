@@ -7,10 +7,9 @@ use serde_json::{Value as Json, json};
 
 use super::cells::one_column;
 use super::state::ViewSession;
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::read::condition::{ConditionError, is_temporal, parse_condition};
+use crate::catalog::Snapshot;
+use crate::http::{Problem, Query, Result, ResultExt};
+use crate::read::{ConditionError, is_temporal, parse_condition};
 
 pub(crate) const PARAMETERS: &[&str] = &["value", "at", "view"];
 

@@ -8,16 +8,9 @@ use hyper::{Response, StatusCode};
 use super::cells::table;
 use super::export::{ExportFormat, saved};
 use super::state::ViewSession;
-use crate::catalog::snapshot::Snapshot;
-use crate::catalog::table::Table;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::http::response::json_response;
-use crate::http::response_body::ResponseBody;
-use crate::sql::endpoint::statement_text;
-use crate::sql::engine::SqlEngine;
-use crate::sql::state::SqlSession;
-use crate::sql::statement::{NO_ID, RunningQuery, Statement};
+use crate::catalog::{Snapshot, Table};
+use crate::http::{Problem, Query, ResponseBody, Result, ResultExt, json_response};
+use crate::sql::{NO_ID, RunningQuery, SqlEngine, SqlSession, Statement, statement_text};
 
 /// The maximum number of rows of a result on the page.
 const MAX_SHOWN_ROWS: u64 = 1_000;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::views::Views;
 use crate::session::Session;
-use crate::sql::state::{SqlSession, SqlState};
+use crate::sql::{SqlSession, SqlState};
 
 /// What requests of the page share.
 pub(crate) struct ViewState {

@@ -8,7 +8,7 @@ use arrow_schema::Schema;
 use arrowwood::{Dataset, Literal, Value, col};
 
 use crate::hex::hex;
-use crate::read::condition::{MAX_ROW_VALUE_BYTES, parse_condition_on, size_of_value};
+use crate::read::{MAX_ROW_VALUE_BYTES, parse_condition_on, size_of_value};
 
 /// The maximum length in bytes of a text that a condition repeats; a longer one is named by a row.
 const MAX_TEXT_LEN: usize = 200;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use arrowwood::mapping::MutexExt;
 use hyper::StatusCode;
 
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result};
+use crate::catalog::Snapshot;
+use crate::http::{Problem, Result};
 
 /// The maximum number of views.
 const MAX_VIEWS: usize = 4;

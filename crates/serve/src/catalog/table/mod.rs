@@ -17,7 +17,7 @@ use tokio::sync::watch as progress_channel;
 use self::cached_rows::{CachedRows, open_mapped};
 use self::identity::fingerprint_file;
 pub(crate) use self::identity::{FileIdentity, Kind};
-use crate::http::problem::{Problem, ResultExt};
+use crate::http::{Problem, ResultExt};
 
 /// The maximum time that compacted or dropped segments stay mapped: until then they take space on the disk.
 const MAX_STALE_AGE: Duration = Duration::from_secs(10);

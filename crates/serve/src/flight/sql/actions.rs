@@ -12,10 +12,8 @@ use super::messages::{
 use crate::flight::messages::{FlightInfo, frame_message};
 use crate::flight::request_stream::decode_message;
 use crate::flight::status::{body_response, message_response};
-use crate::http::problem::{Problem, Result};
-use crate::http::response_body::ResponseBody;
-use crate::sql::state::SqlSession;
-use crate::sql::statement::{self, NO_ID, require_engine};
+use crate::http::{Problem, ResponseBody, Result};
+use crate::sql::{NO_ID, SqlSession, require_engine, statement};
 
 /// The status of an action that was done.
 const DONE: i32 = 1;

@@ -10,8 +10,8 @@ use prost::Message;
 
 use super::messages::{StatementHandle, StatementText};
 use crate::flight::request_stream::decode_message;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::sql::statement::{NO_ID, Statement};
+use crate::http::{Problem, Result, ResultExt};
+use crate::sql::{NO_ID, Statement};
 
 /// The maximum size of a handle in bytes, as all of it comes back in a ticket.
 pub(super) const MAX_HANDLE_LEN: usize = 48 << 10;

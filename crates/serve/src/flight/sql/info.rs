@@ -7,8 +7,8 @@ use arrow_array::{StructArray, UInt32Array, UnionArray, new_empty_array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, UnionFields};
 
-use crate::ops::limits::Limits;
-use crate::sql::engine::SqlEngine;
+use crate::ops::Limits;
+use crate::sql::SqlEngine;
 
 /// The value of a fact, as a member of the union of values.
 enum InfoValue {
@@ -340,7 +340,7 @@ fn empty_maps(count: usize) -> Result<ArrayRef, ArrowError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::blocking_engine::BlockingEngine;
+    use crate::sql::BlockingEngine;
 
     #[test]
     fn every_fact_that_drivers_request_has_a_value_of_its_type() {

@@ -32,15 +32,10 @@ use super::messages::{
 use super::put::push_message;
 use super::request_stream::{RequestStream, decode_message};
 use super::status::{body_response, message_response};
-use crate::http::problem::{Problem, Result};
-use crate::http::response_body::ResponseBody;
-use crate::read::frames::Framing;
-use crate::read::rows::whole_framed_body;
+use crate::http::{Problem, ResponseBody, Result};
+use crate::read::{Framing, whole_framed_body};
 use crate::session::Session;
-use crate::sql::engine::SqlEngine;
-use crate::sql::results;
-use crate::sql::state::SqlSession;
-use crate::sql::statement::{self, RunningQuery, require_engine};
+use crate::sql::{RunningQuery, SqlEngine, SqlSession, require_engine, results, statement};
 
 /// The request in a command or a ticket.
 pub(super) enum SqlCommand {

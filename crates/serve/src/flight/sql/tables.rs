@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::handle::schema_message;
 use super::messages::{GetDbSchemas, GetTables};
-use crate::http::problem::{Problem, Result};
+use crate::http::{Problem, Result};
 use crate::session::Session;
 
 /// The only catalog.

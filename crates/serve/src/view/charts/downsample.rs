@@ -9,11 +9,10 @@ use arrowwood::{Column, Dataset, Error, ErrorKind};
 use serde_json::{Value as Json, json};
 
 use super::numbers::{M4Summary, both, ends, is_number, text_of};
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::ops::budget::{Budget, Share};
-use crate::read::rows::check_start;
+use crate::catalog::Snapshot;
+use crate::http::{Problem, Query, Result, ResultExt};
+use crate::ops::{Budget, Share};
+use crate::read::check_start;
 use crate::session::Session;
 use crate::view::cells::one_column;
 

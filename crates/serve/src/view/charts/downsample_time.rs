@@ -14,12 +14,10 @@ use super::downsample::{
     BinRequest, MAX_SAMPLED_ROWS, MAX_STEP_ROWS, MAX_THREADS, Span, by_threads, summarize, to_json,
 };
 use super::numbers::{M4Summary, each_number, each_time, is_time, time_of};
-use crate::catalog::snapshot::Snapshot;
-use crate::catalog::table::Kind;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::ops::budget::{Budget, Share};
-use crate::read::condition::parse_condition;
+use crate::catalog::{Kind, Snapshot};
+use crate::http::{Problem, Query, Result, ResultExt};
+use crate::ops::{Budget, Share};
+use crate::read::parse_condition;
 use crate::session::Session;
 use crate::view::value_condition::name_of;
 

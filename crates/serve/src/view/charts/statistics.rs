@@ -10,10 +10,9 @@ use serde_json::{Value as Json, json};
 
 use super::downsample::by_threads;
 use super::numbers::{both, each_number, ends, is_number, text_of};
-use crate::catalog::snapshot::Snapshot;
-use crate::http::problem::{Problem, Result, ResultExt};
-use crate::http::query::Query;
-use crate::ops::budget::{Budget, Share};
+use crate::catalog::Snapshot;
+use crate::http::{Problem, Query, Result, ResultExt};
+use crate::ops::{Budget, Share};
 use crate::session::Session;
 use crate::view::cells::{columns, one_column};
 use crate::view::value_condition;
