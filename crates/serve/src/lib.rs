@@ -10,6 +10,7 @@
 //! auth   catalog           tokens and rights; the served tables and files
 //! ops    replica           limits, memory, logs; a local prefix of a server's table
 //! http                     errors, parameters, bodies
+//! hex, change_time, typed_array: what several rooms need, each a file
 //! ```
 //! There is little between files and clients: a request for rows makes a list of their buffers, which the kernel
 //! copies from the mapping. `docs/serve.md` has the routes, `SECURITY.md` what an attacker can do.

@@ -5,9 +5,9 @@
 //! one name, or the same text as a command. Bodies are sent from the mapping in place. Commands and tickets of [Flight
 //! SQL](sql) are protobuf messages, whose first bytes can't begin the name of a table.
 //!
-//! Read in this order: `messages` (of Flight, as gRPC frames them), `target` (tickets and descriptors), `request_stream`
-//! (received messages), `status` (responses), `framing` (rows that are sent), `put` and `exchange` (rows that are
-//! received), `sql`.
+//! Read in this order: `messages` (of Flight, as gRPC frames them), `target` (tickets and descriptors),
+//! `request_stream` (received messages), `status` (responses), `framing` (rows that are sent), `put` and `exchange`
+//! (rows that are received), `sql`.
 //!
 //! It may use all rooms but `view` and `server`, and only what they re-export.
 

@@ -1,7 +1,7 @@
 //! HTTP without tables: errors, parameters, and bodies of responses.
 //!
-//! Read in this order: `problem` (errors of the API), `query` (parameters and headers), `response_body` (bodies made step
-//! by step) with `send_stall` (clients that take nothing), `response` (short responses), `socket_options`.
+//! Read in this order: `problem` (errors of the API), `query` (parameters and headers), `response_body` (bodies made
+//! step by step) with `send_stall` (clients that take nothing), `response` (short responses), `socket_options`.
 //!
 //! This room uses no other.
 

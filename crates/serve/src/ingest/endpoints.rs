@@ -1,4 +1,4 @@
-//! Receives rows of one table in several formats, and creates tables. `line_ingest` receives rows of several tables.
+//! Receives rows of one table in several formats, and creates tables. `line_endpoint` receives rows of several tables.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -6,16 +6,16 @@
 //!
 //! # The life of a table's thread
 //!
-//! The table's [`Queue`] has the channel to its thread and the [`Committer`], which has the
-//! writer. [`TableWriter::append`] sends a request through the channel under the lock of `state`, and starts a thread if
-//! there is no channel, or if its thread has panicked. The thread takes all requests that wait, commits them with the
+//! The table's [`Queue`] has the channel to its thread and the [`Committer`], which has the writer.
+//! [`TableWriter::append`] sends a request through the channel under the lock of `state`, and starts a thread if there
+//! is no channel, or if its thread has panicked. The thread takes all requests that wait, commits them with the
 //! committer locked, and answers them. When no request came for a while, it removes the channel under the lock of
 //! `state`, after it has looked for a last request under the same lock: so every request is either sent before, and
 //! taken, or finds no channel, and starts the next thread. The next thread first waits for the end of the previous one,
 //! which closes the writer, as only one writer can have a table open.
 //!
-//! A thread of the server may commit a small request itself ([`TableWriter::append_here`]). It needs the committer's lock, so
-//! it never writes at the same time as the table's thread.
+//! A thread of the server may commit a small request itself ([`TableWriter::append_here`]). It needs the committer's
+//! lock, so it never writes at the same time as the table's thread.
 //!
 //! # Locks
 //!

@@ -1,8 +1,8 @@
 //! Receives rows, and commits those of many requests together.
 //!
 //! Read in this order: `state`, `endpoints` (rows of one table, new tables), `line_endpoint` (rows of several tables);
-//! `request_body`, `decode` with `size_bound` and `expanded_size`, `line_protocol` (from bytes to rows); `writers`
-//! (the writer of each table), `queue`, `group_commit`, `append_batches`, `producers` (from rows to commits).
+//! `request_body`, `decode` with `size_bound` and `expanded_size`, `line_protocol` (from bytes to rows); `writers` (the
+//! writer of each table), `queue`, `group_commit`, `append_batches`, `producers` (from rows to commits).
 //!
 //! It may use `http`, `ops`, `catalog` and `session`.
 

@@ -64,8 +64,8 @@ pub(crate) struct Receipt {
     pub is_duplicate: bool,
 }
 
-/// The batches waiting for a table's writer, the writer, and the producers of the batches. See [`group_commit`](crate::ingest::group_commit) for the
-/// protocol.
+/// The batches waiting for a table's writer, the writer, and the producers of the batches. See
+/// [`group_commit`](super::group_commit) for the protocol.
 #[derive(Default)]
 pub(crate) struct Queue {
     pub state: Mutex<QueueState>,

@@ -1,72 +1,27 @@
 //! Gives a request its caller and the state that all requests share, in a [`Session`].
 //!
+//! Read in this order: `state` (what requests share), `peer` (the client of a connection), then this file.
+//!
 //! A room with a state of its own adds it to sessions: `IngestSession`, `SqlSession`, `ViewSession`.
 //!
 //! It may use `http`, `ops`, `auth` and `catalog`.
 
+mod peer;
+mod state;
+
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hyper::StatusCode;
 use serde_json::{Value as Json, json};
-use tokio::sync::watch;
 
-use crate::auth::{Access, Caller};
-use crate::catalog::{Audience, Catalog, Snapshot, Table, describe};
+pub(crate) use self::peer::{Admission, Peer};
+pub(crate) use self::state::ServerState;
+use crate::auth::Caller;
+use crate::catalog::{Audience, Snapshot, Table, describe};
 use crate::http::{BodyStep, Problem, Result};
-use crate::ops::{AuditLog, Budget, Limits, Memory, Metrics, Readiness, blocking, log};
-
-/// The state that requests of all kinds share.
-pub(crate) struct ServerState {
-    pub catalog: Catalog,
-    pub access: Access,
-    pub limits: Limits,
-    /// Memory for reading rows in queries.
-    pub queries: Memory,
-    pub metrics: Arc<Metrics>,
-    pub readiness: Arc<Readiness>,
-    pub audit: AuditLog,
-    /// Set for `arrowwood view`: the page is served, and errors are shown in full.
-    pub is_view: bool,
-    /// True if rows can be saved as Parquet, which the page asks for.
-    pub writes_parquet: bool,
-    /// Becomes true when the server stops.
-    pub stopping: watch::Receiver<bool>,
-}
-
-impl ServerState {
-    pub fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
-    }
-}
-
-/// What the client of a connection may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// Everything that its token allows.
-    Full,
-    /// Only the server's health: the connection is beyond the limit, and is closed after one answer.
-    HealthChecks,
-}
-
-/// The origin of a request.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    pub address: SocketAddr,
-    /// Set for the connection of a follower, for which the system should buffer little.
-    pub is_follower: Arc<AtomicBool>,
-    pub admission: Admission,
-}
-
-impl Peer {
-    /// Marks the connection as a follower's, before its response begins.
-    pub fn mark_as_follower(&self) {
-        self.is_follower.store(true, Ordering::Release);
-    }
-}
+use crate::ops::{Budget, Metrics, blocking, log};
 
 /// The caller of a long-running request.
 #[derive(Clone)]

@@ -1,8 +1,8 @@
 //! Answers SQL statements, and calls of other servers, by engines outside this crate.
 //!
-//! Read in this order: `state`, `engine` (what an engine must do), `blocking_engine` (an engine made of a function), `statement`
-//! (running a statement within its limits), `running_statements`, `results` (rows to send), `endpoint` (the route); `worker` (an engine for
-//! calls of other servers), `worker_calls`.
+//! Read in this order: `state`, `engine` (what an engine must do), `blocking_engine` (an engine made of a function),
+//! `statement` (running a statement within its limits), `running_statements`, `results` (rows to send), `endpoint` (the
+//! route); `worker` (an engine for calls of other servers), `worker_calls`.
 //!
 //! It may use `http`, `ops`, `catalog`, `session` and `read`.
 

@@ -1,8 +1,8 @@
 //! Answers the page of `arrowwood view`.
 //!
-//! Read in this order: `state`, `endpoints` (the routes), `page` (its files), `cells` (a window of rows), `search` and `views`
-//! (rows found or sorted), `seek`; `groups`, `sql_panel`, `export` (rows as files); `charts`; `file_layout` (messages and
-//! buffers), and for one cell `exact_text`, `nested_value`, `image`, `value_condition`.
+//! Read in this order: `state`, `endpoints` (the routes), `page` (its files), `cells` (a window of rows), `search` and
+//! `views` (rows found or sorted), `seek`; `groups`, `sql_panel`, `export` (rows as files); `charts`; `file_layout`
+//! (messages and buffers), and for one cell `exact_text`, `nested_value`, `image`, `value_condition`.
 //!
 //! It may use `http`, `ops`, `auth`, `catalog`, `session`, `read` and `sql`.
 

@@ -59,7 +59,8 @@ fn has_first_segment(path: &Path, rows: &Dataset) -> Result<bool> {
 
 /// A served table, shared by all threads.
 ///
-/// Requests read rows under the lock of `newest`, which keeps the files open. While clients follow the table, a thread publishes its `progress` (see `watch`).
+/// Requests read rows under the lock of `newest`, which keeps the files open. While clients follow the table, a thread
+/// publishes its `progress` (see `watch`).
 ///
 /// `newest` may be locked while `is_watched` is locked, and not the other way round. The functions for closing unused
 /// tables only try to lock, as they are called with the lock of the catalog. `durable` only grows; a thread that has
