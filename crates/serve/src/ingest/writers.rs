@@ -92,3 +92,56 @@ impl Writers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use arrowwood::{WriterOptions, parse_schema};
+
+    use super::*;
+    use crate::catalog::Catalog;
+    use crate::ops::Readiness;
+
+    fn writers() -> Writers {
+        Writers::new(WriterPool {
+            metrics: Arc::default(),
+            idle_timeout: Duration::from_secs(10),
+            max_open: 1,
+            open: Arc::default(),
+            inline_commit: Arc::default(),
+            medium: FileSystem::default(),
+            readiness: Readiness::new(None),
+        })
+    }
+
+    #[test]
+    fn queue_is_kept_as_long_as_its_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        for name in ["a", "b"] {
+            let schema = Arc::new(parse_schema("n: int64").unwrap());
+            catalog.create(name, schema, &WriterOptions::default()).unwrap();
+        }
+        let writers = writers();
+        let [a, b] = ["a", "b"].map(|name| writers.writer(&catalog.get(name).unwrap()).queue);
+        assert!(!Arc::ptr_eq(&a, &b));
+        writers.forget_dropped();
+        assert!(Arc::ptr_eq(&a, &writers.writer(&catalog.get("a").unwrap()).queue));
+        drop(catalog);
+        writers.forget_dropped();
+        assert!(writers.queues.lock_ignoring_poison().by_table.is_empty());
+    }
+
+    #[test]
+    fn stopped_server_takes_no_rows_for_any_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        let schema = Arc::new(parse_schema("n: int64").unwrap());
+        catalog.create("t", schema, &WriterOptions::default()).unwrap();
+        let writers = writers();
+        writers.close();
+        let queue = writers.writer(&catalog.get("t").unwrap()).queue;
+        assert!(queue.state.lock_ignoring_poison().is_closed);
+    }
+}
