@@ -17,7 +17,6 @@ const LARGE_FOLDERS: &[(&str, usize)] = &[
     ("crates/cli/src", 28),
     ("crates/datafusion/src", 26),
     ("crates/mapping/src", 25),
-    ("crates/serve/src", 66),
     ("web/src", 25),
 ];
 
