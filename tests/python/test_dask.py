@@ -12,7 +12,7 @@ import pytest
 from distributed import Client, LocalCluster, get_worker
 
 import arrowwood as aw
-from arrowwood import _dask
+from arrowwood._engines import dask as _dask
 from conftest import error_without_module, write_ipc
 
 ROWS = 100_000

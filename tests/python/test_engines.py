@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
-from arrowwood import _dask, _scan
+from arrowwood._engines import dask as _dask
+from arrowwood._engines import polars_scan as _scan
 from test_exchange import buffers, mapped_ranges
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import arrowwood as aw
-from arrowwood import _scan
+from arrowwood._engines import polars_scan as _scan
 from conftest import error_without_module, write_damaged_text, write_ipc
 
 UTC = dt.UTC

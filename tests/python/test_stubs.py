@@ -20,8 +20,8 @@ TYPES_STUB = PACKAGE / "_types.pyi"
 # and in the package: a cached function, and a class that it creates, which belongs to no module.
 ALLOWLIST = r"""
 arrowwood._arrowwood.*.__(release_)?buffer__
-arrowwood._sql._table_class
-arrowwood._sql.Table@.*
+arrowwood._engines.duckdb._table_class
+arrowwood._engines.duckdb.Table@.*
 """
 
 

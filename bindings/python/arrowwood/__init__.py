@@ -148,13 +148,13 @@ __all__ = [
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from arrowwood._dask import dask
+    from arrowwood._engines.dask import dask
+    from arrowwood._engines.duckdb import sql
+    from arrowwood._engines.parquet import read_parquet
+    from arrowwood._engines.polars_scan import scan
     from arrowwood._loader import Loader
-    from arrowwood._parquet import read_parquet
     from arrowwood._remote import AsyncRemoteWriter, Connection, RemoteFollow, RemoteTable, RemoteWriter, connect
-    from arrowwood._scan import scan
     from arrowwood._serve import Server, serve
-    from arrowwood._sql import sql
     from arrowwood._view import View, view
 
 # Maps names to modules that are imported on first use, as they take longer to import than a file takes to open.
@@ -167,11 +167,11 @@ _LAZY_IMPORTS = {
     "RemoteWriter": "arrowwood._remote",
     "Server": "arrowwood._serve",
     "connect": "arrowwood._remote",
-    "dask": "arrowwood._dask",
-    "read_parquet": "arrowwood._parquet",
-    "scan": "arrowwood._scan",
+    "dask": "arrowwood._engines.dask",
+    "read_parquet": "arrowwood._engines.parquet",
+    "scan": "arrowwood._engines.polars_scan",
     "serve": "arrowwood._serve",
-    "sql": "arrowwood._sql",
+    "sql": "arrowwood._engines.duckdb",
     "View": "arrowwood._view",
     "view": "arrowwood._view",
 }

@@ -1,53 +1,26 @@
 //! `arrowwood._arrowwood`: the Python face of arrowwood. One noun or verb, one file; `_arrowwood.pyi` documents them
 //! for users, so comments here say only what concerns this side.
 //!
-//! The reading order is `signals`, `errors`, `waits`, `index` (keys in brackets), `dtype`, `memory` (other objects'
-//! memory, by the buffer protocol), `mapping`, `buffer` (memory that grows), `buffer_protocol` (our memory, by the
-//! buffer protocol), `value` (one cell), `capsule` (Arrow capsules), `schema`, `reopen` (how a dataset was opened),
-//! `column`, `dataset`, `open`, `from_arrow` (datasets from other libraries' tables), `incoming` (Python's own tables),
-//! `compute`, `sort_unique` (rows in order), `engines` (SQL and splits), `byte_io` (destinations and sources of bytes),
-//! `write`, `stream`, `read_text`, `append` (appended rows), `builder`, `retention` (dropping old rows), `partitions`,
-//! `writer` (growing tables), `follow`, `aggregation` (of groups), `check`.
+//! The rooms, in reading order: each uses only earlier ones.
+//! - `interpreter`: calls of Python code, signals, exceptions, progress;
+//! - `arguments`: keys, numbers and names that Python gives;
+//! - `exchange`: memory and Arrow data shared with other code;
+//! - `types`: schemas;
+//! - `convert`: values and columns between Python and Arrow;
+//! - `dataset`: datasets and their columns;
+//! - `incoming`: datasets made of other tables, and of rows;
+//! - `io`: files, streams and text;
+//! - `table`: growing tables.
 
-mod aggregation;
-mod append;
-mod buffer;
-mod buffer_protocol;
-mod builder;
-mod byte_io;
-mod capsule;
-mod check;
-mod column;
-mod compute;
+mod arguments;
+mod convert;
 mod dataset;
-mod dtype;
-mod engines;
-mod errors;
-mod follow;
-mod from_arrow;
+mod exchange;
 mod incoming;
-mod index;
-mod loader;
-mod mapping;
-mod memory;
-mod open;
-mod partitions;
-mod predicate;
-mod progress;
-mod py_call;
-mod read_text;
-mod reopen;
-mod retention;
-mod schema;
-mod shared_writer;
-mod signals;
-mod sort_unique;
-mod stream;
-mod tensor;
-mod value;
-mod waits;
-mod write;
-mod writer;
+mod interpreter;
+mod io;
+mod table;
+mod types;
 
 /// Small allocations that fail would end the process.
 #[global_allocator]
@@ -61,46 +34,46 @@ mod _arrowwood {
     use pyo3::prelude::*;
     use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
-    use crate::dataset;
+    use crate::dataset::dataset;
 
     #[pymodule_export]
-    use crate::aggregation::{Aggregation, aggregation};
+    use crate::dataset::column::Column;
     #[pymodule_export]
-    use crate::buffer::Buffer;
+    use crate::dataset::dataset::Dataset;
     #[pymodule_export]
-    use crate::buffer_protocol::{Block, ValuesBuffer};
+    use crate::dataset::loader::BatchReader;
     #[pymodule_export]
-    use crate::builder::Builder;
+    use crate::dataset::predicate::{Expression, Predicate, TextConditions, TimeParts, col};
     #[pymodule_export]
-    use crate::check::{check, repair};
+    use crate::exchange::buffer::Buffer;
     #[pymodule_export]
-    use crate::column::Column;
+    use crate::exchange::buffer_protocol::{Block, ValuesBuffer};
     #[pymodule_export]
-    use crate::dataset::Dataset;
+    use crate::exchange::mapping::{Mapping, map};
     #[pymodule_export]
-    use crate::follow::{Follow, follow};
+    use crate::incoming::builder::Builder;
     #[pymodule_export]
-    use crate::from_arrow::{concat, from_arrow};
+    use crate::incoming::from_arrow::{concat, from_arrow};
     #[pymodule_export]
-    use crate::loader::BatchReader;
+    use crate::io::check::{check, repair};
     #[pymodule_export]
-    use crate::mapping::{Mapping, map};
+    use crate::io::open::{_open_places, open};
     #[pymodule_export]
-    use crate::open::{_open_places, open};
+    use crate::io::read_text::{read_csv, read_json};
     #[pymodule_export]
-    use crate::partitions::{PartitionedWriter, drop_partition};
+    use crate::io::stream::{StreamReader, StreamWriter, read_stream, stream_writer};
     #[pymodule_export]
-    use crate::predicate::{Expression, Predicate, TextConditions, TimeParts, col};
+    use crate::io::write::write;
     #[pymodule_export]
-    use crate::read_text::{read_csv, read_json};
+    use crate::table::aggregation::{Aggregation, aggregation};
     #[pymodule_export]
-    use crate::schema::{Field, Schema};
+    use crate::table::follow::{Follow, follow};
     #[pymodule_export]
-    use crate::stream::{StreamReader, StreamWriter, read_stream, stream_writer};
+    use crate::table::partitions::{PartitionedWriter, drop_partition};
     #[pymodule_export]
-    use crate::write::write;
+    use crate::table::writer::{Writer, alter, compact, writer};
     #[pymodule_export]
-    use crate::writer::{Writer, alter, compact, writer};
+    use crate::types::schema::{Field, Schema};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name")]
@@ -113,7 +86,7 @@ mod _arrowwood {
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         arrowwood_objects::install();
         arrowwood::ReserveAllocator::fill();
-        crate::signals::install();
+        crate::interpreter::signals::install();
         Ok(())
     }
 
@@ -137,7 +110,7 @@ mod _arrowwood {
 
     /// The local path that a text names.
     #[pyfunction]
-    fn _local_path(text: std::path::PathBuf) -> crate::errors::Result<std::path::PathBuf> {
+    fn _local_path(text: std::path::PathBuf) -> crate::interpreter::errors::Result<std::path::PathBuf> {
         Ok(arrowwood::local_path(&text)?.unwrap_or(text))
     }
 
@@ -154,7 +127,7 @@ mod _arrowwood {
     impl PythonEngine {
         /// Calls a function of the package that returns a dataset.
         fn ask(call: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>) -> Result<arrowwood::Dataset, String> {
-            crate::py_call::attach(|py| {
+            crate::interpreter::py_call::attach(|py| {
                 let answer = call(py).and_then(|answer| Ok(answer.cast::<dataset::Dataset>()?.get().inner().clone()));
                 answer.map_err(|problem| with_notes(problem.value(py)))
             })
@@ -163,7 +136,7 @@ mod _arrowwood {
 
     impl arrowwood_cli::Engine for PythonEngine {
         fn sql(&self, query: &str) -> Result<arrowwood::Dataset, String> {
-            PythonEngine::ask(|py| py.import("arrowwood._sql")?.call_method1("sql", (query,)))
+            PythonEngine::ask(|py| py.import("arrowwood._engines.duckdb")?.call_method1("sql", (query,)))
         }
 
         fn sql_on_path(
@@ -183,19 +156,19 @@ mod _arrowwood {
                         given_up.load(std::sync::atomic::Ordering::Relaxed)
                     },
                 )?;
-                py.import("arrowwood._sql")?.call_method1("query_file", (query, path, max_rows, is_given_up))
+                py.import("arrowwood._engines.duckdb")?.call_method1("query_file", (query, path, max_rows, is_given_up))
             })
         }
 
         fn read_parquet(&self, path: &std::path::Path) -> Result<arrowwood::Dataset, String> {
-            PythonEngine::ask(|py| py.import("arrowwood._parquet")?.call_method1("read_parquet", (path,)))
+            PythonEngine::ask(|py| py.import("arrowwood._engines.parquet")?.call_method1("read_parquet", (path,)))
         }
 
         fn write_parquet(&self, dataset: &arrowwood::Dataset, path: &std::path::Path) -> Result<(), String> {
-            crate::py_call::attach(|py| {
+            crate::interpreter::py_call::attach(|py| {
                 let none: Option<u64> = None;
                 let dataset = dataset::Dataset::new(dataset.clone());
-                let module = py.import("arrowwood._parquet");
+                let module = py.import("arrowwood._engines.parquet");
                 let written = module.and_then(|module| module.call_method1("write", (dataset, path, none, none)));
                 written.map(drop).map_err(|problem| problem.value(py).to_string())
             })

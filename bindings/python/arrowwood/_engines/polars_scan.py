@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arrowwood import _arrowwood
+from arrowwood._engines.polars import refuse_unknown
 from arrowwood._errors import Unsupported
 from arrowwood._extras import engine
-from arrowwood._polars import refuse_unknown
 
 if TYPE_CHECKING:
     import polars as pl

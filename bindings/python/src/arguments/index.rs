@@ -10,8 +10,8 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PySlice, PyString, PyTuple};
 
-use crate::capsule::column_not_found;
-use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::exchange::capsule::column_not_found;
+use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
 
 /// The number of rows between checks for signals.
 const ROWS_PER_CHECK: u64 = 1 << 16;

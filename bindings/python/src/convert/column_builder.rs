@@ -12,11 +12,11 @@ use arrowwood::{Error, ErrorKind, Items, Members, Value, time_zone_hint, type_na
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 
-use super::convert_value::{
+use super::to_value::{
     ConversionError, ConversionErrorKind, NANOS_PER_MILLI, StoredValue, fit_to_type, in_units, to_builtin,
     to_stored_value, to_value,
 };
-use crate::errors::{PyArrowwoodError, Result, invalid_argument};
+use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument};
 
 /// An array in the making.
 pub struct ColumnBuilder {

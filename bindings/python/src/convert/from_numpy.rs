@@ -11,9 +11,9 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use arrowwood::{Value, time_zone_hint, type_name, zones_agree};
 use pyo3::prelude::*;
 
-use crate::errors::{Result, invalid_argument, type_error};
-use crate::memory::arrow_buffer;
-use crate::tensor::{tensor_field, tensor_shape};
+use crate::exchange::memory::arrow_buffer;
+use crate::interpreter::errors::{Result, invalid_argument, type_error};
+use crate::types::tensor::{tensor_field, tensor_shape};
 
 /// Kind, values, which of them are null, and shape (`arrowwood/_incoming.py`).
 pub type NumpyParts<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<usize>);

@@ -11,9 +11,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::convert_value::{ConversionError, ConversionErrorKind, to_builtin, to_value};
-use crate::py_call::CallPy;
-use crate::value::{UUID, cached_class};
+use super::to_object::{UUID, cached_class};
+use super::to_value::{ConversionError, ConversionErrorKind, to_builtin, to_value};
+use crate::interpreter::py_call::CallPy;
 
 /// The maximum depth of nested values; one may even contain itself.
 const MAX_DEPTH: usize = 64;
@@ -218,7 +218,7 @@ fn numpy_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
     let py = object.py();
     let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
     let name: String = dtype.getattr(intern!(py, "name"))?.extract()?;
-    let data_type = super::numpy::data_type(&name);
+    let data_type = super::from_numpy::data_type(&name);
     Ok(data_type.filter(|data_type| data_type.is_numeric() || *data_type == DataType::Boolean))
 }
 

@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
 
-use crate::errors::{Result, invalid_argument, memory_error};
-use crate::py_call::{CallPy, guard};
+use crate::interpreter::errors::{Result, invalid_argument, memory_error};
+use crate::interpreter::py_call::{CallPy, guard};
 
 /// Converts `value`, which may be in a file that is truncated, to a Python object.
 pub fn to_object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {

@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 
-use crate::errors::{PyArrowwoodError, invalid_argument, type_error};
-use crate::py_call::CallPy;
-use crate::value::{DATE, DATETIME, DECIMAL, ORDINAL_OF_1970, TIME, TIMEDELTA, cached_class, is_beyond_years};
+use super::to_object::{DATE, DATETIME, DECIMAL, ORDINAL_OF_1970, TIME, TIMEDELTA, cached_class, is_beyond_years};
+use crate::interpreter::errors::{PyArrowwoodError, invalid_argument, type_error};
+use crate::interpreter::py_call::CallPy;
 
 /// A value as a column stores it, so that nothing about its type is left to decide: times are numbers of the column's
 /// unit, decimals of its scale, and a number is in the range of its type.
@@ -368,7 +368,7 @@ fn numpy_time<'a>(data_type: &DataType, object: &Bound<'_, PyAny>) -> Result<Opt
     let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.call_py((object,))?;
     let Some((kind, number)) = parts.extract::<Option<(String, i64)>>()? else { return Ok(Some(Value::Null)) };
     let zone = if let DataType::Timestamp(_, zone) = data_type { zone.as_deref() } else { None };
-    Ok(match super::numpy::data_type(&kind) {
+    Ok(match super::from_numpy::data_type(&kind) {
         Some(DataType::Date32) if zone.is_some() => {
             let unit = TimeUnit::Second;
             number

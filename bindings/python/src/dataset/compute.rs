@@ -9,16 +9,18 @@ use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
-use crate::column::Column;
-use crate::dataset::Dataset;
-use crate::errors::{Result, try_with_capacity, type_error};
-use crate::index::{Index, count, describe_object, extract_u64, index, is_indices, out_of_range, strided_slice};
-use crate::memory::arrow_buffer;
-use crate::predicate::{Expression, NO_TRUTH, Predicate};
-use crate::py_call::{CallPy, call_function, guard};
-use crate::reopen::{renamed_columns, reopen_args};
-use crate::value::to_object;
-use crate::waits::retry_until_fetched;
+use super::column::Column;
+use super::dataset::Dataset;
+use super::predicate::{Expression, NO_TRUTH, Predicate};
+use super::reopen::{renamed_columns, reopen_args};
+use crate::arguments::index::{
+    Index, count, describe_object, extract_u64, index, is_indices, out_of_range, strided_slice,
+};
+use crate::convert::to_object::to_object;
+use crate::exchange::memory::arrow_buffer;
+use crate::interpreter::errors::{Result, try_with_capacity, type_error};
+use crate::interpreter::py_call::{CallPy, call_function, guard};
+use crate::interpreter::waits::retry_until_fetched;
 
 impl Column {
     fn compared(&self) -> Expression {

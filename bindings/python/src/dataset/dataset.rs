@@ -14,22 +14,22 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
-use crate::buffer_protocol::Block;
-use crate::capsule;
-use crate::column::{Column, NumpyType};
-use crate::errors::{PyArrowwoodError, Result, import_module, invalid_argument, type_error};
-use crate::incoming::to_value;
-use crate::index::{
+use super::column::{Column, NumpyType};
+use super::predicate::Predicate;
+use super::reopen::OpenArgs;
+use crate::arguments::index::{
     Index, bounds, describe_object, extract_column_name, from_end, index, is_indices, names as names_of, number,
     position, stop_on_signal, strided_slice,
 };
-use crate::predicate::Predicate;
-use crate::py_call::{CallPy, call_function, guard};
-use crate::reopen::OpenArgs;
-use crate::schema;
-use crate::tensor::dtype_name;
-use crate::value::to_object;
-use crate::waits::retry_until_fetched;
+use crate::convert::to_object::to_object;
+use crate::convert::to_value::to_value;
+use crate::exchange::buffer_protocol::Block;
+use crate::exchange::capsule;
+use crate::interpreter::errors::{PyArrowwoodError, Result, import_module, invalid_argument, type_error};
+use crate::interpreter::py_call::{CallPy, call_function, guard};
+use crate::interpreter::waits::retry_until_fetched;
+use crate::types::schema;
+use crate::types::tensor::dtype_name;
 
 /// An immutable, zero-copy table of rows over one or many record batches.
 ///
@@ -549,7 +549,7 @@ impl Dataset {
     fn to_pandas<'py>(slf: &Bound<'py, Self>, arrow: bool) -> Result<Bound<'py, PyAny>> {
         import_module(slf.py(), "pandas", "to_pandas()")?;
         import_module(slf.py(), "pyarrow", "to_pandas()")?;
-        guard(|| call_function(slf.py(), "arrowwood._pandas", "frame", (slf, arrow)))
+        guard(|| call_function(slf.py(), "arrowwood._engines.pandas", "frame", (slf, arrow)))
     }
 
     /// Convert to an array of shape ``(len(ds), ds.num_columns)``, in its own memory.
@@ -581,7 +581,7 @@ impl Dataset {
     ///         of 256 bits or with a negative scale.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         import_module(slf.py(), "polars", "to_polars()")?;
-        guard(|| call_function(slf.py(), "arrowwood._polars", "frame", (slf,)))
+        guard(|| call_function(slf.py(), "arrowwood._engines.polars", "frame", (slf,)))
     }
 
     /// Combines many batches of fewer than the given number of bytes each; returns the dataset unchanged if that is

@@ -4,10 +4,10 @@ use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::dataset::Dataset;
-use crate::errors::{Result, invalid_argument};
-use crate::py_call::{CallPy, with_unwind_barrier};
-use crate::reopen::{FileSlice, PartitionColumn, parse_partition, renamed_columns, reopen_args};
+use super::dataset::Dataset;
+use super::reopen::{FileSlice, PartitionColumn, parse_partition, renamed_columns, reopen_args};
+use crate::interpreter::errors::{Result, invalid_argument};
+use crate::interpreter::py_call::{CallPy, with_unwind_barrier};
 
 #[pymethods]
 impl Dataset {
@@ -36,7 +36,7 @@ impl Dataset {
         }
         all.set_item("self", slf)?;
         let arguments = (query,).into_pyobject(slf.py())?;
-        let sql = slf.py().import("arrowwood._sql")?.getattr("sql")?;
+        let sql = slf.py().import("arrowwood._engines.duckdb")?.getattr("sql")?;
         Ok(with_unwind_barrier(|| sql.call(&arguments, Some(&all)))?)
     }
 
@@ -78,7 +78,7 @@ impl Dataset {
                            DataFusion; use ctx.from_arrow(ds, name)";
             Error::new(ErrorKind::Unsupported, message)
         })?;
-        let provider = py.import("arrowwood._datafusion")?.getattr("table_provider")?;
+        let provider = py.import("arrowwood._engines.datafusion")?.getattr("table_provider")?;
         Ok(provider.call_py((session, places, how, renamed_columns(self.inner())))?)
     }
 

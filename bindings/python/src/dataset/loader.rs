@@ -5,11 +5,11 @@ use arrowwood::{EpochOrder, ErrorKind, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 
-use crate::buffer_protocol::Block;
-use crate::column::{Column, NumpyType, nested_list_shape, row_shape};
-use crate::dataset::Dataset;
-use crate::errors::Result;
-use crate::py_call::{CallPy, guard};
+use super::column::{Column, NumpyType, nested_list_shape, row_shape};
+use super::dataset::Dataset;
+use crate::exchange::buffer_protocol::Block;
+use crate::interpreter::errors::Result;
+use crate::interpreter::py_call::{CallPy, guard};
 
 /// Columns copied as they are stored, with NumPy's view of their items, and the others.
 #[pyclass(frozen, module = "arrowwood._arrowwood", name = "_Batches")]

@@ -9,11 +9,11 @@ use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::column::Column;
-use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
-use crate::incoming::{to_builtin, to_value};
-use crate::index::{condition_hint, describe_object};
-use crate::py_call::{CallPy, guard};
+use super::column::Column;
+use crate::arguments::index::{condition_hint, describe_object};
+use crate::convert::to_value::{to_builtin, to_value};
+use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::interpreter::py_call::{CallPy, guard};
 
 /// A column by its name (:func:`col`), or a computed value for each row: ``aw.col("price") * aw.col("qty")``.
 ///

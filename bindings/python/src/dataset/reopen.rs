@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use arrow_schema::{Field, FieldRef};
 use arrowwood::{ErrorKind, OpenOptions, Validation, field_type_name, parse_type};
 
-use crate::errors::{Result, invalid_argument};
+use crate::interpreter::errors::{Result, invalid_argument};
 
 /// How a dataset was opened.
 #[derive(Clone, Copy, Default)]

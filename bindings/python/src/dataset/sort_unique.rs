@@ -6,12 +6,12 @@ use arrowwood::{Predicate, col};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::capsule::column_not_found;
-use crate::column::Column;
-use crate::dataset::Dataset;
-use crate::errors::{Result, invalid_argument, type_error};
-use crate::index::{describe_object, names};
-use crate::predicate;
+use super::column::Column;
+use super::dataset::Dataset;
+use super::predicate;
+use crate::arguments::index::{describe_object, names};
+use crate::exchange::capsule::column_not_found;
+use crate::interpreter::errors::{Result, invalid_argument, type_error};
 
 /// Extracts one boolean for each of `count` columns; a single one is for all.
 fn flags(object: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {
@@ -60,7 +60,7 @@ impl Dataset {
     ///     Unsupported: a column is nested.
     #[pyo3(signature = (*names))]
     fn unique(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
-        let names = crate::index::names("unique", names)?;
+        let names = crate::arguments::index::names("unique", names)?;
         Ok(self.with_rows(py.detach(|| self.inner().unique(&names))?))
     }
 
@@ -71,7 +71,7 @@ impl Dataset {
     ///     ColumnNotFound: there is no such column.
     #[pyo3(signature = (*names))]
     fn drop_nulls(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
-        let mut names = crate::index::names("drop_nulls", names)?;
+        let mut names = crate::arguments::index::names("drop_nulls", names)?;
         if names.is_empty() {
             names = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
         }

@@ -7,9 +7,10 @@ use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, GrowableBuffer};
 use pyo3::prelude::*;
 
-use crate::errors::{PendingException, PyArrowwoodError, Result, invalid_argument, type_error};
-use crate::memory::{self, RawBuffer};
-use crate::py_call::guard;
+use super::memory;
+use super::memory::RawBuffer;
+use crate::interpreter::errors::{PendingException, PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::interpreter::py_call::guard;
 
 /// Memory that grows at its end without being moved, and can be opened in place.
 ///

@@ -10,9 +10,9 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::buffer::Buffer as Growable;
-use crate::mapping::Mapping;
-use crate::memory::RawBuffer;
+use super::buffer::Buffer as Growable;
+use super::mapping::Mapping;
+use super::memory::RawBuffer;
 
 /// Shape (one number) and strides (one number) of an exported buffer, which must live as long as it.
 type ShapeAndStrides = [ffi::Py_ssize_t; 2];

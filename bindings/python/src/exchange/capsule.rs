@@ -14,8 +14,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString};
 
-use crate::errors::{PyArrowwoodError, Result, type_error};
-use crate::py_call::{CallPy, with_unwind_barrier};
+use crate::interpreter::errors::{PyArrowwoodError, Result, type_error};
+use crate::interpreter::py_call::{CallPy, with_unwind_barrier};
 
 const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";

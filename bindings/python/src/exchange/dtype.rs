@@ -1,4 +1,4 @@
-//! Types of elements in a [`Mapping`](crate::mapping::Mapping), named as NumPy names them.
+//! Types of elements in a [`Mapping`](crate::exchange::mapping::Mapping), named as NumPy names them.
 
 use std::ffi::CStr;
 
@@ -9,9 +9,9 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
-use crate::errors::{Result, invalid_argument};
-use crate::index::describe_object;
-use crate::py_call::CallPy;
+use crate::arguments::index::describe_object;
+use crate::interpreter::errors::{Result, invalid_argument};
+use crate::interpreter::py_call::CallPy;
 
 /// A fixed-width, little-endian number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ static TABLE: [DtypeNames; 12] = [
 /// Runs `$body` with `$T` standing for the Rust type of the elements.
 macro_rules! with_type {
     ($dtype:expr, $T:ident => $body:expr) => {{
-        use $crate::dtype::{BoolByte, Dtype, Half};
+        use $crate::exchange::dtype::{BoolByte, Dtype, Half};
         macro_rules! run {
             ($real:ty) => {{
                 type $T = $real;

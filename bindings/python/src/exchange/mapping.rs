@@ -15,11 +15,11 @@ use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
-use crate::dtype::{Dtype, PyElement, element, with_type};
-use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
-use crate::index::{Index, count, index, out_of_range};
-use crate::memory::RawBuffer;
-use crate::py_call::{CallPy, guard};
+use super::dtype::{Dtype, PyElement, element, with_type};
+use super::memory::RawBuffer;
+use crate::arguments::index::{Index, count, index, out_of_range};
+use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::interpreter::py_call::{CallPy, guard};
 
 /// Map a file of any size into memory, without reading it.
 ///

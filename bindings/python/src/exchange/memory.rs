@@ -15,7 +15,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::errors::{Result, invalid_argument};
+use crate::interpreter::errors::{Result, invalid_argument};
 
 /// Elements of one fixed width, side by side.
 ///

@@ -6,11 +6,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use crate::capsule::column_not_found;
-use crate::dataset::Dataset;
-use crate::errors::{Result, invalid_argument};
-use crate::from_arrow::{exports_arrow, extract_dataset};
-use crate::incoming::{convert_to_dataset, to_stored_value};
+use super::from_arrow::{exports_arrow, extract_dataset};
+use super::from_python::convert_to_dataset;
+use crate::convert::to_value::to_stored_value;
+use crate::dataset::dataset::Dataset;
+use crate::exchange::capsule::column_not_found;
+use crate::interpreter::errors::{Result, invalid_argument};
 
 /// The columns that rows are appended to.
 pub struct AppendConverter {

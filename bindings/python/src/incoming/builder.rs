@@ -7,12 +7,12 @@ use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::append::AppendConverter;
-use crate::capsule::extract_schema;
-use crate::dataset::Dataset;
-use crate::errors::{PyArrowwoodError, Result};
-use crate::py_call::guard;
-use crate::schema::Schema;
+use super::append::AppendConverter;
+use crate::dataset::dataset::Dataset;
+use crate::exchange::capsule::extract_schema;
+use crate::interpreter::errors::{PyArrowwoodError, Result};
+use crate::interpreter::py_call::guard;
+use crate::types::schema::Schema;
 
 /// Collects rows in memory, which :meth:`finish` returns as a dataset of one batch, without copying.
 ///

@@ -3,10 +3,10 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::capsule;
-use crate::dataset::Dataset;
-use crate::errors::{Result, type_error};
-use crate::py_call::CallPy;
+use crate::dataset::dataset::Dataset;
+use crate::exchange::capsule;
+use crate::interpreter::errors::{Result, type_error};
+use crate::interpreter::py_call::CallPy;
 
 /// A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
 ///

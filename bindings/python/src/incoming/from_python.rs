@@ -1,12 +1,4 @@
 //! Converts Python's tables to datasets: Arrow data, a dict of columns, rows as dicts, a data frame.
-//!
-//! The reading order is `convert_value` (one value), `column_builder` (values as an array), `infer` (the type of
-//! values), `numpy`.
-
-mod column_builder;
-mod convert_value;
-mod infer;
-mod numpy;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,14 +11,15 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
-use crate::capsule::{column_not_found, import_column};
-use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
-use crate::from_arrow::{exports_arrow, extract_dataset};
-use crate::py_call::{CallPy, with_unwind_barrier};
-use crate::tensor::{TensorShape, tensor_shape};
-use column_builder::ColumnBuilder;
-pub use convert_value::{ConversionError, to_builtin, to_stored_value, to_value};
-use infer::InferredType;
+use super::from_arrow::{exports_arrow, extract_dataset};
+use crate::convert::column_builder::ColumnBuilder;
+use crate::convert::from_numpy::{NumpyArray, NumpyParts, in_zone};
+use crate::convert::infer::InferredType;
+use crate::convert::to_value::ConversionError;
+use crate::exchange::capsule::{column_not_found, import_column};
+use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::interpreter::py_call::{CallPy, with_unwind_barrier};
+use crate::types::tensor::{TensorShape, tensor_shape};
 
 /// Converts `data` to a dataset with the columns of `schema`, found by name, or with the types of its values.
 pub fn convert_to_dataset(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
@@ -71,7 +64,7 @@ struct InputColumn<'py> {
 
 enum InputValues<'py> {
     Arrow(Field, Vec<ArrayRef>),
-    Numpy(numpy::NumpyArray),
+    Numpy(NumpyArray),
     Objects(Vec<Bound<'py, PyAny>>),
     Missing,
 }
@@ -145,12 +138,12 @@ fn values_of<'py>(object: &Bound<'py, PyAny>) -> Result<InputValues<'py>> {
         return Ok(InputValues::Objects(list.iter().collect()));
     }
     if object.is_instance_of::<PyTuple>() {
-        let (kind, values, nulls, shape): numpy::NumpyParts<'_> = object.extract()?;
+        let (kind, values, nulls, shape): NumpyParts<'_> = object.extract()?;
         // Times known to have no zone become Arrow times without one.
         let Some(kind) = kind.strip_prefix("naive ") else {
-            return Ok(InputValues::Numpy(numpy::NumpyArray::try_new((kind, values, nulls, shape))?));
+            return Ok(InputValues::Numpy(NumpyArray::try_new((kind, values, nulls, shape))?));
         };
-        let array = numpy::NumpyArray::try_new((kind.into(), values, nulls, shape))?.array(None)?;
+        let array = NumpyArray::try_new((kind.into(), values, nulls, shape))?.array(None)?;
         return Ok(InputValues::Arrow(Field::new("", array.data_type().clone(), true), vec![array]));
     }
     import_column(object).map(|(field, arrays)| InputValues::Arrow(field, arrays))
@@ -182,7 +175,7 @@ fn table_of_rows<'py>(object: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>)
             columns[number].1.push(value);
         }
         rows += 1;
-        crate::index::stop_on_signal(row.py(), rows as u64)?;
+        crate::arguments::index::stop_on_signal(row.py(), rows as u64)?;
     }
     let mut padded = Vec::with_capacity(columns.len());
     for (name, mut values) in columns {
@@ -286,7 +279,7 @@ impl InputColumn<'_> {
                 Ok(vec![builder.finish().map_err(|e| e.in_column(&self.name))?])
             }
             InputValues::Numpy(array) => {
-                let array = numpy::in_zone(&array.array(Some(field))?, &self.name, field.data_type())?;
+                let array = in_zone(&array.array(Some(field))?, &self.name, field.data_type())?;
                 if array.data_type().is_integer() && field.data_type().is_temporal() {
                     // NumPy's integers count the column's unit, as Python's do; Arrow's integers are another type.
                     return Ok(vec![converted(array.data_type(), std::slice::from_ref(&array), field, true)?]);

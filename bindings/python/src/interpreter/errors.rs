@@ -7,8 +7,8 @@ use arrowwood::mapping::MutexExt;
 use arrowwood::{Error, ErrorKind, escape_hidden, mapping};
 use pyo3::prelude::*;
 
-use crate::py_call::{CallPy, attach};
-use crate::signals::take_raised;
+use super::py_call::{CallPy, attach};
+use super::signals::take_raised;
 
 /// The result of a function of this module.
 pub type Result<T, E = PyArrowwoodError> = std::result::Result<T, E>;

@@ -8,8 +8,8 @@ use arrowwood::mapping::MutexExt;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-use crate::errors::{PendingException, Result};
-use crate::py_call::CallPy;
+use super::errors::{PendingException, Result};
+use super::py_call::CallPy;
 
 /// The interval between reports of progress. Each takes the interpreter's lock, which other threads may hold.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);

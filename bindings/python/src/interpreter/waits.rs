@@ -3,7 +3,7 @@
 use arrowwood::blocking;
 use pyo3::prelude::*;
 
-use crate::errors::Result;
+use super::errors::Result;
 
 /// Does `work` with what is here, without letting other threads run, which would take longer than a value. If bytes are
 /// missing, waits for them while other threads run, and does `work` again from its beginning.

@@ -11,11 +11,11 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
-use crate::buffer::{Buffer, BufferSink};
-use crate::errors::{PendingException, Result, type_error};
-use crate::memory::{MemoryWriter, owned_fd};
-use crate::open::{check_not_url, extract_path};
-use crate::py_call::{CallPy, attach};
+use super::open::{check_not_url, extract_path};
+use crate::exchange::buffer::{Buffer, BufferSink};
+use crate::exchange::memory::{MemoryWriter, owned_fd};
+use crate::interpreter::errors::{PendingException, Result, type_error};
+use crate::interpreter::py_call::{CallPy, attach};
 
 /// Returns true if a pipe, or a device like a terminal, is at `path`.
 pub fn is_pipe(path: &Path) -> bool {

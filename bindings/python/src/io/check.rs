@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use arrowwood::Finding;
 use pyo3::prelude::*;
 
-use crate::errors::Result;
-use crate::progress::with_progress;
-use crate::py_call::CallPy;
+use crate::interpreter::errors::Result;
+use crate::interpreter::progress::with_progress;
+use crate::interpreter::py_call::CallPy;
 
 /// Check all metadata and values of a file or table; a table may be written at the same time.
 ///

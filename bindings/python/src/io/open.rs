@@ -6,12 +6,12 @@ use arrowwood::{Bytes, Error, ErrorKind, OpenOptions, concat_opened, is_url, loc
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
-use crate::capsule::extract_schema;
-use crate::dataset::Dataset;
-use crate::errors::{Result, invalid_argument, type_error};
-use crate::memory;
-use crate::py_call::guard;
-use crate::reopen::{OpenArgs, PlaceArg, parse_place};
+use crate::dataset::dataset::Dataset;
+use crate::dataset::reopen::{OpenArgs, PlaceArg, parse_place};
+use crate::exchange::capsule::extract_schema;
+use crate::exchange::memory;
+use crate::interpreter::errors::{Result, invalid_argument, type_error};
+use crate::interpreter::py_call::guard;
 
 /// Open Arrow IPC data in place: metadata is read, no value is touched.
 ///

@@ -11,14 +11,14 @@ use arrowwood::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::byte_io::{Source, open_pipe};
-use crate::capsule::extract_schema;
-use crate::dataset::Dataset;
-use crate::errors::{PendingException, Result, invalid_argument, type_error};
-use crate::index::describe_object;
-use crate::open::extract_path;
-use crate::progress::{ProgressFn, with_progress};
-use crate::py_call::CallPy;
+use super::byte_io::{Source, open_pipe};
+use super::open::extract_path;
+use crate::arguments::index::describe_object;
+use crate::dataset::dataset::Dataset;
+use crate::exchange::capsule::extract_schema;
+use crate::interpreter::errors::{PendingException, Result, invalid_argument, type_error};
+use crate::interpreter::progress::{ProgressFn, with_progress};
+use crate::interpreter::py_call::CallPy;
 
 /// Read CSV text, whose first line names the columns, into memory. It may be compressed with gzip or zstd.
 ///

@@ -8,16 +8,16 @@ use arrowwood::mapping::MutexExt;
 use arrowwood::{Compression, Error, ErrorKind, OpenOptions};
 use pyo3::prelude::*;
 
-use crate::byte_io::{Sink, Source, open_pipe};
-use crate::capsule::extract_schema;
-use crate::dataset::Dataset;
-use crate::errors::{PendingException, PyArrowwoodError, Result};
-use crate::incoming::convert_to_dataset;
-use crate::memory::buffer_bytes;
-use crate::open::extract_path;
-use crate::py_call::guard;
-use crate::schema::Schema;
-use crate::write::codec;
+use super::byte_io::{Sink, Source, open_pipe};
+use super::open::extract_path;
+use super::write::codec;
+use crate::dataset::dataset::Dataset;
+use crate::exchange::capsule::extract_schema;
+use crate::exchange::memory::buffer_bytes;
+use crate::incoming::from_python::convert_to_dataset;
+use crate::interpreter::errors::{PendingException, PyArrowwoodError, Result};
+use crate::interpreter::py_call::guard;
+use crate::types::schema::Schema;
 
 /// The state of a stream, which a call takes out while it works: a file object's methods may use the stream too.
 struct ExclusiveState<T>(Mutex<Slot<T>>);

@@ -7,14 +7,14 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions};
 use pyo3::prelude::*;
 
-use crate::byte_io::{Sink, is_pipe};
-use crate::capsule::extract_schema;
-use crate::dataset::Dataset;
-use crate::errors::{PendingException, PyArrowwoodError, Result, invalid_argument};
-use crate::incoming::convert_to_dataset;
-use crate::index::positive;
-use crate::open::{check_not_url, extract_path};
-use crate::py_call::{CallPy, guard, with_unwind_barrier};
+use super::byte_io::{Sink, is_pipe};
+use super::open::{check_not_url, extract_path};
+use crate::arguments::index::positive;
+use crate::dataset::dataset::Dataset;
+use crate::exchange::capsule::extract_schema;
+use crate::incoming::from_python::convert_to_dataset;
+use crate::interpreter::errors::{PendingException, PyArrowwoodError, Result, invalid_argument};
+use crate::interpreter::py_call::{CallPy, guard, with_unwind_barrier};
 
 /// Write a table as an Arrow IPC file or stream.
 ///
@@ -62,7 +62,7 @@ pub fn write(
         && is_parquet(path)
     {
         let dataset = Dataset::new(whole(data, schema.as_ref())?);
-        let writer = py.import("arrowwood._parquet")?.getattr("write")?;
+        let writer = py.import("arrowwood._engines.parquet")?.getattr("write")?;
         return guard(|| Ok(writer.call_py((dataset, path, compression, max_rows)).map(drop)?));
     }
     let helper = py.import("arrowwood._incoming")?;

@@ -7,12 +7,12 @@ use arrowwood::{AggregateFunction, IncrementalAggregation};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::dataset::Dataset;
-use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
-use crate::follow::open_table;
-use crate::index::describe_object;
-use crate::predicate::{Expression, Predicate};
-use crate::progress::with_interruptible_progress;
+use super::follow::open_table;
+use crate::arguments::index::describe_object;
+use crate::dataset::dataset::Dataset;
+use crate::dataset::predicate::{Expression, Predicate};
+use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::interpreter::progress::with_interruptible_progress;
 
 #[pymethods]
 impl Dataset {

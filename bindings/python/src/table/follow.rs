@@ -10,11 +10,11 @@ use arrowwood::{Error, ErrorKind, FollowFrom, PartitionsFollower};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::dataset::Dataset;
-use crate::errors::{Result, invalid_argument, type_error};
-use crate::index::{extract_u64, seconds};
-use crate::open::extract_path;
-use crate::py_call::CallPy;
+use crate::arguments::index::{extract_u64, seconds};
+use crate::dataset::dataset::Dataset;
+use crate::interpreter::errors::{Result, invalid_argument, type_error};
+use crate::interpreter::py_call::CallPy;
+use crate::io::open::extract_path;
 
 /// The interval at which a wait checks Python's signals, and whether the follower was closed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

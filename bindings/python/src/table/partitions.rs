@@ -8,13 +8,13 @@ use arrowwood::{PartitionBy, Value, WriterOptions, escape_hidden};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyInt, PyList, PyString};
 
-use crate::append::AppendConverter;
-use crate::dataset::Dataset;
-use crate::errors::{Result, invalid_argument};
-use crate::py_call::{CallPy, guard};
-use crate::schema::Schema;
-use crate::shared_writer::SharedWriter;
-use crate::value::ORDINAL_OF_1970;
+use super::shared_writer::SharedWriter;
+use crate::convert::to_object::ORDINAL_OF_1970;
+use crate::dataset::dataset::Dataset;
+use crate::incoming::append::AppendConverter;
+use crate::interpreter::errors::{Result, invalid_argument};
+use crate::interpreter::py_call::{CallPy, guard};
+use crate::types::schema::Schema;
 
 /// Columns of a partition and their values.
 pub struct PartitionArg(Vec<(String, PartitionValue)>);

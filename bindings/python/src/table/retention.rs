@@ -12,8 +12,8 @@ use arrowwood::{Dataset, Error, Literal, Value, col};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::errors::{Result, invalid_argument};
-use crate::py_call::CallPy;
+use crate::interpreter::errors::{Result, invalid_argument};
+use crate::interpreter::py_call::CallPy;
 
 /// The interval between checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use arrowwood::{Error, ErrorKind, blocking, escape_hidden, mapping};
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 
-use crate::errors::{PyArrowwoodError, Result};
+use crate::interpreter::errors::{PyArrowwoodError, Result};
 
 /// The time between the first attempts to lock a writer, which doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_micros(10);

@@ -11,18 +11,18 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
-use crate::append::AppendConverter;
-use crate::capsule::extract_schema;
-use crate::dataset::bound_value;
-use crate::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
-use crate::index::{count, describe_object, extract_u64, name_list, positive, seconds};
-use crate::open::check_not_url;
-use crate::partitions::{PartitionArg, PartitionedWriter};
-use crate::progress::with_progress;
-use crate::py_call::guard;
-use crate::retention::{Retention, RetentionPolicy, first_row_at_least};
-use crate::schema::Schema;
-use crate::shared_writer::SharedWriter;
+use super::partitions::{PartitionArg, PartitionedWriter};
+use super::retention::{Retention, RetentionPolicy, first_row_at_least};
+use super::shared_writer::SharedWriter;
+use crate::arguments::index::{count, describe_object, extract_u64, name_list, positive, seconds};
+use crate::dataset::dataset::bound_value;
+use crate::exchange::capsule::extract_schema;
+use crate::incoming::append::AppendConverter;
+use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::interpreter::progress::with_progress;
+use crate::interpreter::py_call::guard;
+use crate::io::open::check_not_url;
+use crate::types::schema::Schema;
 
 /// The single writer of a growing table; made by :func:`writer`.
 ///

@@ -9,9 +9,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
 
-use crate::capsule;
-use crate::errors::Result;
-use crate::index::{number, out_of_range, position};
+use crate::arguments::index::{number, out_of_range, position};
+use crate::exchange::capsule;
+use crate::interpreter::errors::Result;
 
 /// Names, types and metadata of columns.
 #[pyclass(frozen, module = "arrowwood")]

@@ -1,0 +1,16 @@
+//! What every call needs of the interpreter.
+//!
+//! The modules, in reading order:
+//! - `py_call`: calls of Python code that may last until the interpreter ends;
+//! - `signals`: Ctrl-C and others, which end waits;
+//! - `errors`: errors of the library as exceptions;
+//! - `waits`: waits for bytes of a store, while other threads run;
+//! - `progress`: bars on the terminal.
+//!
+//! Uses no other room.
+
+pub mod errors;
+pub mod progress;
+pub mod py_call;
+pub mod signals;
+pub mod waits;
