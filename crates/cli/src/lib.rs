@@ -1,39 +1,18 @@
-//! Parses and runs the command line. Each verb has a file; [`run`] dispatches to them.
+//! Parses and runs the command line; [`run`] dispatches to the verbs.
+//!
+//! The rooms, in reading order: each uses only earlier ones.
+//! - `shell`: errors, standard input and output, progress;
+//! - `rows`: datasets to open, rows to append, rows printed;
+//! - `engine`: SQL and Parquet;
+//! - `verbs`: a file for each verb.
 
 // Printing macros panic if the reader is gone; `shell::eprint_line` and `shell::Stdout` don't.
 #![deny(clippy::print_stderr, clippy::print_stdout, clippy::disallowed_methods)]
 
-mod alter;
-mod append;
-mod cat;
-mod check;
-mod compact;
-mod completions;
-mod create;
-mod exec_datafusion;
-mod export;
-mod head;
-mod import;
-mod input;
-mod man;
-mod messages;
-mod output;
-mod promote;
-#[cfg(feature = "serve")]
-mod pull;
-#[cfg(feature = "objects")]
-mod push;
-mod schema;
-#[cfg(feature = "serve")]
-mod serve;
+mod engine;
+mod rows;
 mod shell;
-mod sql;
-mod stat;
-mod tail;
-#[cfg(feature = "serve")]
-mod token;
-#[cfg(feature = "serve")]
-mod view;
+mod verbs;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -42,11 +21,19 @@ use std::io::Write;
 use arrowwood::escape_hidden_lines;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use exec_datafusion::exec_datafusion;
-use shell::{CliResult, Stdout, eprint_line};
 #[cfg(feature = "serve")]
-pub use sql::ClusterOptions;
-pub use sql::Engine;
+pub use engine::ClusterOptions;
+pub use engine::Engine;
+use engine::exec_datafusion;
+use shell::{CliResult, Stdout, eprint_line};
+use verbs::convert::{export, import};
+use verbs::inspect::{cat, check, head, messages, schema, sql, stat, tail};
+#[cfg(feature = "objects")]
+use verbs::network::push;
+#[cfg(feature = "serve")]
+use verbs::network::{pull, serve, token, view};
+use verbs::table::{alter, append, compact, create, promote};
+use verbs::usage::{completions, man};
 
 /// Inspect, check and convert Apache Arrow data in place.
 ///

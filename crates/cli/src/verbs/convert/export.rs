@@ -3,12 +3,13 @@
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Dataset, Error, ErrorKind, Format, UnfinishedFile, WriteOptions, local_path, write};
+use arrowwood::{Dataset, Error, Format, UnfinishedFile, WriteOptions, local_path, write};
 use clap::Args;
 
-use crate::output::{write_csv, write_json};
-use crate::shell::{CliError, CliResult, open};
-use crate::sql::Engine;
+use crate::engine::{Engine, engine_error, require_parquet};
+use crate::rows::open::open;
+use crate::rows::output::{write_csv, write_json};
+use crate::shell::{CliError, CliResult};
 
 /// Write rows to a file in the format of its extension: .csv, .json, .jsonl or .ndjson (JSON lines), .parquet, .arrow
 /// or .arrows (an IPC stream).
@@ -72,20 +73,4 @@ fn extension(path: &Path) -> String {
         Some(extension) => extension.to_ascii_lowercase(),
         None => String::new(),
     }
-}
-
-/// Returns true if a path has the extension of a Parquet file.
-pub(crate) fn is_parquet(path: &Path) -> bool {
-    ["parquet", "pq"].contains(&extension(path).as_str())
-}
-
-/// Returns the engine, which is required to read and write Parquet.
-pub(crate) fn require_parquet(engine: Option<&dyn Engine>) -> CliResult<&dyn Engine> {
-    let missing = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
-    engine.ok_or_else(|| CliError::new(missing))
-}
-
-/// Converts the message of an engine about `path`.
-pub(crate) fn engine_error(problem: String, path: &Path) -> Error {
-    Error::new(ErrorKind::InvalidArgument, problem).at(path)
 }

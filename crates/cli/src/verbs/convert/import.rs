@@ -11,10 +11,10 @@ use arrowwood::{
 };
 use clap::{Args, ValueEnum};
 
-use crate::export::{engine_error, is_parquet, require_parquet};
-use crate::input::{BYTE_ORDER_MARK, TextArgs, extension};
+use crate::engine::{Engine, engine_error, is_parquet, require_parquet};
+use crate::rows::detect_format::BYTE_ORDER_MARK;
+use crate::rows::text_args::{TextArgs, extension};
 use crate::shell::{CliResult, Progress, Stdout, is_dash, is_pipe, printable_path, reader, stdin_or_path};
-use crate::sql::Engine;
 
 /// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values: a
 /// file is read again if a later value does not fit those of its beginning. It may be larger than memory, and

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use arrowwood::{Dataset, Format, WriteOptions, write_to};
 use clap::Args;
 
-use crate::output::{OutputArgs, write_csv, write_json};
-use crate::shell::{CliError, CliResult, Progress, Stdout, open};
+use crate::rows::open::open;
+use crate::rows::output::{OutputArgs, write_csv, write_json};
+use crate::shell::{CliError, CliResult, Progress, Stdout};
 
 /// Write all rows to standard output, by default as an Arrow IPC stream.
 #[derive(Args)]

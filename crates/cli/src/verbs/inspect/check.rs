@@ -7,10 +7,8 @@ use arrowwood::{Finding, Report, plural};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use crate::shell::{
-    CliError, CliResult, Progress, Stdout, cannot_be_mapped, open_one, print_json, printable_path, read_bytes,
-    single_line, stdin_or_path,
-};
+use crate::rows::open::{cannot_be_mapped, open_one, read_bytes};
+use crate::shell::{CliError, CliResult, Progress, Stdout, print_json, printable_path, single_line, stdin_or_path};
 
 /// The exit code if everything was checked and nothing is damaged.
 const OK: i32 = 0;

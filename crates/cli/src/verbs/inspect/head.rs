@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use arrowwood::Dataset;
 use clap::Args;
 
-use crate::output::{OutputArgs, print};
-use crate::shell::{CliResult, Stdout, open};
+use crate::rows::open::open;
+use crate::rows::output::{OutputArgs, print};
+use crate::shell::{CliResult, Stdout};
 
 /// Print the first rows.
 #[derive(Args)]

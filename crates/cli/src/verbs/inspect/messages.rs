@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::shell::{CliResult, Stdout, open_one, print_json};
+use crate::rows::open::open_one;
+use crate::shell::{CliResult, Stdout, print_json};
 
 /// Print the messages of a file or stream: their offsets and content.
 #[derive(Args)]

@@ -9,7 +9,8 @@ use arrowwood::{ellipsize, field_type_name};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use crate::shell::{CliResult, Stdout, open, print_json, write_aligned};
+use crate::rows::open::open;
+use crate::shell::{CliResult, Stdout, print_json, write_aligned};
 
 /// The maximum number of characters of a column's name.
 const MAX_NAME_WIDTH: usize = 60;

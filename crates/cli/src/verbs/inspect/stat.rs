@@ -11,7 +11,8 @@ use arrowwood::{
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use crate::shell::{CliResult, Progress, Stdout, open, print_json, write_aligned};
+use crate::rows::open::open;
+use crate::shell::{CliResult, Progress, Stdout, print_json, write_aligned};
 
 /// Print rows, batches and sizes, and nulls, smallest and largest value of each column; for a table also its files,
 /// durable rows, and writer.

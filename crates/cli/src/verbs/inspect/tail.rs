@@ -8,8 +8,9 @@ use std::time::Duration;
 use arrowwood::{Dataset, FollowFrom, Partition, follow, follow_partitions};
 use clap::Args;
 
-use crate::output::{OutputArgs, Printer, print};
-use crate::shell::{CliError, CliResult, Stdout, open, open_one};
+use crate::rows::open::{open, open_one};
+use crate::rows::output::{OutputArgs, Printer, print};
+use crate::shell::{CliError, CliResult, Stdout};
 
 /// Print the last rows, and with -f those appended to a table from then on.
 #[derive(Args)]

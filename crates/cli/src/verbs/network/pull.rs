@@ -6,8 +6,7 @@ use arrowwood::plural;
 use arrowwood_serve::{ClientOptions, pull};
 use clap::Args;
 
-use crate::shell::{CliResult, Progress, eprint_line, printable_path};
-use crate::sql::read_token;
+use crate::shell::{CliResult, Progress, eprint_line, printable_path, read_token};
 
 /// Copy a server's table into a local one, and with --follow continue as it grows.
 ///

@@ -9,8 +9,8 @@ use arrowwood::{Error, ErrorKind};
 use arrowwood_serve::{Limits, Options, Server, WorkerEngine};
 use clap::Args;
 
+use crate::engine::{ClusterOptions, Engine, NO_CLUSTER};
 use crate::shell::{CliError, CliResult, Stdout};
-use crate::sql::{ClusterOptions, Engine, NO_CLUSTER};
 
 /// Serve the tables and Arrow files of a directory over HTTP.
 ///

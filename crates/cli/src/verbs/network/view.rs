@@ -12,8 +12,8 @@ use arrowwood::Dataset;
 use arrowwood_serve::{BlockingEngine, BlockingQuery, Options, Server, SqlEngine};
 use clap::Args;
 
+use crate::engine::Engine;
 use crate::shell::{CliResult, Stdout};
-use crate::sql::Engine;
 
 /// Programs that open a URL in the user's browser.
 const OPENERS: [&str; 4] = ["xdg-open", "open", "wslview", "sensible-browser"];

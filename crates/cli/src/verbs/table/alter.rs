@@ -9,7 +9,7 @@ use arrowwood::{alter, escape_hidden, field_type_name, open};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use crate::create::parse_schema_arg;
+use crate::rows::text_args::parse_schema_arg;
 use crate::shell::{CliResult, Stdout, print_json, printable_path};
 
 /// Change the columns of a table: add columns, widen numbers, make columns nullable.

@@ -13,8 +13,9 @@ use arrowwood::{Dataset, Error, ErrorKind, SyncPolicy, Writer, WriterOptions, fo
 use clap::Args;
 use serde_json::json;
 
-use crate::create::{TableArgs, table_schema};
-use crate::input::{Batches, Format, Input, InputRows, TextArgs, is_file};
+use super::create::{TableArgs, table_schema};
+use crate::rows::input::{Batches, Format, Input, InputRows, is_file};
+use crate::rows::text_args::TextArgs;
 use crate::shell::{
     CliError, CliResult, Progress, Stdout, eprint_line, print_json, printable_path, reading_error, stdin_or_path,
 };

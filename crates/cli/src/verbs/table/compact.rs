@@ -7,7 +7,8 @@ use arrowwood::{CompactOptions, compact_with, format_bytes, is_directory, plural
 use clap::Args;
 use serde_json::json;
 
-use crate::shell::{CliResult, Progress, Stdout, open_one, print_json, printable_path};
+use crate::rows::open::open_one;
+use crate::shell::{CliResult, Progress, Stdout, print_json, printable_path};
 
 /// Rewrite the files of a table without a writer as dense Arrow files, without space to grow.
 ///

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
-use arrowwood::{Error, LatePolicy, Writer, WriterOptions, exists, is_directory, parse_schema};
+use arrowwood::{Error, LatePolicy, Writer, WriterOptions, exists, is_directory};
 use clap::Args;
 
-use crate::shell::{CliError, CliResult, open_one};
+use crate::rows::open::open_one;
+use crate::rows::text_args::parse_schema_arg;
+use crate::shell::{CliError, CliResult};
 
 /// Create a table: a directory of Arrow files, the last of which grows as rows are appended.
 #[derive(Args)]
@@ -79,11 +81,6 @@ fn parse_late(text: &str) -> Result<LatePolicy, String> {
         "refuse" => Ok(LatePolicy::Refuse),
         _ => Err("expected accept or refuse".into()),
     }
-}
-
-/// Parses a schema on the command line.
-pub(crate) fn parse_schema_arg(text: &str) -> Result<SchemaRef, String> {
-    parse_schema(text).map(Arc::new).map_err(|e| e.message().to_string())
 }
 
 impl Create {

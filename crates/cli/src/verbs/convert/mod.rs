@@ -1,0 +1,4 @@
+//! Verbs that convert files.
+
+pub(crate) mod export;
+pub(crate) mod import;

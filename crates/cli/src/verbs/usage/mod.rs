@@ -1,0 +1,4 @@
+//! Verbs about this command.
+
+pub(crate) mod completions;
+pub(crate) mod man;
