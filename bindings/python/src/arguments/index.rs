@@ -5,16 +5,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
-use arrowwood::{Error, ErrorKind};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PySlice, PyString, PyTuple};
 
-use crate::exchange::capsule::column_not_found;
-use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::interpreter::errors::{
+    PyArrowwoodError, Result, column_not_found, invalid_argument, out_of_range, type_error,
+};
 
-/// The number of rows between checks for signals.
-const ROWS_PER_CHECK: u64 = 1 << 16;
 /// The maximum number of characters of a value in a message.
 const MAX_REPR_WIDTH: usize = 40;
 /// The start of a slice without a start.
@@ -219,17 +217,4 @@ pub fn describe_object(object: &Bound<'_, PyAny>) -> String {
         Ok(class) if !object.is_none() => format!("{class} {text}"),
         _ => text,
     }
-}
-
-/// Returns a `RowOutOfRange` error that says `message`.
-pub fn out_of_range(message: String) -> PyArrowwoodError {
-    Error::new(ErrorKind::RowOutOfRange, message).into()
-}
-
-/// Lets Ctrl-C stop a loop over rows. Signals are checked every 65,536 rows, as a check takes as long as a row.
-pub fn stop_on_signal(py: Python<'_>, row: u64) -> Result<()> {
-    if row.is_multiple_of(ROWS_PER_CHECK) {
-        py.check_signals()?;
-    }
-    Ok(())
 }

@@ -10,12 +10,12 @@ use arrowwood::{Error, ErrorKind, Value, blocking, escape_hidden, type_name};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
-use crate::arguments::index::stop_on_signal;
 use crate::convert::to_object::{to_object, unit_abbreviation};
 use crate::exchange::buffer_protocol::ValuesBuffer;
 use crate::exchange::capsule;
 use crate::interpreter::errors::{PyArrowwoodError, Result, import_module, invalid_argument};
 use crate::interpreter::py_call::{CallPy, attach, call_function, guard};
+use crate::interpreter::signals::stop_on_signal;
 use crate::interpreter::waits::retry_until_fetched;
 use crate::types::schema;
 use crate::types::tensor::{dtype_name, tensor_shape};

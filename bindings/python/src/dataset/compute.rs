@@ -13,12 +13,10 @@ use super::column::Column;
 use super::dataset::Dataset;
 use super::predicate::{Expression, NO_TRUTH, Predicate};
 use super::reopen::{renamed_columns, reopen_args};
-use crate::arguments::index::{
-    Index, count, describe_object, extract_u64, index, is_indices, out_of_range, strided_slice,
-};
+use crate::arguments::index::{Index, count, describe_object, extract_u64, index, is_indices, strided_slice};
 use crate::convert::to_object::to_object;
 use crate::exchange::memory::arrow_buffer;
-use crate::interpreter::errors::{Result, try_with_capacity, type_error};
+use crate::interpreter::errors::{Result, out_of_range, try_with_capacity, type_error};
 use crate::interpreter::py_call::{CallPy, call_function, guard};
 use crate::interpreter::waits::retry_until_fetched;
 

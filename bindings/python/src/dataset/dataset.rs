@@ -19,7 +19,7 @@ use super::predicate::Predicate;
 use super::reopen::OpenArgs;
 use crate::arguments::index::{
     Index, bounds, describe_object, extract_column_name, from_end, index, is_indices, names as names_of, number,
-    position, stop_on_signal, strided_slice,
+    position, strided_slice,
 };
 use crate::convert::to_object::to_object;
 use crate::convert::to_value::to_value;
@@ -27,6 +27,7 @@ use crate::exchange::buffer_protocol::Block;
 use crate::exchange::capsule;
 use crate::interpreter::errors::{PyArrowwoodError, Result, import_module, invalid_argument, type_error};
 use crate::interpreter::py_call::{CallPy, call_function, guard};
+use crate::interpreter::signals::stop_on_signal;
 use crate::interpreter::waits::retry_until_fetched;
 use crate::types::schema;
 use crate::types::tensor::dtype_name;

@@ -10,8 +10,7 @@ use super::column::Column;
 use super::dataset::Dataset;
 use super::predicate;
 use crate::arguments::index::{describe_object, names};
-use crate::exchange::capsule::column_not_found;
-use crate::interpreter::errors::{Result, invalid_argument, type_error};
+use crate::interpreter::errors::{Result, column_not_found, invalid_argument, type_error};
 
 /// Extracts one boolean for each of `count` columns; a single one is for all.
 fn flags(object: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {

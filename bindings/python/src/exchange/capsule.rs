@@ -2,14 +2,13 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
-use std::fmt::Display;
 use std::ptr::NonNull;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{Field, Schema};
-use arrowwood::{Error, ErrorKind, import_array_and_field, import_arrays, import_schema, parse_schema};
+use arrowwood::{import_array_and_field, import_arrays, import_schema, parse_schema};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyString};
@@ -141,9 +140,4 @@ fn take_schema(capsule: &Bound<'_, PyAny>) -> Result<FFI_ArrowSchema> {
 fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Result<NonNull<T>> {
     let capsule = capsule.cast::<PyCapsule>()?;
     Ok(capsule.pointer_checked(Some(name))?.cast())
-}
-
-/// Returns a `ColumnNotFound` error that names the existing columns.
-pub fn column_not_found(name: &impl Display, names: &[String]) -> PyArrowwoodError {
-    Error::new(ErrorKind::ColumnNotFound, format!("no column '{name}'; there are {}", names.join(", "))).into()
 }

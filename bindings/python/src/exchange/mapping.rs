@@ -17,8 +17,8 @@ use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
 use super::dtype::{Dtype, PyElement, element, with_type};
 use super::memory::RawBuffer;
-use crate::arguments::index::{Index, count, index, out_of_range};
-use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::arguments::index::{Index, count, index};
+use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, out_of_range, type_error};
 use crate::interpreter::py_call::{CallPy, guard};
 
 /// Map a file of any size into memory, without reading it.

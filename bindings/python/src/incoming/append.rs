@@ -10,8 +10,7 @@ use super::from_arrow::{exports_arrow, extract_dataset};
 use super::from_python::convert_to_dataset;
 use crate::convert::to_value::to_stored_value;
 use crate::dataset::dataset::Dataset;
-use crate::exchange::capsule::column_not_found;
-use crate::interpreter::errors::{Result, invalid_argument};
+use crate::interpreter::errors::{Result, column_not_found, invalid_argument};
 
 /// The columns that rows are appended to.
 pub struct AppendConverter {

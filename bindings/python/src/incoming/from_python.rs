@@ -16,8 +16,8 @@ use crate::convert::column_builder::ColumnBuilder;
 use crate::convert::from_numpy::{NumpyArray, NumpyParts, in_zone};
 use crate::convert::infer::InferredType;
 use crate::convert::to_value::ConversionError;
-use crate::exchange::capsule::{column_not_found, import_column};
-use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
+use crate::exchange::capsule::import_column;
+use crate::interpreter::errors::{PyArrowwoodError, Result, column_not_found, invalid_argument, type_error};
 use crate::interpreter::py_call::{CallPy, with_unwind_barrier};
 use crate::types::tensor::{TensorShape, tensor_shape};
 
@@ -175,7 +175,7 @@ fn table_of_rows<'py>(object: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>)
             columns[number].1.push(value);
         }
         rows += 1;
-        crate::arguments::index::stop_on_signal(row.py(), rows as u64)?;
+        crate::interpreter::signals::stop_on_signal(row.py(), rows as u64)?;
     }
     let mut padded = Vec::with_capacity(columns.len());
     for (name, mut values) in columns {

@@ -1,5 +1,6 @@
 //! Errors of the library as Python's exceptions (`arrowwood/_errors.py` has one class for each kind).
 
+use std::fmt::Display;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -149,6 +150,16 @@ pub fn invalid_argument(message: impl Into<String>) -> PyArrowwoodError {
 /// Returns a `TypeError` that says `message`; names of columns and values in it may hold any characters.
 pub fn type_error(message: impl AsRef<str>) -> PyArrowwoodError {
     PyArrowwoodError::Python(pyo3::exceptions::PyTypeError::new_err(escape_hidden(message.as_ref()).into_owned()))
+}
+
+/// Returns a `ColumnNotFound` error that names the existing columns.
+pub fn column_not_found(name: &impl Display, names: &[String]) -> PyArrowwoodError {
+    Error::new(ErrorKind::ColumnNotFound, format!("no column '{name}'; there are {}", names.join(", "))).into()
+}
+
+/// Returns a `RowOutOfRange` error that says `message`.
+pub fn out_of_range(message: String) -> PyArrowwoodError {
+    Error::new(ErrorKind::RowOutOfRange, message).into()
 }
 
 /// Imports `package`; an `ImportError` says how to install it.

@@ -2,7 +2,7 @@
 //!
 //! The modules, in reading order:
 //! - `py_call`: calls of Python code that may last until the interpreter ends;
-//! - `signals`: Ctrl-C and others, which end waits;
+//! - `signals`: Ctrl-C and others, which end waits and loops;
 //! - `errors`: errors of the library as exceptions;
 //! - `waits`: waits for bytes of a store, while other threads run;
 //! - `progress`: bars on the terminal.

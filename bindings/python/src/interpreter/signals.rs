@@ -1,9 +1,12 @@
-//! Signals such as Ctrl-C, which end waits.
+//! Signals such as Ctrl-C, which end waits and loops.
 
 use std::cell::RefCell;
 
 use arrowwood::{blocking, mapping};
 use pyo3::prelude::*;
+
+/// The number of rows between checks for signals.
+const ROWS_PER_CHECK: u64 = 1 << 16;
 
 thread_local! {
     /// The exception of a signal that has ended a wait, until it is raised.
@@ -30,4 +33,12 @@ fn has_signal() -> bool {
 /// Takes the exception of the signal that has ended a wait of this thread, if there is one.
 pub fn take_raised() -> Option<PyErr> {
     RAISED.take()
+}
+
+/// Lets Ctrl-C stop a loop over rows. Signals are checked every 65,536 rows, as a check takes as long as a row.
+pub fn stop_on_signal(py: Python<'_>, row: u64) -> PyResult<()> {
+    if row.is_multiple_of(ROWS_PER_CHECK) {
+        return py.check_signals();
+    }
+    Ok(())
 }

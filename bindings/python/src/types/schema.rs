@@ -9,9 +9,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
 
-use crate::arguments::index::{number, out_of_range, position};
+use crate::arguments::index::{number, position};
 use crate::exchange::capsule;
-use crate::interpreter::errors::Result;
+use crate::interpreter::errors::{Result, column_not_found, out_of_range};
 
 /// Names, types and metadata of columns.
 #[pyclass(frozen, module = "arrowwood")]
@@ -37,7 +37,7 @@ impl Schema {
         };
         field.map(Field).ok_or_else(|| {
             if key.is_instance_of::<PyString>() {
-                capsule::column_not_found(key, &self.names())
+                column_not_found(key, &self.names())
             } else {
                 out_of_range(format!("field {key} of {}", self.__len__()))
             }
