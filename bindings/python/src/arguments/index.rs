@@ -1,20 +1,15 @@
 //! Python's indices and slices as row numbers. The length is asked for only where it matters, since a stream must be
 //! walked to know it.
 
-use std::borrow::Cow;
 use std::ops::Range;
-use std::time::Duration;
 
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBool, PyList, PySlice, PyTuple};
 
-use crate::interpreter::errors::{
-    PyArrowwoodError, Result, column_not_found, invalid_argument, out_of_range, type_error,
-};
+use super::describe::{condition_hint, describe_object};
+use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, out_of_range, type_error};
 
-/// The maximum number of characters of a value in a message.
-const MAX_REPR_WIDTH: usize = 40;
 /// The start of a slice without a start.
 const FIRST_ROW: i64 = 0;
 
@@ -68,30 +63,6 @@ pub fn strided_slice(key: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) 
     Ok(Some((first - reach..first + 1, step)))
 }
 
-/// Extracts names of columns from the arguments of `what`: each a name, or a list of names.
-pub fn names(what: &str, arguments: &Bound<'_, PyTuple>) -> Result<Vec<String>> {
-    let mut names = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        if argument.is_instance_of::<PyString>() {
-            names.push(argument.extract()?);
-        } else if let Ok(list) = argument.extract::<Vec<String>>() {
-            names.extend(list);
-        } else {
-            let is_rows = argument.extract::<i64>().is_ok() || argument.extract::<Vec<i64>>().is_ok();
-            let advice = if is_rows { "; rows are picked by number in brackets: ds[[3, 1]]" } else { "" };
-            return Err(type_error(format!("{what}: expected names of columns, got {argument}{advice}")));
-        }
-    }
-    Ok(names)
-}
-
-/// Extracts a column's name; a text that is not Unicode names none of the `columns`.
-pub fn extract_column_name<'a>(name: &'a Bound<'_, PyString>, columns: Vec<&str>) -> Result<Cow<'a, str>> {
-    name.to_str()
-        .map(Cow::Borrowed)
-        .map_err(|_| column_not_found(name.as_any(), &columns.into_iter().map(String::from).collect::<Vec<_>>()))
-}
-
 /// Extracts the index `key` of a `what`, such as a row.
 pub fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
     // Python treats it as an integer, which no one intends.
@@ -110,20 +81,6 @@ pub fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
 fn not_picked(key: &Bound<'_, PyAny>, what: &str) -> PyArrowwoodError {
     let advice = if what == "row" { condition_hint(key) } else { "" };
     type_error(format!("{what}s are picked by number or slice, got {}{advice}", describe_object(key)))
-}
-
-/// Returns the line to write instead of `object`, if it is a condition of another library, or a function.
-pub fn condition_hint(object: &Bound<'_, PyAny>) -> &'static str {
-    let module = object.get_type().module().map_or_else(|_| String::new(), |module| module.to_string());
-    if module.starts_with("polars") {
-        "; write ds.filter(aw.col(\"x\") > 1), or aw.scan(ds).filter(pl.col(\"x\") > 1).collect()"
-    } else if object.is_instance_of::<PyString>() {
-        "; write ds.filter(aw.col(\"x\") > 1), or ds.sql(\"select * from self where x > 1\")"
-    } else if object.is_callable() {
-        "; write ds.filter(aw.col(\"x\") > 1), or ds[[f(row) for row in ds.rows()]]"
-    } else {
-        ""
-    }
 }
 
 /// Returns the row number for `index`, which may count from the end. A number before the first row is an error; numbers
@@ -160,61 +117,4 @@ pub fn bounds(start: i64, stop: Option<i64>, len: impl FnOnce() -> Result<u64>) 
 /// Returns the bound of a slice of `len` rows as a row number; a bound before the first row is 0.
 fn clamp(bound: i64, len: u64) -> u64 {
     u64::try_from(bound).unwrap_or_else(|_| len.saturating_sub(bound.unsigned_abs()))
-}
-
-/// Extracts the names in `object`, an argument that is a list; none if it is not given.
-pub fn name_list(what: &str, object: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
-    let Some(object) = object else { return Ok(Vec::new()) };
-    object
-        .extract()
-        .map_err(|_| type_error(format!("{what}: expected a list of names, got {}", describe_object(object))))
-}
-
-/// Converts the argument named `name`, which must be at least 1.
-pub fn positive(name: &str, argument: i64) -> Result<u64> {
-    match u64::try_from(argument) {
-        Ok(number @ 1..) => Ok(number),
-        _ => Err(invalid_argument(format!("{name} must be at least 1, got {argument}"))),
-    }
-}
-
-/// Converts the argument named `name`, which must not be negative.
-pub fn count(name: &str, argument: i64) -> Result<u64> {
-    u64::try_from(argument).map_err(|_| invalid_argument(format!("{name} must not be negative, got {argument}")))
-}
-
-/// Converts `object`, for `what`, such as an argument; `expected` describes the expected number.
-pub fn extract_u64(what: &str, expected: &str, object: &Bound<'_, PyAny>) -> Result<u64> {
-    let number = match object.extract::<i128>() {
-        Ok(number) if !object.is_instance_of::<PyBool>() => u64::try_from(number).ok(),
-        Err(problem) if problem.is_instance_of::<PyOverflowError>(object.py()) => None,
-        _ => return Err(type_error(format!("{what}: expected {expected}, got {}", describe_object(object)))),
-    };
-    number.ok_or_else(|| {
-        invalid_argument(format!("{what}: expected {expected}, not negative and within 64 bits, got {object}"))
-    })
-}
-
-/// Converts `object`, in seconds, to a duration; `None` for None. A value too large for a clock means forever.
-pub fn seconds(what: &str, object: Option<&Bound<'_, PyAny>>) -> Result<Option<Duration>> {
-    let Some(object) = object else { return Ok(None) };
-    let Ok(number) = object.extract::<f64>() else {
-        return Err(type_error(format!("{what}: expected a number of seconds, got {}", describe_object(object))));
-    };
-    match Duration::try_from_secs_f64(number) {
-        Ok(duration) => Ok(Some(duration)),
-        Err(_) if number > 0.0 => Ok(Some(Duration::MAX)),
-        Err(_) => {
-            Err(invalid_argument(format!("{what}: expected a number of seconds that is not negative, got {object}")))
-        }
-    }
-}
-
-/// Describes a value by its class and `repr`, for messages.
-pub fn describe_object(object: &Bound<'_, PyAny>) -> String {
-    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, MAX_REPR_WIDTH));
-    match object.get_type().name() {
-        Ok(class) if !object.is_none() => format!("{class} {text}"),
-        _ => text,
-    }
 }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::column::Column;
-use crate::arguments::index::{condition_hint, describe_object};
+use crate::arguments::describe::{condition_hint, describe_object};
 use crate::convert::to_value::{to_builtin, to_value};
 use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
 use crate::interpreter::py_call::{CallPy, guard};

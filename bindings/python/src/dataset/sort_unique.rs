@@ -9,7 +9,8 @@ use pyo3::types::PyTuple;
 use super::column::Column;
 use super::dataset::Dataset;
 use super::predicate;
-use crate::arguments::index::{describe_object, names};
+use crate::arguments::describe::describe_object;
+use crate::arguments::names::names;
 use crate::interpreter::errors::{Result, column_not_found, invalid_argument, type_error};
 
 /// Extracts one boolean for each of `count` columns; a single one is for all.
@@ -59,7 +60,7 @@ impl Dataset {
     ///     Unsupported: a column is nested.
     #[pyo3(signature = (*names))]
     fn unique(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
-        let names = crate::arguments::index::names("unique", names)?;
+        let names = crate::arguments::names::names("unique", names)?;
         Ok(self.with_rows(py.detach(|| self.inner().unique(&names))?))
     }
 
@@ -70,7 +71,7 @@ impl Dataset {
     ///     ColumnNotFound: there is no such column.
     #[pyo3(signature = (*names))]
     fn drop_nulls(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
-        let mut names = crate::arguments::index::names("drop_nulls", names)?;
+        let mut names = crate::arguments::names::names("drop_nulls", names)?;
         if names.is_empty() {
             names = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
         }

@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
-use crate::arguments::index::describe_object;
+use crate::arguments::describe::describe_object;
 use crate::interpreter::errors::{Result, invalid_argument};
 use crate::interpreter::py_call::CallPy;
 

@@ -17,7 +17,8 @@ use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
 use super::dtype::{Dtype, PyElement, element, with_type};
 use super::memory::RawBuffer;
-use crate::arguments::index::{Index, count, index};
+use crate::arguments::index::{Index, index};
+use crate::arguments::numbers::count;
 use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, out_of_range, type_error};
 use crate::interpreter::py_call::{CallPy, guard};
 

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 
 use super::byte_io::{Source, open_pipe};
 use super::open::extract_path;
-use crate::arguments::index::describe_object;
+use crate::arguments::describe::describe_object;
 use crate::dataset::dataset::Dataset;
 use crate::exchange::capsule::extract_schema;
 use crate::interpreter::errors::{PendingException, Result, invalid_argument, type_error};

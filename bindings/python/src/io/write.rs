@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use super::byte_io::{Sink, is_pipe};
 use super::open::{check_not_url, extract_path};
-use crate::arguments::index::positive;
+use crate::arguments::numbers::positive;
 use crate::dataset::dataset::Dataset;
 use crate::exchange::capsule::extract_schema;
 use crate::incoming::from_python::convert_to_dataset;

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use super::follow::open_table;
-use crate::arguments::index::describe_object;
+use crate::arguments::describe::describe_object;
 use crate::dataset::dataset::Dataset;
 use crate::dataset::predicate::{Expression, Predicate};
 use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};

@@ -10,7 +10,7 @@ use arrowwood::{Error, ErrorKind, FollowFrom, PartitionsFollower};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::arguments::index::{extract_u64, seconds};
+use crate::arguments::numbers::{extract_u64, seconds};
 use crate::dataset::dataset::Dataset;
 use crate::interpreter::errors::{Result, invalid_argument, type_error};
 use crate::interpreter::py_call::CallPy;
