@@ -1,8 +1,9 @@
 //! Opens, reads, writes and checks files, streams and text.
 //!
 //! The modules, in reading order:
+//! - `path`: paths that Python gives;
 //! - `open`: paths, URLs and bytes as a dataset;
-//! - `byte_io`: destinations and sources of bytes;
+//! - `bytes`: destinations and sources of bytes;
 //! - `write`: a table as a file;
 //! - `stream`: record batches, one after the other;
 //! - `read_text`: CSV and JSON;
@@ -10,9 +11,10 @@
 //!
 //! Uses `incoming`, `dataset` and lower rooms.
 
-pub mod byte_io;
+pub mod bytes;
 pub mod check;
 pub mod open;
+pub mod path;
 pub mod read_text;
 pub mod stream;
 pub mod write;

@@ -11,8 +11,8 @@ use arrowwood::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use super::byte_io::{Source, open_pipe};
-use super::open::extract_path;
+use super::bytes::{Source, open_pipe};
+use super::path::extract_path;
 use crate::arguments::describe::describe_object;
 use crate::dataset::dataset::Dataset;
 use crate::exchange::capsule::extract_schema;

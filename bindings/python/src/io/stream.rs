@@ -8,8 +8,8 @@ use arrowwood::mapping::MutexExt;
 use arrowwood::{Compression, Error, ErrorKind, OpenOptions};
 use pyo3::prelude::*;
 
-use super::byte_io::{Sink, Source, open_pipe};
-use super::open::extract_path;
+use super::bytes::{Sink, Source, open_pipe};
+use super::path::extract_path;
 use super::write::codec;
 use crate::dataset::dataset::Dataset;
 use crate::exchange::capsule::extract_schema;

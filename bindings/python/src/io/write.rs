@@ -7,8 +7,8 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions};
 use pyo3::prelude::*;
 
-use super::byte_io::{Sink, is_pipe};
-use super::open::{check_not_url, extract_path};
+use super::bytes::{Sink, is_pipe};
+use super::path::{check_not_url, extract_path};
 use crate::arguments::numbers::positive;
 use crate::dataset::dataset::Dataset;
 use crate::exchange::capsule::extract_schema;

@@ -14,7 +14,7 @@ use crate::arguments::numbers::{extract_u64, seconds};
 use crate::dataset::dataset::Dataset;
 use crate::interpreter::errors::{Result, invalid_argument, type_error};
 use crate::interpreter::py_call::CallPy;
-use crate::io::open::extract_path;
+use crate::io::path::extract_path;
 
 /// The interval at which a wait checks Python's signals, and whether the follower was closed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

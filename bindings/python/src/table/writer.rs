@@ -23,7 +23,7 @@ use crate::incoming::append::AppendConverter;
 use crate::interpreter::errors::{PyArrowwoodError, Result, invalid_argument, type_error};
 use crate::interpreter::progress::with_progress;
 use crate::interpreter::py_call::guard;
-use crate::io::open::check_not_url;
+use crate::io::path::check_not_url;
 use crate::types::schema::Schema;
 
 /// The single writer of a growing table; made by :func:`writer`.

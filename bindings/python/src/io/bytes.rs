@@ -11,7 +11,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
-use super::open::{check_not_url, extract_path};
+use super::path::{check_not_url, extract_path};
 use crate::exchange::buffer::{Buffer, BufferSink};
 use crate::exchange::memory::{MemoryWriter, owned_fd};
 use crate::interpreter::errors::{PendingException, Result, type_error};
