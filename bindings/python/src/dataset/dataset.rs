@@ -315,6 +315,26 @@ impl Dataset {
         self.inner.path().map(PathBuf::from)
     }
 
+    /// The partitions of a dataset opened from a directory of them, in order: each with its directory, its values as
+    /// text by column, and its rows as a dataset. Empty for other datasets, and for parts of them.
+    #[getter]
+    fn partitions<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
+        let class = py.import("arrowwood._types")?.getattr("Partition")?;
+        let partitions = PyList::empty(py);
+        for arrowwood::Partition { path, keys, rows, .. } in self.inner().partitions() {
+            let values = PyDict::new(py);
+            for (name, text) in keys {
+                values.set_item(name, text)?;
+            }
+            partitions.append(class.call_py((
+                path,
+                values,
+                Bound::new(py, Dataset::with_open_args(rows, self.open_args()))?,
+            ))?)?;
+        }
+        Ok(partitions)
+    }
+
     /// The number of the first row in its table: rows keep their numbers when earlier ones are dropped.
     #[getter]
     fn first_row(&self) -> u64 {

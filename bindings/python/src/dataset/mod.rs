@@ -6,6 +6,7 @@
 //! - `predicate`: conditions, and what is computed of columns;
 //! - `dataset`: rows in place;
 //! - `compute`: rows by number and by predicate, statistics;
+//! - `aggregate`: aggregates of groups;
 //! - `sort_unique`: rows in order;
 //! - `loader`: batches for training;
 //! - `engines`: SQL, splits, DataFusion.
@@ -13,6 +14,7 @@
 //! Each file adds the methods of its topic to `Dataset` and `Column`. Uses `convert`, `types`, `exchange`, `arguments` and
 //! `interpreter`.
 
+pub mod aggregate;
 pub mod column;
 pub mod compute;
 #[allow(clippy::module_inception)]

@@ -10,7 +10,6 @@ use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyInt, PyList, PyString};
 
 use super::shared_writer::SharedWriter;
 use crate::convert::to_object::ORDINAL_OF_1970;
-use crate::dataset::dataset::Dataset;
 use crate::incoming::append::AppendConverter;
 use crate::interpreter::errors::{Result, invalid_argument};
 use crate::interpreter::py_call::{CallPy, guard};
@@ -232,28 +231,5 @@ impl PartitionedWriter {
 
     fn __repr__(&self) -> String {
         format!("<arrowwood.PartitionedWriter {}>", escape_hidden(&self.inner.path().to_string_lossy()))
-    }
-}
-
-#[pymethods]
-impl Dataset {
-    /// The partitions of a dataset opened from a directory of them, in order: each with its directory, its values as
-    /// text by column, and its rows as a dataset. Empty for other datasets, and for parts of them.
-    #[getter]
-    fn partitions<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
-        let class = py.import("arrowwood._types")?.getattr("Partition")?;
-        let partitions = PyList::empty(py);
-        for arrowwood::Partition { path, keys, rows, .. } in self.inner().partitions() {
-            let values = PyDict::new(py);
-            for (name, text) in keys {
-                values.set_item(name, text)?;
-            }
-            partitions.append(class.call_py((
-                path,
-                values,
-                Bound::new(py, Dataset::with_open_args(rows, self.open_args()))?,
-            ))?)?;
-        }
-        Ok(partitions)
     }
 }
