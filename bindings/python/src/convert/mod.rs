@@ -5,12 +5,14 @@
 //! - `to_value`: a Python object as a value, and as a column of some type stores it;
 //! - `column_builder`: values as an array;
 //! - `infer`: the type that fits values;
-//! - `from_numpy`: a NumPy array as an Arrow array.
+//! - `from_numpy`: a NumPy array as an Arrow array;
+//! - `to_numpy`: columns as NumPy sees them.
 //!
 //! Knows no dataset; uses `types`, `exchange` and `interpreter`.
 
 pub mod column_builder;
 pub mod from_numpy;
 pub mod infer;
+pub mod to_numpy;
 pub mod to_object;
 pub mod to_value;

@@ -14,12 +14,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
-use super::column::{Column, NumpyType};
+use super::column::Column;
 use super::predicate::Predicate;
 use super::reopen::OpenArgs;
 use crate::arguments::describe::describe_object;
 use crate::arguments::index::{Index, bounds, from_end, index, is_indices, number, position, strided_slice};
 use crate::arguments::names::{extract_column_name, names as names_of};
+use crate::convert::to_numpy::NumpyType;
 use crate::convert::to_object::to_object;
 use crate::convert::to_value::to_value;
 use crate::exchange::buffer_protocol::Block;

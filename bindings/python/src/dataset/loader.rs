@@ -5,8 +5,9 @@ use arrowwood::{EpochOrder, ErrorKind, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 
-use super::column::{Column, NumpyType, nested_list_shape, row_shape};
+use super::column::Column;
 use super::dataset::Dataset;
+use crate::convert::to_numpy::{NumpyType, nested_list_shape, row_shape};
 use crate::exchange::buffer_protocol::Block;
 use crate::interpreter::errors::Result;
 use crate::interpreter::py_call::{CallPy, guard};
