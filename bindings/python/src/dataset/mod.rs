@@ -9,10 +9,11 @@
 //! - `aggregate`: aggregates of groups;
 //! - `sort_unique`: rows in order;
 //! - `loader`: batches for training;
+//! - `polars`: rows as Polars takes them;
 //! - `engines`: SQL, splits, DataFusion.
 //!
-//! Each file adds the methods of its topic to `Dataset` and `Column`. Uses `convert`, `types`, `exchange`, `arguments` and
-//! `interpreter`.
+//! Each file adds the methods of its topic to `Dataset` and `Column`. Uses `convert`, `types`, `exchange`, `arguments`
+//! and `interpreter`.
 
 pub mod aggregate;
 pub mod column;
@@ -21,6 +22,7 @@ pub mod compute;
 pub mod dataset;
 pub mod engines;
 pub mod loader;
+pub mod polars;
 pub mod predicate;
 pub mod reopen;
 pub mod sort_unique;
