@@ -126,7 +126,11 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         &["Err(_) => Ok(()),"],
         "a path that this process can't open may still be the directory's",
     ),
-    ("crates/arrowwood/src/table/writer/live/durability.rs", &["catch_panic(|| {"], "a time of modification is best effort"),
+    (
+        "crates/arrowwood/src/table/writer/live/durability.rs",
+        &["catch_panic(|| {"],
+        "a time of modification is best effort",
+    ),
     (
         "crates/arrowwood/src/table/writer/commit_segments.rs",
         &["taken_back.is_err()"],

@@ -99,10 +99,26 @@ const FOLDERS: &[(&str, Rooms)] = &[
             &["server"],
         ]),
     ),
-    ("crates/cli/src", Flat("its files have no rooms yet")),
+    ("crates/cli/src", Layers(&[&["shell"], &["engine", "rows"], &["verbs"]])),
+    ("crates/cli/src/shell", Layers(&[&["printable", "print", "progress"], &["error"], &["reader"]])),
+    ("crates/cli/src/rows", Layers(&[&["open", "text_args", "detect_format", "output"], &["input"]])),
+    ("crates/cli/src/verbs", Layers(&[&["convert", "inspect", "network", "table", "usage"]])),
     ("crates/datafusion/src", Flat("its files have no rooms yet")),
     ("crates/datafusion/python/src", Layers(&[&["codec"]])),
-    ("bindings/python/src", Flat("its files have no rooms yet")),
+    (
+        "bindings/python/src",
+        Layers(&[
+            &["interpreter"],
+            &["arguments"],
+            &["exchange"],
+            &["types"],
+            &["convert"],
+            &["dataset"],
+            &["incoming"],
+            &["io"],
+            &["table"],
+        ]),
+    ),
     (
         "bindings/c/src",
         Layers(&[
