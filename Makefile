@@ -54,15 +54,15 @@ features:
 	done
 	$(WATCH) cargo test --config profile.test.opt-level=0 --package arrowwood --no-default-features --test minimal
 
-# DataFusion over files and tables: a crate of its own, outside of the workspace, as it needs a newer Rust and 250 packages that
-# nothing else pays for. Building those takes 10 processor minutes and 4 GB.
+# DataFusion over files and tables, and the program with it: crates outside of the workspace, as they need a newer Rust and 250
+# packages that nothing else pays for. Building those takes 10 processor minutes and 4 GB.
 DATAFUSION := --manifest-path crates/datafusion/Cargo.toml
 # The command with DataFusion inside, which speaks Flight SQL.
 arrowwood-datafusion:
-	cargo build --release $(DATAFUSION)
+	cargo build --release $(DATAFUSION) --package arrowwood-query
 test-datafusion: $(LINT)/deny-$(DENY_VERSION)
 	$(DENY) $(DATAFUSION) check licenses sources
-	cargo fmt $(DATAFUSION) --check
+	cargo fmt $(DATAFUSION) --all --check
 	cargo clippy $(DATAFUSION) --all-targets -- -D warnings
 	$(MAKE) --no-print-directory test-datafusion-rust
 	$(MAKE) --no-print-directory test-flight-sql
@@ -70,7 +70,7 @@ test-datafusion: $(LINT)/deny-$(DENY_VERSION)
 test-datafusion-rust:
 	$(WATCH) cargo test $(DATAFUSION)
 
-# Datasets registered with DataFusion's own Python package. The features of the two crates differ, so that much is built twice.
+# Datasets registered with DataFusion's own Python package. Without the features of the program, so that much is built twice.
 test-datafusion-python: $(VENV)/test.done
 	cargo clippy $(DATAFUSION) --package arrowwood-datafusion-python -- -D warnings
 	$(BIN)/pip install --quiet --no-deps --config-settings=build-args='--profile=dev' ./crates/datafusion/python
@@ -91,7 +91,7 @@ test-flight-sql:
 	$(CLIENTS)/bin/pip install --quiet pytest pytest-timeout pyarrow adbc-driver-flightsql adbc-driver-manager
 	test -f $(ARROWWOOD_JDBC) || ! command -v mvn > /dev/null || mvn --batch-mode --quiet dependency:copy \
 	  -Dartifact=org.apache.arrow:$(JDBC):$(JDBC_VERSION) -DoutputDirectory=$(CLIENTS)
-	cd crates/datafusion/tests/clients && $(WATCH) $(CLIENTS)/bin/python -m pytest -q -rs .
+	cd crates/query/tests/clients && $(WATCH) $(CLIENTS)/bin/python -m pytest -q -rs .
 
 test-python: $(VENV)/test.done
 	$(WATCH) $(BIN)/python -m pytest -q tests/python
@@ -446,7 +446,7 @@ $(LINT)/deny-$(DENY_VERSION): | $(LINT)/bin/python
 JAVA_FORMAT = $(JDK)/bin/java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
   $(foreach part,api code file main parser tree util,--add-exports=jdk.compiler/com.sun.tools.javac.$(part)=ALL-UNNAMED) \
   -cp '$(LINT)/java/*' com.palantir.javaformat.java.Main --palantir
-JAVA_SOURCES = $$(find bindings/jvm tests/interop/java crates/datafusion/tests -name '*.java' -not -path '*/target/*')
+JAVA_SOURCES = $$(find bindings/jvm tests/interop/java crates/query/tests -name '*.java' -not -path '*/target/*')
 CAN_JAVA := $(and $(JDK),$(shell command -v mvn))
 lint-java: $(if $(CAN_JAVA),$(LINT)/java/done)
 	$(if $(CAN_JAVA),$(JAVA_FORMAT) $(if $(FIX),--replace,--dry-run --set-exit-if-changed) $(JAVA_SOURCES),$(call left_out,Maven \

@@ -11,7 +11,7 @@ SECTION = "## One word in every language"
 
 # The files that declare the public names of each language.
 SOURCES = {
-    "Rust": ("crates/arrowwood/src/**/*.rs", "crates/datafusion/src/**/*.rs"),
+    "Rust": ("crates/arrowwood/src/**/*.rs", "crates/datafusion/src/**/*.rs", "crates/query/src/**/*.rs"),
     "Python": ("bindings/python/arrowwood/_arrowwood.pyi", "bindings/python/arrowwood/_errors.py"),
     "C": ("bindings/c/include/arrowwood.h",),
     "Java": ("bindings/jvm/java/src/main/java/**/*.java",),

@@ -71,13 +71,13 @@ def test_packages_take_the_version_from_the_workspace():
 
 
 def test_datafusion_packages_repeat_the_version():
-    """They are not in the workspace, and can't inherit its version."""
-    crate = read_toml("crates/datafusion/Cargo.toml")
-    assert crate["package"]["version"] == VERSION
-    assert crate["dependencies"]["arrowwood"]["version"] == VERSION
-    python_crate = read_toml("crates/datafusion/python/Cargo.toml")
-    assert python_crate["package"]["version"] == VERSION
-    assert dependency_versions(python_crate["dependencies"]) == [VERSION] * 2
+    """They have a workspace of their own, and can't inherit the version of the other."""
+    workspace = read_toml("crates/datafusion/Cargo.toml")["workspace"]
+    assert workspace["package"]["version"] == VERSION
+    assert dependency_versions(workspace["dependencies"]) == [VERSION] * 4
+    for crate in ["crates/datafusion", "crates/datafusion/python", "crates/query"]:
+        package = read_toml(f"{crate}/Cargo.toml")["package"]
+        assert package["version"] == {"workspace": True}, crate
     project = read_toml("crates/datafusion/python/pyproject.toml")["project"]
     assert f"arrowwood=={VERSION}" in project["dependencies"]
 

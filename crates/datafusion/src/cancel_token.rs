@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-#[cfg(feature = "engine")]
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use datafusion::common::exec_err;
 use datafusion::error::Result;
@@ -14,12 +12,11 @@ use datafusion::error::Result;
 /// Tokio can abort a task only where it waits; code between such points calls [`check`](CancelToken::check). Clones
 /// share the flag. A thread that sees it only stops, and reads nothing that was written before: its order is relaxed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CancelToken {
+pub struct CancelToken {
     is_cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
 }
 
-#[cfg(feature = "engine")]
 impl CancelToken {
     /// Creates a token that cancels its query after `timeout`.
     pub fn after(timeout: Duration) -> CancelToken {
@@ -30,10 +27,11 @@ impl CancelToken {
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
-}
 
-impl CancelToken {
     /// Returns an error if the query was cancelled or its deadline has passed.
+    ///
+    /// # Errors
+    /// `Execution` if so.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled.load(Ordering::Relaxed) {
             return exec_err!("the query was given up");

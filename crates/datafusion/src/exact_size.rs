@@ -21,6 +21,16 @@ use datafusion::arrow::error::ArrowError;
 /// A buffer may be so many bytes larger than its content.
 const MAX_SLACK_BYTES: usize = 4 << 10;
 
+/// Returns the rows of `batch` in buffers that are no larger than their content, and copies slices of larger buffers.
+///
+/// A slice that is retained or written then takes no more memory than its rows.
+///
+/// # Errors
+/// Errors of Arrow for a batch whose arrays are invalid.
+pub fn shrink_to_fit(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    BufferOrigin::Owned.with_exact_buffers(batch, &mut DictionaryCache::default())
+}
+
 /// The kind of memory that the buffers of a batch are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferOrigin {

@@ -34,10 +34,16 @@
 //!
 //! [`follow`] returns a table as an unbounded stream.
 //!
-//! `QueryEngine` (with the feature `engine`, which is on by default) answers the SQL of `arrowwood serve` and of the
-//! command; the program `arrowwood-datafusion` is the whole command with this engine.
-//!
 //! A query fails if rows are dropped from a table before it has read them: run it again.
+//!
+//! # Tables of your own
+//! A [`TableProvider`](datafusion::catalog::TableProvider) for rows that are found in another way, such as those of
+//! several servers, returns a [`Scan`] of them: [`Scan::try_new`] makes it, and a [`Condition`] says whether it takes
+//! a condition over. [`Scan::with_options`] makes a scan that a [`CancelToken`] ends, or whose batches count at their
+//! own size in DataFusion's memory; [`shrink_to_fit`] does that for other batches.
+//!
+//! The crate `arrowwood-query` is the program `arrowwood-datafusion`, with which `arrowwood serve` and `arrowwood sql`
+//! answer SQL.
 //!
 //! # Trust
 //! Values are checked before DataFusion sees them, and damaged data is an error. Batches are mapped memory of the
@@ -47,62 +53,19 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
-#[cfg(feature = "engine")]
-mod bounded_function;
-#[cfg(feature = "engine")]
-mod bounded_statements;
 mod cancel_token;
-#[cfg(feature = "engine")]
-mod catalog;
-#[cfg(feature = "engine")]
-mod cluster;
-#[cfg(feature = "engine")]
-mod command;
-#[cfg(feature = "engine")]
-mod concat_op;
-#[cfg(feature = "engine")]
-mod constants;
-#[cfg(feature = "engine")]
-mod engine;
 mod exact_size;
 mod follow;
-#[cfg(feature = "engine")]
-mod parameters;
-#[cfg(feature = "engine")]
-mod planners;
-#[cfg(feature = "engine")]
-mod processes;
-#[cfg(feature = "engine")]
-mod projection_rule;
 mod pushdown;
-#[cfg(feature = "engine")]
-mod query_pool;
-#[cfg(feature = "engine")]
-mod result_bounds;
-#[cfg(feature = "engine")]
-mod result_budget;
 mod scan;
-#[cfg(feature = "engine")]
-mod served_plan;
-#[cfg(feature = "engine")]
-mod sliced_sort;
-#[cfg(feature = "engine")]
-mod statement_limits;
 mod statistics;
 mod table;
-#[cfg(feature = "engine")]
-mod value_bytes;
 
-#[cfg(feature = "engine")]
-pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};
-#[cfg(feature = "engine")]
-pub use command::CommandEngine;
-#[cfg(feature = "engine")]
-pub use engine::QueryEngine;
+pub use cancel_token::CancelToken;
+pub use exact_size::shrink_to_fit;
 pub use follow::follow;
-#[cfg(feature = "engine")]
-pub use processes::{ProcessEngine, WORKER, run_query_process};
-pub use scan::Scan;
+pub use pushdown::Condition;
+pub use scan::{Scan, ScanOptions, ScanRequest};
 pub use table::Table;
 
 /// Converts an error of Arrowwood to an error of DataFusion.

@@ -9,17 +9,17 @@ use datafusion::logical_expr::expr::{BinaryExpr, InList, Like};
 use datafusion::logical_expr::{Between, Expr, Operator as SqlOperator};
 use datafusion::scalar::ScalarValue;
 
-/// A translated condition.
+/// A condition of DataFusion as a predicate of Arrowwood, which a [`Scan`](crate::Scan) applies.
 #[derive(Clone, Debug)]
-pub(crate) struct Condition {
+pub struct Condition {
     /// A predicate that is true for every row for which DataFusion's condition is.
-    pub predicate: Predicate,
+    pub(crate) predicate: Predicate,
     /// True if the predicate is true for no other row.
-    pub is_exact: bool,
+    pub(crate) is_exact: bool,
     /// The column that the condition is a range of, if it is one.
-    pub bounded: Option<String>,
+    pub(crate) bounded: Option<String>,
     /// The columns that the condition uses.
-    pub columns: Vec<String>,
+    pub(crate) columns: Vec<String>,
 }
 
 impl Condition {
@@ -29,6 +29,12 @@ impl Condition {
         // Try it on no rows: DataFusion has to evaluate what our types can't be compared by.
         dataset.head(0).ok()?.filter(&condition.predicate).ok()?;
         Some(condition)
+    }
+
+    /// Returns true if a scan returns exactly the rows for which the condition is true. Otherwise it only skips some of
+    /// the other rows, and the condition has to be evaluated again.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     fn exact(name: &str, predicate: Predicate) -> Condition {

@@ -37,13 +37,18 @@ const MAX_CHUNK_BYTES: u64 = 64 << 20;
 const MIN_SPLIT_ROWS: u64 = 1 << 14;
 
 /// The columns and rows that a query reads of a table.
-pub(crate) struct ScanRequest {
+#[derive(Clone, Debug)]
+pub struct ScanRequest {
+    /// The rows of the table. Each scan of a query gets the same `Arc`.
     pub snapshot: Arc<Dataset>,
     /// The indices of the columns to return.
     pub columns: Vec<usize>,
     /// The schema of these columns.
     pub schema: SchemaRef,
+    /// The conditions that rows have to satisfy, bound to `snapshot`. Those that are not
+    /// [exact](Condition::is_exact()) may leave other rows, too.
     pub conditions: Vec<Condition>,
+    /// The maximum number of rows to return; `None` for all.
     pub limit: Option<usize>,
     /// The number of splits to make if there are enough rows.
     pub target_splits: usize,
@@ -72,7 +77,8 @@ pub struct Scan {
 
 /// Settings of a scan in a query that a server answers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ScanOptions {
+pub struct ScanOptions {
+    /// Ends the scan before it reads the next rows.
     pub cancel: CancelToken,
     /// True if operators that read the rows account for their memory: a buffer then counts as the bytes in use.
     pub has_exact_buffers: bool,
@@ -81,8 +87,16 @@ pub(crate) struct ScanOptions {
 }
 
 impl Scan {
-    pub(crate) fn try_new(request: ScanRequest) -> Result<Scan> {
+    /// Plans a scan: finds the rows that may satisfy the conditions, and divides them into splits.
+    ///
+    /// # Errors
+    /// `External` with an error of Arrowwood if the rows can't be read; other errors if the columns, their schema or
+    /// the conditions are not those of the snapshot.
+    pub fn try_new(request: ScanRequest) -> Result<Scan> {
         let ScanRequest { snapshot, columns, schema, conditions, limit, target_splits, is_copied } = request;
+        if columns.len() != schema.fields().len() {
+            return internal_err!("{} columns have a schema of {}", columns.len(), schema.fields().len());
+        }
         let order = order_of(&snapshot, &schema, &conditions);
         let keys = partition_keys(&snapshot);
         let mut unsettled = Vec::new();
@@ -118,7 +132,6 @@ impl Scan {
 
         let splits = split_rows(&rows, target_splits)?;
         let statistics = split_statistics(&rows, &splits, &schema, sorted, condition.is_some())?;
-        assert_eq!(statistics.len(), splits.len() + 1, "all rows and each split have statistics");
         let properties = plan_properties(&schema, sorted, splits.len());
         Ok(Scan {
             snapshot,
@@ -133,17 +146,17 @@ impl Scan {
             metrics: ExecutionPlanMetricsSet::new(),
         })
     }
-}
 
-#[cfg(feature = "engine")]
-impl Scan {
     /// Returns a copy of the scan with other options.
-    pub(crate) fn with_options(&self, options: ScanOptions) -> Scan {
+    pub fn with_options(&self, options: ScanOptions) -> Scan {
         Scan { options, ..self.clone() }
     }
 
     /// Estimates the bytes of a row: the maximum over the splits of the mean width of their first rows.
-    pub(crate) fn row_width(&self) -> Result<u64> {
+    ///
+    /// # Errors
+    /// `External` with an error of Arrowwood if the rows can't be read.
+    pub fn row_width(&self) -> Result<u64> {
         /// The number of rows of a split that are looked at.
         const SAMPLE_ROWS: u64 = 1 << 10;
         let mut max_width = 0;
@@ -246,6 +259,7 @@ fn split_statistics(
         let statistics = statistics::compute(&rows, sorted).map_err(to_external_error)?;
         all.push(Arc::new(if is_filtered { statistics.to_inexact() } else { statistics }));
     }
+    assert_eq!(all.len(), splits.len() + 1, "all rows and each split have statistics");
     Ok(all.into())
 }
 

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrowwood::{SyncPolicy, Writer, WriterOptions};
-use arrowwood_datafusion::{Cluster, PeerOptions, Table};
+use arrowwood_datafusion::Table;
+use arrowwood_query::{Cluster, PeerOptions};
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::Int32Type;
 use datafusion::arrow::util::pretty::pretty_format_batches;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use arrowwood_datafusion::{CommandEngine, QueryEngine, WORKER, run_query_process};
+use arrowwood_query::{CommandEngine, QueryEngine, WORKER, run_query_process};
 
 fn main() -> ExitCode {
     arrowwood::ignore_file_size_signal();

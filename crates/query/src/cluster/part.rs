@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrowwood_datafusion::{CancelToken, Condition, Scan, ScanOptions, ScanRequest};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{exec_err, internal_err, plan_err};
@@ -18,12 +19,9 @@ use datafusion_proto::bytes::Serializeable;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use prost::Message;
 
-use crate::cancel_token::CancelToken;
 use crate::cluster::messages::{FilterMessage, PartMessage};
 use crate::cluster::snapshots::CallerSnapshots;
-use crate::pushdown::Condition;
-use crate::scan::{Scan, ScanOptions, ScanRequest};
-use crate::served_plan::{make_cancellable, retains_rows};
+use crate::plans::{make_cancellable, retains_rows};
 
 /// The maximum number of partitions of a part.
 pub(crate) const MAX_PART_PARTITIONS: u32 = 64;
@@ -104,7 +102,7 @@ fn create_scan(
     for filter in &message.filters {
         let expr = Expr::from_bytes_with_ctx(&filter.expr, context)?;
         match Condition::bind(&expr, &snapshot) {
-            Some(condition) if condition.is_exact || !filter.is_exact => conditions.push(condition),
+            Some(condition) if condition.is_exact() || !filter.is_exact => conditions.push(condition),
             _ => {
                 return plan_err!("table '{}' can't be filtered by {expr}, as this server was asked to", message.table);
             }

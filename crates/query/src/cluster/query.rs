@@ -34,7 +34,7 @@ use crate::cluster::plan::{self, GatherRule, PlanningState};
 use crate::cluster::table::{ClusterTable, ServerShare};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, worker};
-use crate::projection_rule;
+use crate::plans::projection_rule;
 
 /// The maximum bytes of a server's response to an [`OpenRequest`].
 const MAX_OPEN_RESPONSE_BYTES: usize = 64 << 20;
@@ -269,7 +269,8 @@ impl Cluster {
             assert!(shares.len() > 1, "the engine distributes table '{name}'");
 
             let Some(schema) = schema.map(Arc::new) else { continue };
-            let empty = Dataset::from_batches(schema.clone(), Vec::new()).map_err(crate::to_external_error)?;
+            let empty = Dataset::from_batches(schema.clone(), Vec::new())
+                .map_err(|e| DataFusionError::External(Box::new(e)))?;
             let table = ClusterTable {
                 name: name.clone(),
                 schema,

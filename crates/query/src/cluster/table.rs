@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrowwood::Dataset;
+use arrowwood_datafusion::Condition;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
@@ -19,7 +20,6 @@ use url::Url;
 
 use crate::cluster::messages::{FilterMessage, PartMessage};
 use crate::cluster::part::{self, PartExec};
-use crate::pushdown::Condition;
 
 /// The part of a table that one server has.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl ClusterTable {
 
     /// Returns true if servers apply `filter` exactly, and `None` if they can't apply it.
     fn is_exact(&self, filter: &Expr) -> Option<bool> {
-        Condition::bind(filter, &self.empty).map(|condition| condition.is_exact)
+        Condition::bind(filter, &self.empty).map(|condition| condition.is_exact())
     }
 }
 

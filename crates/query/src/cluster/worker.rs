@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arrowwood_datafusion::CancelToken;
 use arrowwood_serve::{WorkerBody, WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};
 use bytes::Bytes;
 use datafusion::common::internal_err;
@@ -33,7 +34,6 @@ use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt};
 use url::Url;
 
-use crate::cancel_token::CancelToken;
 use crate::cluster::messages::{ExecuteMessage, OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::PartCodec;
 use crate::cluster::peers::{PeerOptions, Peers};
@@ -41,8 +41,7 @@ use crate::cluster::snapshots::{CallerSnapshots, Snapshots};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, part, plan};
 use crate::engine::count_processors;
-use crate::planners::install_bounded_functions;
-use crate::result_budget::ResultBudget;
+use crate::functions::{ResultBudget, install_bounded_functions};
 
 /// The service of the request that fixes the rows of a query.
 const OPEN_SERVICE: &str = "arrowwood.Cluster";

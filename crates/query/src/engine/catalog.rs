@@ -5,14 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use arrowwood::mapping::MutexExt;
+use arrowwood_datafusion::Table;
 use arrowwood_serve::{SqlError, SqlTables};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
-
-use crate::table::Table;
-use crate::to_external_error;
 
 /// The name of the only catalog.
 pub(crate) const CATALOG: &str = "arrowwood";
@@ -50,7 +48,8 @@ impl QueryCatalogs {
             return Ok(Some(table.clone()));
         }
         let Some(rows) = self.tables.rows(name).map_err(table_error)? else { return Ok(None) };
-        let table = Arc::new(Table::new(rows).map_err(to_external_error)?.fixed());
+        let table = Table::new(rows).map_err(|e| DataFusionError::External(Box::new(e)))?;
+        let table = Arc::new(table.fixed());
         opened.insert(name.to_owned(), table.clone());
         Ok(Some(table))
     }
@@ -58,7 +57,7 @@ impl QueryCatalogs {
 
 fn table_error(error: SqlError) -> DataFusionError {
     match error {
-        SqlError::Table(error) => to_external_error(error),
+        SqlError::Table(error) => DataFusionError::External(Box::new(error)),
         other => DataFusionError::External(Box::new(other)),
     }
 }

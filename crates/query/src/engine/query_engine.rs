@@ -6,6 +6,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use arrowwood::{Dataset, ErrorKind};
+use arrowwood_datafusion::CancelToken;
 use arrowwood_serve::{SqlEngine, SqlError, SqlFuture, SqlPlan, SqlQuery, SqlRows};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -23,15 +24,14 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::bounded_statements::{has_plannable_tables, is_bounded, is_bounded_plan};
-use crate::cancel_token::CancelToken;
-use crate::catalog::{CATALOG, QueryCatalogs, SCHEMA};
-use crate::planners::install_bounded_functions;
-use crate::query_pool::QueryPool;
-use crate::result_budget::ResultBudget;
-use crate::served_plan::{only_passes_rows, prepare_for_serving};
-use crate::sliced_sort::{max_batch_rows, slice_sort_inputs};
-use crate::{constants, parameters, projection_rule, statement_limits};
+use crate::engine::catalog::{CATALOG, QueryCatalogs, SCHEMA};
+use crate::engine::query_pool::QueryPool;
+use crate::functions::{ResultBudget, install_bounded_functions};
+use crate::plans::{
+    constants, max_batch_rows, only_passes_rows, prepare_for_serving, projection_rule, slice_sort_inputs,
+};
+use crate::statements::bounded::{has_plannable_tables, is_bounded, is_bounded_plan};
+use crate::statements::{parameters, size_limits};
 
 /// The maximum number of batches that wait for their receiver.
 pub(crate) const MAX_QUEUED_BATCHES: usize = 2;
@@ -74,7 +74,7 @@ struct EngineState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     All,
-    /// Statements whose memory and time are [known to be bounded](crate::bounded_statements).
+    /// Statements whose memory and time are [known to be bounded](crate::statements::bounded).
     Bounded,
 }
 
@@ -186,14 +186,14 @@ async fn create_logical_plan(
     query: &SqlQuery,
     scope: Scope,
 ) -> Result<Option<LogicalPlan>> {
-    statement_limits::check_text(&query.text)?;
+    size_limits::check_text(&query.text)?;
     let text = parameters::number_placeholders(&query.text)?;
     let parsed = state.sql_to_statement(&text, &state.config().options().sql_parser.dialect)?;
     if scope == Scope::Bounded && !has_plannable_tables(&parsed) {
         return Ok(None);
     }
     let plan = state.statement_to_plan(parsed).await.map_err(|e| tables.take_error(e))?;
-    statement_limits::check_plan(&plan)?;
+    size_limits::check_plan(&plan)?;
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan)?;
     Ok(if scope == Scope::All || is_bounded(&plan)? { Some(plan) } else { None })

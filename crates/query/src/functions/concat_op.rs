@@ -14,8 +14,8 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 
-use crate::result_bounds::{Growth, max_result_bytes};
-use crate::result_budget::ResultBudget;
+use crate::functions::result_bounds::{Growth, max_result_bytes};
+use crate::functions::result_budget::ResultBudget;
 
 /// The name of the function.
 pub(crate) const CONCAT_NAME: &str = "||";

@@ -12,10 +12,10 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ScalarUDF};
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, BinaryOperator, DataType as SqlType};
 
-use crate::bounded_function::{replace_functions, to_bounded_function};
-use crate::concat_op::ConcatOp;
-use crate::result_budget::ResultBudget;
-use crate::value_bytes::MAX_VALUE_BYTES;
+use crate::functions::concat_op::ConcatOp;
+use crate::functions::result_budget::ResultBudget;
+use crate::functions::value_bytes::MAX_VALUE_BYTES;
+use crate::functions::wrapper::{replace_functions, to_bounded_function};
 
 /// Replaces the functions and planners of a session with bounded ones.
 pub(crate) fn install_bounded_functions(builder: &mut SessionStateBuilder, budget: &Arc<ResultBudget>) {

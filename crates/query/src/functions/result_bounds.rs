@@ -1,8 +1,8 @@
 //! Upper bounds for the size of a function's result, computed from its arguments before the call.
 //!
-//! A bound counts the [content](crate::value_bytes) of the result's values, and for lists the slots of their elements.
-//! It leaves out what is small for any batch: the slots of the values themselves, and the last offset of an array,
-//! which has one more than values. It leaves out temporary copies, too.
+//! A bound counts the [content](crate::functions::value_bytes) of the result's values, and for lists the slots of their
+//! elements. It leaves out what is small for any batch: the slots of the values themselves, and the last offset of an
+//! array, which has one more than values. It leaves out temporary copies, too.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
@@ -13,7 +13,7 @@ use datafusion::common::{exec_err, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use crate::value_bytes::{
+use crate::functions::value_bytes::{
     content_bytes, count_elements, count_values, null_content_bytes, saturating_sum, slot_bytes, text_bytes,
 };
 

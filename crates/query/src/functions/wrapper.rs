@@ -15,9 +15,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
-use crate::result_bounds::{Check, check_comparisons, find_check, max_result_bytes};
-use crate::result_budget::ResultBudget;
-use crate::value_bytes::check_width;
+use crate::functions::result_bounds::{Check, check_comparisons, find_check, max_result_bytes};
+use crate::functions::result_budget::ResultBudget;
+use crate::functions::value_bytes::check_width;
 
 /// Returns the bounded variant of a function; `None` for functions that need none, or are bounded already.
 pub(crate) fn to_bounded_function(function: &ScalarUDF, budget: &Arc<ResultBudget>) -> Option<Arc<ScalarUDF>> {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use arrowwood_datafusion::Scan;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::stats::Precision;
@@ -15,10 +16,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, InListExpr, L
 use datafusion::physical_plan::statistics::StatisticsContext;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs};
 
-use crate::bounded_function::check_bounded;
-use crate::result_budget::ResultBudget;
-use crate::scan::Scan;
-use crate::value_bytes::width;
+use crate::functions::{ResultBudget, check_bounded, width};
 
 /// Values of at most this width are numbers and views, which are not counted.
 const MAX_NARROW_BYTES: u128 = 32;

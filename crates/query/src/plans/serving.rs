@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use arrowwood_datafusion::{CancelToken, Scan, ScanOptions};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -19,9 +20,6 @@ use datafusion::physical_plan::joins::{
     HashJoinExec, HashJoinExecBuilder, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
 };
 use datafusion::physical_plan::projection::ProjectionExec;
-
-use crate::cancel_token::CancelToken;
-use crate::scan::{Scan, ScanOptions};
 
 /// Operators that retain no rows.
 const STREAMING_OPERATORS: &[&str] = &[

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use arrowwood::mapping::MutexExt;
+use arrowwood_datafusion::{Scan, shrink_to_fit};
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -25,9 +26,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::exact_size::{BufferOrigin, DictionaryCache};
-use crate::scan::Scan;
-use crate::value_bytes::width;
+use crate::functions::width;
 
 /// A batch may take one part in so many of a sort's memory, as a sort counts batches twice and merges several.
 const BATCH_MEMORY_DIVISOR: usize = 32;
@@ -60,7 +59,7 @@ pub(crate) fn max_batch_rows(plan: &Arc<dyn ExecutionPlan>, batch_rows: usize, q
 }
 
 /// Estimates the bytes of a row that a projection computes. Texts are counted where functions make them, and literals
-/// in [`constants`](crate::constants).
+/// in [`constants`](crate::plans::constants).
 fn computed_row_width(projection: &ProjectionExec) -> usize {
     let mut row_width = 0_u128;
     for (output, field) in projection.expr().iter().zip(projection.schema().fields()) {
@@ -230,7 +229,7 @@ fn slices(batch: Result<RecordBatch>, max_bytes: usize) -> impl Iterator<Item = 
 
 /// Copies a slice, so that an operator that retains it does not retain the whole batch.
 fn copy_slice(slice: &RecordBatch) -> Result<RecordBatch> {
-    Ok(BufferOrigin::Owned.with_exact_buffers(slice, &mut DictionaryCache::default())?)
+    Ok(shrink_to_fit(slice)?)
 }
 
 /// Cuts a batch of more than `max_bytes` into slices. Returns `None` for smaller batches.

@@ -31,14 +31,8 @@ pub(crate) enum FrameKind {
 }
 
 impl FrameKind {
-    const ALL: [FrameKind; 6] = [
-        FrameKind::Query,
-        FrameKind::Response,
-        FrameKind::Request,
-        FrameKind::Plan,
-        FrameKind::Rows,
-        FrameKind::End,
-    ];
+    const ALL: [FrameKind; 6] =
+        [FrameKind::Query, FrameKind::Response, FrameKind::Request, FrameKind::Plan, FrameKind::Rows, FrameKind::End];
 
     fn try_from_number(number: u64) -> io::Result<FrameKind> {
         let kind = FrameKind::ALL.into_iter().find(|kind| *kind as u64 == number);

@@ -4,7 +4,7 @@ use std::{fs, io};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::result_budget::{UNKNOWN_BYTES, status_bytes};
+use crate::functions::{UNKNOWN_BYTES, status_bytes};
 
 /// Returns the data size of the process, which [`limit_data`] limits: private memory other than mapped files. Zero
 /// where the system does not report it.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrowwood::mapping::MutexExt;
 use arrowwood::{Dataset, Error, ErrorKind};
+use arrowwood_datafusion::shrink_to_fit;
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::error::ArrowError;
@@ -17,7 +18,7 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 
 use crate::engine::{QueryEngine, to_sql_error};
-use crate::exact_size::{BufferOrigin, DictionaryCache};
+use crate::functions::{MemorySource, UNKNOWN_BYTES, anonymous_memory};
 use crate::processes::frames::{FrameHeader, FrameKind, write_frame, write_message};
 use crate::processes::limits::{data_bytes, limit_data, yield_to_others};
 use crate::processes::memory_share::{PROCESS_FACTOR, process_limit};
@@ -25,7 +26,6 @@ use crate::processes::messages::{
     EndMessage, ErrorMessage, PlanMessage, QueryMessage, RequestMessage, ResponseMessage, decode_batch, encode_schema,
 };
 use crate::processes::table_messages::{is_retryable, open_rows};
-use crate::result_budget::{MemorySource, UNKNOWN_BYTES, anonymous_memory};
 
 /// The first argument of the program when it is started as a query process. The second one is the directory for
 /// temporary files.
@@ -351,9 +351,7 @@ impl AnswerWriter<'_> {
             let mut slice = batch.slice(start, slice_rows.min(rows - start));
             if count > 1 {
                 // Copy the slice, as the writer would write whole buffers.
-                slice = BufferOrigin::Owned
-                    .with_exact_buffers(&slice, &mut DictionaryCache::default())
-                    .map_err(|e| unsupported_error(&e))?;
+                slice = shrink_to_fit(&slice).map_err(|e| unsupported_error(&e))?;
             }
             self.stream.write(&slice).map_err(|e| unsupported_error(&e))?;
             self.send_frame()?;

@@ -12,6 +12,7 @@ use datafusion::arrow::ipc::reader::StreamDecoder;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::engine::{to_sql_error, unfinished_error};
+use crate::functions::ResultBudget;
 use crate::processes::frames::{FrameHeader, FrameKind, write_message};
 use crate::processes::memory_share::{MemoryShare, process_limit};
 use crate::processes::messages::{
@@ -19,7 +20,6 @@ use crate::processes::messages::{
 };
 use crate::processes::process_pool::{Process, ProcessPool, is_out_of_memory, reports_no_memory};
 use crate::processes::table_messages::rows_message;
-use crate::result_budget::ResultBudget;
 
 /// Kills the process of a query when the query is given up.
 ///

@@ -25,8 +25,7 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, UnaryOperator, Visit, Visitor,
 };
 
-use crate::concat_op::CONCAT_NAME;
-use crate::result_bounds::{Check, Growth, find_check};
+use crate::functions::{CONCAT_NAME, Check, Growth, find_check};
 
 /// Functions that return small values, and need memory for one value at a time only.
 const SMALL_RESULT_FUNCTIONS: &[&str] = &[

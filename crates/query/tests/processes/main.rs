@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arrowwood::{Dataset, Error, ErrorKind, Writer, WriterOptions, open};
-use arrowwood_datafusion::{ProcessEngine, QueryEngine};
+use arrowwood_query::{ProcessEngine, QueryEngine};
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlPlan, SqlQuery, SqlTables};
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::{Int32Type, Int64Type, SchemaRef};
@@ -19,7 +19,7 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use tempfile::TempDir;
 
 #[allow(dead_code)]
-#[path = "../datafusion/support.rs"]
+#[path = "../../../datafusion/tests/support/queries.rs"]
 mod support;
 
 use support::*;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use arrowwood::WriterOptions;
-use arrowwood_datafusion::{Cluster, ClusterAnswer, PeerOptions};
+use arrowwood_query::{Cluster, ClusterAnswer, PeerOptions};
 use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use datafusion::error::Result;

@@ -5,13 +5,13 @@ use datafusion::arrow::array::RecordBatch;
 
 use crate::cluster::Hosts;
 use crate::support::{format_rows, sorted_sql_lines};
-use crate::tpch;
+use crate::tpch_rows;
 
 const HOSTS: usize = 3;
 
 /// Returns a query as one statement. A cluster can't create views, so that a view becomes a common table expression.
 fn single_statement(number: usize) -> String {
-    let statements = tpch::statements(number);
+    let statements = tpch_rows::statements(number);
     let Some(view) = statements.iter().find_map(|statement| statement.strip_prefix("create view")) else {
         return statements.last().unwrap().clone();
     };
@@ -33,7 +33,7 @@ fn host_part(table: &str, batch: &RecordBatch, host: usize) -> RecordBatch {
 #[tokio::test(flavor = "multi_thread")]
 async fn tpch_on_three_servers_matches_memory() {
     let mut hosts = Hosts::new(HOSTS);
-    for (name, batches) in tpch::tables() {
+    for (name, batches) in tpch_rows::tables() {
         for host in 0..HOSTS {
             let mut parts: Vec<RecordBatch> = batches.iter().map(|batch| host_part(name, batch, host)).collect();
             parts.retain(|part| part.num_rows() > 0);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrowwood::{Dataset, Error, ErrorKind, open};
-use arrowwood_datafusion::QueryEngine;
+use arrowwood_query::QueryEngine;
 use arrowwood_serve::{SqlError, SqlMemory, SqlQuery, SqlTables};
 use datafusion::arrow::array::*;
 
