@@ -56,7 +56,7 @@ impl Statement {
 pub(crate) fn require_engine(state: &SqlState) -> Result<Arc<dyn SqlEngine>> {
     state.engine.clone().filter(|engine| engine.has_plans()).ok_or_else(|| {
         let detail = "this server has no SQL: start it by `arrowwood-datafusion serve`, or put that program beside \
-                      `arrowwood` (cargo install --path crates/datafusion)";
+                      `arrowwood` (cargo install --path crates/query)";
         Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail)
     })
 }
