@@ -1,4 +1,5 @@
-//! [`QueryPool`]: the memory pool of one query, which takes memory from a pool of all queries.
+//! [`QueryPool`]: the memory pool of one query, which takes memory from a pool of all queries; and the limit of its
+//! temporary files.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -8,6 +9,8 @@ use arrowwood_serve::SqlMemory;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
+/// The maximum size of a query's temporary files, as a multiple of its memory.
+pub(super) const MAX_SPILL_FACTOR: u64 = 8;
 /// An operator spills if it has more than one part in so many of the memory: less would free too little.
 const MIN_SPILL_DIVISOR: usize = 16;
 /// One part in so many of the memory is left to operators that can't spill, such as the merge of spilled rows.
