@@ -8,7 +8,6 @@
 //! The engine is datafusion-distributed: it cuts a plan into stages, sends them to servers, and moves rows between
 //! them.
 
-mod command;
 mod hosts;
 mod messages;
 mod panics;
@@ -21,7 +20,6 @@ mod table;
 mod version;
 mod worker;
 
-pub(crate) use command::{create_worker, query_cluster};
 pub use peers::PeerOptions;
 pub use query::{Cluster, ClusterAnswer};
 pub use worker::{Worker, WorkerOptions};
