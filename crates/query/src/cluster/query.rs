@@ -27,10 +27,10 @@ use tonic::transport::Channel;
 use tower::{Service, ServiceExt};
 use url::Url;
 
+use crate::cluster::distribution::{self, GatherRule, PlanningState};
 use crate::cluster::messages::{OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::{MAX_PART_PARTITIONS, PartCodec};
 use crate::cluster::peers::{PeerOptions, Peers};
-use crate::cluster::plan::{self, GatherRule, PlanningState};
 use crate::cluster::table::{ClusterTable, ServerShare};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, worker};
@@ -152,11 +152,11 @@ impl Cluster {
             .with_distributed_channel_resolver(self.peers.clone())
             .with_distributed_planner()
             .with_distributed_user_codec(PartCodec { snapshots: None })
-            .with_distributed_desired_task_count_handler(plan::desired_tasks)
+            .with_distributed_desired_task_count_handler(distribution::desired_tasks)
             .with_distributed_scale_up_leaf_node_handler(move |event: ScaleUpLeafNodeEvent| {
-                plan::split_scan(&scan_planning, &event)
+                distribution::split_scan(&scan_planning, &event)
             })
-            .with_distributed_route_tasks_handler(|event: RouteTasksEvent| plan::route_tasks(&event))
+            .with_distributed_route_tasks_handler(|event: RouteTasksEvent| distribution::route_tasks(&event))
             .with_distributed_passthrough_headers(headers)?
             .with_distributed_metrics_collection(false)?
             .with_distributed_worker_connection_buffer_budget_bytes(CONNECTION_BUFFER_BYTES)?
@@ -293,7 +293,7 @@ async fn create_physical_plan(
     planning: &PlanningState,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     match context.state().create_physical_plan(logical).await {
-        Ok(plan) if plan::is_distributable(&plan)? => return Ok(plan),
+        Ok(plan) if distribution::is_distributable(&plan)? => return Ok(plan),
         Err(e) if !planning.is_misplaced.load(Ordering::Relaxed) => return Err(e),
         _ => planning.is_gathered.store(true, Ordering::Relaxed),
     }

@@ -39,7 +39,7 @@ use crate::cluster::part::PartCodec;
 use crate::cluster::peers::{PeerOptions, Peers};
 use crate::cluster::snapshots::{CallerSnapshots, Snapshots};
 use crate::cluster::version::version;
-use crate::cluster::{hosts, panics, part, plan};
+use crate::cluster::{distribution, hosts, panics, part};
 use crate::engine::count_processors;
 use crate::functions::{ResultBudget, install_bounded_functions};
 
@@ -185,7 +185,7 @@ fn create_session(
         .with_distributed_worker_connection_buffer_budget_bytes(CONNECTION_BUFFER_BYTES)?
         .with_distributed_passthrough_headers(forwarded_headers)?
         .with_distributed_worker_plan_rewrite_handler(move |event: WorkerPlanRewriteEvent| {
-            plan::check_plan(&event.plan)?;
+            distribution::check_plan(&event.plan)?;
             Ok(WorkerPlanRewriteEventResponse::new(part::prepare_for_serving(event.plan, &cancel)?))
         });
     Ok(state.build())
