@@ -81,7 +81,7 @@ pub(crate) fn check_plan(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
 }
 
 /// Returns true if all operators of a plan may be distributed.
-pub(crate) fn is_distributable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+pub(super) fn is_distributable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(!plan.exists(|operator| Ok(!is_distributable_operator(operator)))?)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn is_distributable(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
 /// then sets `is_gathered`, which [`GatherRule`] reads when the second plan is made. These steps
 /// follow each other, as the planner awaits each plan, so that their order of memory is relaxed.
 #[derive(Debug, Default)]
-pub(crate) struct PlanningState {
+pub(super) struct PlanningState {
     /// True if the caller gathers the rows of all tables before it does anything else with them.
     pub is_gathered: AtomicBool,
     /// True if the engine tried to read a table elsewhere than on its servers.
@@ -99,13 +99,13 @@ pub(crate) struct PlanningState {
 }
 
 /// Returns the number of tasks of a scan: one for each server.
-pub(crate) fn desired_tasks(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
+pub(super) fn desired_tasks(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
     let scan = event.plan.downcast_ref::<ClusterScan>()?;
     Some(Ok(DesiredTaskCountEventResponse::desired(scan.urls().len())))
 }
 
 /// Replaces a scan by its parts, one for each task.
-pub(crate) fn split_scan(
+pub(super) fn split_scan(
     planning: &PlanningState,
     event: &ScaleUpLeafNodeEvent<'_>,
 ) -> Option<Result<ScaleUpLeafNodeEventResponse>> {
@@ -120,7 +120,7 @@ pub(crate) fn split_scan(
 }
 
 /// Sends the tasks of a stage that reads a table to the table's servers.
-pub(crate) fn route_tasks(event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventResponse>> {
+pub(super) fn route_tasks(event: &RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventResponse>> {
     let mut urls = None;
     let result = event.plan.apply(|operator| {
         if let Some(leaf) = operator.downcast_ref::<DistributedLeafExec>() {
@@ -136,7 +136,7 @@ pub(crate) fn route_tasks(event: &RouteTasksEvent<'_>) -> Option<Result<RouteTas
 
 /// Inserts an operator above each scan that gathers its rows, if [`PlanningState::is_gathered`].
 #[derive(Debug)]
-pub(crate) struct GatherRule(pub Arc<PlanningState>);
+pub(super) struct GatherRule(pub Arc<PlanningState>);
 
 impl PhysicalOptimizerRule for GatherRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {

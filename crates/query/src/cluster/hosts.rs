@@ -10,7 +10,7 @@ const MAX_SERVERS: usize = 256;
 
 /// Reads the servers that `file` lists: one URL a line, `http://HOST:PORT` or `https://HOST:PORT`. Skips empty lines
 /// and lines that begin with `#`.
-pub(crate) fn read_hosts(file: &Path) -> Result<Vec<Url>> {
+pub(super) fn read_hosts(file: &Path) -> Result<Vec<Url>> {
     let text = std::fs::read_to_string(file).map_err(|e| Error::io("reading the list of servers", &e).at(file))?;
     parse_hosts(&text).map_err(|e| e.at(file))
 }
@@ -50,7 +50,7 @@ fn parse_hosts(text: &str) -> Result<Vec<Url>> {
 }
 
 /// Returns true if `url` is an address of this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),

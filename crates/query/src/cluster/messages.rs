@@ -5,11 +5,11 @@ use datafusion_proto::protobuf::partitioning::PartitionMethod;
 use prost::Message;
 
 /// The maximum number of partitions of an operator.
-pub(crate) const MAX_PARTITIONS: usize = 1 << 14;
+pub(super) const MAX_PARTITIONS: usize = 1 << 14;
 
 /// The first request of a query, which fixes the rows of its tables.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct OpenRequest {
+pub(super) struct OpenRequest {
     #[prost(string, tag = "1")]
     pub version: String,
     /// A random number that identifies the query.
@@ -21,7 +21,7 @@ pub(crate) struct OpenRequest {
 
 /// The requested tables that the server has.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct OpenResponse {
+pub(super) struct OpenResponse {
     #[prost(string, tag = "1")]
     pub version: String,
     /// The number that identifies the process of the server.
@@ -38,7 +38,7 @@ pub(crate) struct OpenResponse {
 
 /// A table whose rows are fixed.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct OpenedTable {
+pub(super) struct OpenedTable {
     #[prost(string, tag = "1")]
     pub name: String,
     #[prost(message, optional, tag = "2")]
@@ -49,7 +49,7 @@ pub(crate) struct OpenedTable {
 
 /// The part of a table that a task reads: rows of one server.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct PartMessage {
+pub(super) struct PartMessage {
     #[prost(bytes = "vec", tag = "1")]
     pub query: Vec<u8>,
     /// The process that fixed the rows; empty for a part without rows.
@@ -70,7 +70,7 @@ pub(crate) struct PartMessage {
 
 /// A condition that a server applies.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct FilterMessage {
+pub(super) struct FilterMessage {
     #[prost(bytes = "vec", tag = "1")]
     pub expr: Vec<u8>,
     /// True if the caller does not apply it again.
@@ -80,7 +80,7 @@ pub(crate) struct FilterMessage {
 
 /// The fields of the engine's request to execute a task that determine the size of its plan.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct ExecuteMessage {
+pub(super) struct ExecuteMessage {
     #[prost(uint64, tag = "2")]
     pub first: u64,
     #[prost(uint64, tag = "3")]
@@ -93,14 +93,14 @@ pub(crate) struct ExecuteMessage {
 
 /// The number of partitions that all rows are sent to.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct BroadcastMessage {
+pub(super) struct BroadcastMessage {
     #[prost(uint64, tag = "1")]
     pub partitions: u64,
 }
 
 /// How rows are distributed over partitions.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct RepartitionMessage {
+pub(super) struct RepartitionMessage {
     #[prost(bytes = "vec", tag = "1")]
     pub partitioning: Vec<u8>,
 }

@@ -10,7 +10,7 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 static HOOK: Once = Once::new();
 
 /// Starts to count panics. The panic hook that was set before still runs.
-pub(crate) fn watch() {
+pub(super) fn watch() {
     HOOK.call_once(|| {
         let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {

@@ -24,11 +24,11 @@ use crate::cluster::snapshots::CallerSnapshots;
 use crate::plans::{make_cancellable, retains_rows};
 
 /// The maximum number of partitions of a part.
-pub(crate) const MAX_PART_PARTITIONS: u32 = 64;
+pub(super) const MAX_PART_PARTITIONS: u32 = 64;
 
 /// Reads the rows of a table that one server has. Only that server can execute it.
 #[derive(Clone, Debug)]
-pub(crate) struct PartExec {
+pub(super) struct PartExec {
     message: Arc<PartMessage>,
     schema: SchemaRef,
     /// The scan of the rows; `None` on other machines, and for a part without rows.
@@ -120,11 +120,11 @@ fn create_scan(
 }
 
 /// Encodes a condition.
-pub(crate) fn encode_filter(expr: &Expr, is_exact: bool) -> Result<FilterMessage> {
+pub(super) fn encode_filter(expr: &Expr, is_exact: bool) -> Result<FilterMessage> {
     Ok(FilterMessage { expr: expr.to_bytes()?.to_vec(), is_exact })
 }
 
-pub(crate) fn plan_properties(schema: &SchemaRef, partitions: usize) -> PlanProperties {
+pub(super) fn plan_properties(schema: &SchemaRef, partitions: usize) -> PlanProperties {
     PlanProperties::new(
         EquivalenceProperties::new(schema.clone()),
         Partitioning::UnknownPartitioning(partitions),
@@ -182,7 +182,7 @@ impl ExecutionPlan for PartExec {
 
 /// Encodes and decodes parts.
 #[derive(Debug)]
-pub(crate) struct PartCodec {
+pub(super) struct PartCodec {
     /// The rows for the parts of one caller; `None` if no parts are received.
     pub snapshots: Option<CallerSnapshots>,
 }

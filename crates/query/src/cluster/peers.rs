@@ -40,7 +40,7 @@ pub struct PeerOptions {
 
 /// The servers of a cluster, in the order of its list.
 #[derive(Clone, Debug)]
-pub(crate) struct Peers {
+pub(super) struct Peers {
     urls: Arc<[Url]>,
     authority: Option<Certificate>,
 }

@@ -28,7 +28,7 @@ struct QuerySnapshot {
 }
 
 /// The fixed rows of all queries.
-pub(crate) struct Snapshots {
+pub(super) struct Snapshots {
     /// A random number that identifies this process.
     pub process: Vec<u8>,
     queries: Mutex<HashMap<QueryKey, QuerySnapshot>>,
@@ -72,7 +72,7 @@ impl Snapshots {
 
 /// The fixed rows that one caller may read.
 #[derive(Clone)]
-pub(crate) struct CallerSnapshots {
+pub(super) struct CallerSnapshots {
     pub snapshots: Arc<Snapshots>,
     pub caller: String,
 }

@@ -23,7 +23,7 @@ use crate::cluster::part::{self, PartExec};
 
 /// The part of a table that one server has.
 #[derive(Clone, Debug)]
-pub(crate) struct ServerShare {
+pub(super) struct ServerShare {
     pub url: Url,
     /// The process that has fixed the rows; empty if the server does not have the table.
     pub process: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct ServerShare {
 }
 
 /// A table whose rows are on several servers.
-pub(crate) struct ClusterTable {
+pub(super) struct ClusterTable {
     pub name: String,
     pub schema: SchemaRef,
     /// A dataset without rows, which conditions are bound to.
@@ -127,7 +127,7 @@ impl TableProvider for ClusterTable {
 
 /// Scans a table on all servers. The engine replaces it by a [`PartExec`] for each of them.
 #[derive(Clone, Debug)]
-pub(crate) struct ClusterScan {
+pub(super) struct ClusterScan {
     table: String,
     query: Vec<u8>,
     schema: SchemaRef,

@@ -46,7 +46,7 @@ use crate::functions::{ResultBudget, install_bounded_functions};
 /// The service of the request that fixes the rows of a query.
 const OPEN_SERVICE: &str = "arrowwood.Cluster";
 /// The path of that request.
-pub(crate) const OPEN_PATH: &str = "/arrowwood.Cluster/Open";
+pub(super) const OPEN_PATH: &str = "/arrowwood.Cluster/Open";
 /// The path of the engine's request to execute a task.
 const EXECUTE_PATH: &str = "/worker.WorkerService/ExecuteTask";
 /// The service of the engine's own requests.
@@ -97,7 +97,7 @@ pub struct Worker {
 }
 
 /// Starts threads that have enough stack for plans.
-pub(crate) fn start_runtime() -> io::Result<Runtime> {
+pub(super) fn start_runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().thread_name("arrowwood-sql").thread_stack_size(STACK_BYTES).enable_all().build()
 }
 

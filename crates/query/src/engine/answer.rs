@@ -14,7 +14,7 @@ use crate::engine::errors::unfinished_error;
 pub(crate) const MAX_QUEUED_BATCHES: usize = 2;
 
 /// Receives the batches of an answer, and `None` at its end.
-pub(crate) type BatchReceiver = mpsc::Receiver<Result<Option<RecordBatch>, SqlError>>;
+pub(super) type BatchReceiver = mpsc::Receiver<Result<Option<RecordBatch>, SqlError>>;
 
 /// Sends the columns of an answer, or `None` for a statement out of scope, followed by its batches.
 pub(super) struct AnswerSender {

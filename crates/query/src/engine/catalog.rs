@@ -13,9 +13,9 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
 
 /// The name of the only catalog.
-pub(crate) const CATALOG: &str = "arrowwood";
+pub(super) const CATALOG: &str = "arrowwood";
 /// The name of the only schema, which has all tables.
-pub(crate) const SCHEMA: &str = "public";
+pub(super) const SCHEMA: &str = "public";
 
 /// The tables of one query. Each is opened once, so that all mentions read the same commit.
 ///
@@ -23,7 +23,7 @@ pub(crate) const SCHEMA: &str = "public";
 /// opened, so that two threads do not open it twice; `failure` is locked for an assignment only, and never with
 /// `opened`.
 #[derive(Clone)]
-pub(crate) struct QueryCatalogs {
+pub(super) struct QueryCatalogs {
     tables: Arc<dyn SqlTables>,
     opened: Arc<Mutex<HashMap<String, Arc<Table>>>>,
     /// The error of the first table that could not be opened. Such a table counts as absent, so that listing all tables

@@ -18,7 +18,7 @@ const UNSPILLABLE_DIVISOR: usize = 4;
 
 /// Shares a query's memory fairly among its operators, which spill to temporary files beyond their share, and takes the
 /// bytes that they reserve from the memory of all queries.
-pub(crate) struct QueryPool {
+pub(super) struct QueryPool {
     operators: FairSpillPool,
     memory: Arc<dyn SqlMemory>,
     /// The bytes taken from `memory`: fewer than operators have reserved if some could not be refused.

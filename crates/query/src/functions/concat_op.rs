@@ -22,7 +22,7 @@ pub(crate) const CONCAT_NAME: &str = "||";
 
 /// Concatenates texts. The result is null if one of them is.
 #[derive(Debug)]
-pub(crate) struct ConcatOp {
+pub(super) struct ConcatOp {
     signature: Signature,
     budget: Arc<ResultBudget>,
 }

@@ -60,7 +60,7 @@ pub(crate) enum Growth {
 }
 
 /// The functions that are checked before each call.
-pub(crate) const FUNCTIONS: &[(&str, Check)] = &[
+const FUNCTIONS: &[(&str, Check)] = &[
     ("repeat", Check::ResultBytes(Growth::Repeat)),
     ("lpad", Check::ResultBytes(Growth::Pad)),
     ("rpad", Check::ResultBytes(Growth::Pad)),
@@ -95,7 +95,7 @@ pub(crate) fn find_check(name: &str) -> Option<Check> {
 const MAX_COMPARISONS: u128 = 4_000_000_000;
 
 /// Returns an error if the function `name` would compare for too long.
-pub(crate) fn check_comparisons(name: &str, args: &ScalarFunctionArgs) -> Result<()> {
+pub(super) fn check_comparisons(name: &str, args: &ScalarFunctionArgs) -> Result<()> {
     let call = Call::try_new(args)?;
     let count = call.sum_rows(|row| {
         let pairs = |pairs: u128, argument: &Argument| pairs.saturating_mul(argument.items(row));
@@ -108,7 +108,7 @@ pub(crate) fn check_comparisons(name: &str, args: &ScalarFunctionArgs) -> Result
 }
 
 /// Returns the maximum bytes of a function's result.
-pub(crate) fn max_result_bytes(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
+pub(super) fn max_result_bytes(growth: Growth, args: &ScalarFunctionArgs) -> Result<u128> {
     let call = Call::try_new(args)?;
     match growth {
         Growth::Repeat => max_repeat_bytes(&call),

@@ -16,10 +16,10 @@ use datafusion::common::plan_err;
 use datafusion::error::Result;
 
 /// The maximum bytes that each value of a type may take, null or not.
-pub(crate) const MAX_VALUE_BYTES: u128 = 1 << 16;
+pub(super) const MAX_VALUE_BYTES: u128 = 1 << 16;
 
 /// Returns an error for types whose nulls take too much memory.
-pub(crate) fn check_width(data_type: &DataType) -> Result<()> {
+pub(super) fn check_width(data_type: &DataType) -> Result<()> {
     let bytes = width(data_type);
     if bytes > MAX_VALUE_BYTES {
         return plan_err!(
@@ -53,7 +53,7 @@ fn field_width(field: &FieldRef) -> u128 {
 }
 
 /// Returns the maximum bytes of a slot, with the null bit rounded up to a byte.
-pub(crate) fn slot_bytes(data_type: &DataType) -> u128 {
+pub(super) fn slot_bytes(data_type: &DataType) -> u128 {
     const NULL_BYTES: u128 = 1;
     let reference_bytes = match data_type {
         // An offset of 32 bits.
@@ -74,7 +74,7 @@ pub(crate) fn slot_bytes(data_type: &DataType) -> u128 {
 }
 
 /// Returns the maximum bytes of the content of the values in `rows`.
-pub(crate) fn content_bytes(array: &ArrayRef, rows: Range<usize>) -> u128 {
+pub(super) fn content_bytes(array: &ArrayRef, rows: Range<usize>) -> u128 {
     let len = rows.len() as u128;
     if let Some(width) = array.data_type().primitive_width() {
         return len.saturating_mul(width as u128);
@@ -101,7 +101,7 @@ pub(crate) fn content_bytes(array: &ArrayRef, rows: Range<usize>) -> u128 {
 }
 
 /// Returns the bytes of the content of a null, which for some types is as large as any value.
-pub(crate) fn null_content_bytes(data_type: &DataType) -> u128 {
+pub(super) fn null_content_bytes(data_type: &DataType) -> u128 {
     content_bytes(&new_null_array(data_type, 1), 0..1)
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn null_content_bytes(data_type: &DataType) -> u128 {
 /// lists, these are the texts of the elements, without separators.
 ///
 /// The result is an estimate for structs, unions and maps, which `array_to_string` does not write.
-pub(crate) fn text_bytes(array: &ArrayRef, rows: Range<usize>) -> u128 {
+pub(super) fn text_bytes(array: &ArrayRef, rows: Range<usize>) -> u128 {
     /// `-9223372036854775808`, or `false`.
     const MAX_INTEGER_TEXT_BYTES: u128 = 20;
     /// `+262142-12-31T23:59:59.999999999+15:13`.
@@ -161,7 +161,7 @@ fn float_text_bytes(values: impl Iterator<Item = f64>) -> u128 {
 }
 
 /// Returns the number of elements of the lists in `rows`, or of the innermost lists in them; `None` for other values.
-pub(crate) fn count_elements(array: &ArrayRef, rows: Range<usize>) -> Option<u128> {
+pub(super) fn count_elements(array: &ArrayRef, rows: Range<usize>) -> Option<u128> {
     let is_list = matches!(
         array.data_type(),
         DataType::List(_)
@@ -181,14 +181,14 @@ pub(crate) fn count_elements(array: &ArrayRef, rows: Range<usize>) -> Option<u12
 }
 
 /// Returns the number of the values in `rows` and of all values in them, at every level of nesting.
-pub(crate) fn count_values(array: &ArrayRef, rows: Range<usize>) -> u128 {
+pub(super) fn count_values(array: &ArrayRef, rows: Range<usize>) -> u128 {
     let len = rows.len() as u128;
     // Values that aren't nested have no parts.
     let parts = parts(array, &rows).into_iter().flatten();
     len.saturating_add(saturating_sum(parts.map(|(values, range)| count_values(&values, range))))
 }
 
-pub(crate) fn saturating_sum(values: impl Iterator<Item = u128>) -> u128 {
+pub(super) fn saturating_sum(values: impl Iterator<Item = u128>) -> u128 {
     values.fold(0, u128::saturating_add)
 }
 

@@ -20,7 +20,7 @@ use crate::functions::result_budget::ResultBudget;
 use crate::functions::value_bytes::check_width;
 
 /// Returns the bounded variant of a function; `None` for functions that need none, or are bounded already.
-pub(crate) fn to_bounded_function(function: &ScalarUDF, budget: &Arc<ResultBudget>) -> Option<Arc<ScalarUDF>> {
+pub(super) fn to_bounded_function(function: &ScalarUDF, budget: &Arc<ResultBudget>) -> Option<Arc<ScalarUDF>> {
     let check = missing_check(function)?;
     let bounded = BoundedFunction { inner: function.inner().clone(), check, budget: budget.clone() };
     Some(Arc::new(ScalarUDF::new_from_impl(bounded)))
@@ -32,7 +32,7 @@ fn missing_check(function: &ScalarUDF) -> Option<Check> {
 }
 
 /// Replaces the functions in an expression with their bounded variants, and checks the width of types in it.
-pub(crate) fn replace_functions(expr: Expr, budget: &Arc<ResultBudget>) -> Result<Expr> {
+pub(super) fn replace_functions(expr: Expr, budget: &Arc<ResultBudget>) -> Result<Expr> {
     let transformed = expr.transform_down(|expr| match expr {
         Expr::ScalarFunction(mut call) => match to_bounded_function(&call.func, budget) {
             Some(func) => {

@@ -15,7 +15,7 @@ const MAX_MESSAGE_BYTES: u64 = 64 << 20;
 
 /// The kind of a frame: `Query` and `Response` are sent to the query process, all others by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FrameKind {
+pub(super) enum FrameKind {
     /// A query.
     Query = 1,
     /// The response to a request.
@@ -47,7 +47,7 @@ fn invalid_data(message: String) -> io::Error {
 /// The header of a frame. The caller reads the content with [`read_message`](FrameHeader::read_message) or
 /// [`read_content`](FrameHeader::read_content).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FrameHeader {
+pub(super) struct FrameHeader {
     pub kind: FrameKind,
     pub len: u64,
 }
@@ -96,7 +96,7 @@ impl FrameHeader {
 ///
 /// # Errors
 /// Errors of writing.
-pub(crate) fn write_frame(output: &mut impl Write, kind: FrameKind, content: &[u8]) -> io::Result<()> {
+pub(super) fn write_frame(output: &mut impl Write, kind: FrameKind, content: &[u8]) -> io::Result<()> {
     let mut header = [0; HEADER_BYTES];
     header[..NUMBER_BYTES].copy_from_slice(&(kind as u64).to_le_bytes());
     header[NUMBER_BYTES..].copy_from_slice(&(content.len() as u64).to_le_bytes());
@@ -109,7 +109,7 @@ pub(crate) fn write_frame(output: &mut impl Write, kind: FrameKind, content: &[u
 ///
 /// # Errors
 /// Errors of writing.
-pub(crate) fn write_message(output: &mut impl Write, kind: FrameKind, message: &impl Message) -> io::Result<()> {
+pub(super) fn write_message(output: &mut impl Write, kind: FrameKind, message: &impl Message) -> io::Result<()> {
     write_frame(output, kind, &message.encode_to_vec())
 }
 

@@ -8,7 +8,7 @@ use crate::functions::{UNKNOWN_BYTES, status_bytes};
 
 /// Returns the data size of the process, which [`limit_data`] limits: private memory other than mapped files. Zero
 /// where the system does not report it.
-pub(crate) fn data_bytes() -> u64 {
+pub(super) fn data_bytes() -> u64 {
     status_bytes("VmData:").unwrap_or(UNKNOWN_BYTES)
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn data_bytes() -> u64 {
 ///
 /// # Errors
 /// `Io` if the system refuses.
-pub(crate) fn limit_data(bytes: u64) -> io::Result<()> {
+pub(super) fn limit_data(bytes: u64) -> io::Result<()> {
     set_limit(Resource::Data, bytes)
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn limit_data(bytes: u64) -> io::Result<()> {
 ///
 /// # Errors
 /// `Io` if the system refuses.
-pub(crate) fn yield_to_others() -> io::Result<()> {
+pub(super) fn yield_to_others() -> io::Result<()> {
     // Some systems lack this file. The limits hold without it.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     set_limit(Resource::Core, 0)

@@ -16,17 +16,17 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 const BASE_BYTES: u64 = 32 << 20;
 
 /// A process gets so many times the bytes that operators may retain, for what they do not account for.
-pub(crate) const PROCESS_FACTOR: u64 = 2;
+pub(super) const PROCESS_FACTOR: u64 = 2;
 
 /// Memory that is taken while a process works on a query, and released on drop.
-pub(crate) struct MemoryShare {
+pub(super) struct MemoryShare {
     memory: Arc<dyn SqlMemory>,
     /// The bytes taken from `memory`. Changed only after they are taken, by the thread that answers the process.
     bytes: AtomicUsize,
 }
 
 /// Returns the maximum bytes by which a process may grow if the operators of its query may retain `share` bytes.
-pub(crate) fn process_limit(share: u64) -> u64 {
+pub(super) fn process_limit(share: u64) -> u64 {
     share.saturating_mul(PROCESS_FACTOR).saturating_add(BASE_BYTES)
 }
 

@@ -15,7 +15,7 @@ use prost::Message;
 
 /// A query.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct QueryMessage {
+pub(super) struct QueryMessage {
     #[prost(string, tag = "1")]
     pub text: String,
     /// The values of the parameters, as an Arrow IPC stream.
@@ -36,7 +36,7 @@ pub(crate) struct QueryMessage {
 
 /// A request of a query process for a table, for the names of all tables, or for memory.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct RequestMessage {
+pub(super) struct RequestMessage {
     /// The requested table. If neither a table nor bytes are set, the names of all tables are requested.
     #[prost(string, optional, tag = "1")]
     pub table: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct RequestMessage {
 
 /// The response to a request.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct ResponseMessage {
+pub(super) struct ResponseMessage {
     #[prost(message, optional, tag = "1")]
     pub error: Option<ErrorMessage>,
     #[prost(string, repeated, tag = "2")]
@@ -62,7 +62,7 @@ pub(crate) struct ResponseMessage {
 
 /// The files that another process opens to get the same rows.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct RowsMessage {
+pub(super) struct RowsMessage {
     #[prost(bytes = "bytes", tag = "1")]
     pub schema: Bytes,
     /// The path of the table or file, if it has one.
@@ -76,7 +76,7 @@ pub(crate) struct RowsMessage {
 
 /// Rows of one file.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct SliceMessage {
+pub(super) struct SliceMessage {
     #[prost(bytes = "vec", tag = "1")]
     pub path: Vec<u8>,
     #[prost(uint64, tag = "2")]
@@ -94,14 +94,14 @@ pub(crate) struct SliceMessage {
 
 /// The value of a partition's column, as text.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct ValueMessage {
+pub(super) struct ValueMessage {
     #[prost(string, optional, tag = "1")]
     pub text: Option<String>,
 }
 
 /// The version of a file, which changes when it is replaced.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct VersionMessage {
+pub(super) struct VersionMessage {
     #[prost(bytes = "vec", tag = "1")]
     pub path: Vec<u8>,
     #[prost(string, tag = "2")]
@@ -110,7 +110,7 @@ pub(crate) struct VersionMessage {
 
 /// The columns of a statement's result, and its parameters.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct PlanMessage {
+pub(super) struct PlanMessage {
     #[prost(bytes = "bytes", tag = "1")]
     pub schema: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
@@ -119,7 +119,7 @@ pub(crate) struct PlanMessage {
 
 /// The end of a query.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct EndMessage {
+pub(super) struct EndMessage {
     #[prost(message, optional, tag = "1")]
     pub error: Option<ErrorMessage>,
     /// True if the process can answer another query.
@@ -129,7 +129,7 @@ pub(crate) struct EndMessage {
 
 /// An [`SqlError`].
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct ErrorMessage {
+pub(super) struct ErrorMessage {
     /// The variant, as one of the numbers below.
     #[prost(uint32, tag = "1")]
     pub kind: u32,
@@ -208,29 +208,29 @@ impl ErrorMessage {
     }
 }
 
-pub(crate) fn path_to_bytes(path: &Path) -> Vec<u8> {
+pub(super) fn path_to_bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_encoded_bytes().to_vec()
 }
 
-pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
+pub(super) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     std::ffi::OsStr::from_bytes(bytes).into()
 }
 
 /// Encodes a batch as an Arrow IPC stream.
-pub(crate) fn encode_batch(batch: &RecordBatch) -> Result<Bytes> {
+pub(super) fn encode_batch(batch: &RecordBatch) -> Result<Bytes> {
     let mut writer = StreamWriter::try_new(Vec::new(), batch.schema_ref())?;
     writer.write(batch)?;
     Ok(writer.into_inner()?.into())
 }
 
 /// Encodes a schema as an Arrow IPC stream without batches.
-pub(crate) fn encode_schema(schema: &Schema) -> Result<Bytes> {
+pub(super) fn encode_schema(schema: &Schema) -> Result<Bytes> {
     Ok(StreamWriter::try_new(Vec::new(), schema)?.into_inner()?.into())
 }
 
 /// Decodes a stream of one batch.
-pub(crate) fn decode_batch(bytes: &[u8]) -> Result<RecordBatch> {
+pub(super) fn decode_batch(bytes: &[u8]) -> Result<RecordBatch> {
     let mut batches = StreamReader::try_new(bytes, None)?;
     match batches.next() {
         Some(batch) => Ok(batch?),

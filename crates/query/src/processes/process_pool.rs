@@ -21,7 +21,7 @@ const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 
 /// A query process, which is killed on drop.
-pub(crate) struct Process {
+pub(super) struct Process {
     child: Arc<Mutex<Child>>,
     pub input: ChildStdin,
     pub output: BufReader<ChildStdout>,
@@ -90,7 +90,7 @@ impl Drop for Process {
 }
 
 /// Returns true if a process ended for lack of memory.
-pub(crate) fn is_out_of_memory(status: Option<ExitStatus>, stderr: &str) -> bool {
+pub(super) fn is_out_of_memory(status: Option<ExitStatus>, stderr: &str) -> bool {
     match status.and_then(|status| status.signal()) {
         Some(SIGABRT) => stderr.contains("memory allocation of") || reports_no_memory(stderr),
         // Sent by the system, as a process whose query was not given up is not killed by us.
@@ -100,7 +100,7 @@ pub(crate) fn is_out_of_memory(status: Option<ExitStatus>, stderr: &str) -> bool
 }
 
 /// Returns true if a message reports that the system refused memory to a process.
-pub(crate) fn reports_no_memory(message: &str) -> bool {
+pub(super) fn reports_no_memory(message: &str) -> bool {
     // ENOMEM, and EAGAIN, which is returned when a thread can't be started.
     message.contains("Cannot allocate memory") || message.contains("Resource temporarily unavailable")
 }
@@ -119,7 +119,7 @@ fn read_stderr(mut pipe: ChildStderr, stderr: &Mutex<Vec<u8>>) {
 }
 
 /// Starts query processes, and holds the idle ones.
-pub(crate) struct ProcessPool {
+pub(super) struct ProcessPool {
     program: PathBuf,
     idle: Mutex<Vec<Process>>,
 }

@@ -29,7 +29,7 @@ use crate::processes::table_messages::rows_message;
 /// never starts, and a process that was detached first is not killed while it runs another query. The lock of the child
 /// process is taken under the lock of the state.
 #[derive(Default)]
-pub(crate) struct KillHandle(Mutex<KillState>);
+pub(super) struct KillHandle(Mutex<KillState>);
 
 #[derive(Default)]
 struct KillState {
@@ -67,7 +67,7 @@ impl KillHandle {
 }
 
 /// Gives up the query of a [`KillHandle`] when it is dropped.
-pub(crate) struct KillOnDrop(pub Arc<KillHandle>);
+pub(super) struct KillOnDrop(pub Arc<KillHandle>);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
@@ -76,7 +76,7 @@ impl Drop for KillOnDrop {
 }
 
 /// The receiver of an answer.
-pub(crate) enum AnswerSink {
+pub(super) enum AnswerSink {
     /// Receives the columns and parameters of a statement that is not run.
     Plan(oneshot::Sender<Result<SqlPlan, SqlError>>),
     /// Receives the columns, and then the batches. `schema` is `None` when the columns were sent: an error is then sent
@@ -107,7 +107,7 @@ impl AnswerSink {
 }
 
 /// A query for a process, with everything that the process may request.
-pub(crate) struct ProcessSession {
+pub(super) struct ProcessSession {
     pub query: QueryMessage,
     pub tables: Arc<dyn SqlTables>,
     pub share: MemoryShare,

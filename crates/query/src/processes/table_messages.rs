@@ -18,7 +18,7 @@ fn schema_error(error: impl std::fmt::Display) -> Error {
 ///
 /// # Errors
 /// Errors of reading the rows; `Unsupported` for rows that are not in files.
-pub(crate) fn rows_message(rows: &Dataset, path: Option<&Path>) -> Result<RowsMessage> {
+pub(super) fn rows_message(rows: &Dataset, path: Option<&Path>) -> Result<RowsMessage> {
     let slices = if rows.is_empty()? { Vec::new() } else { rows.file_slices()? };
     let mut versions = Vec::new();
     for (path, version) in rows.versions() {
@@ -62,7 +62,7 @@ fn file_slice(message: &SliceMessage) -> Result<FileSlice> {
 ///
 /// # Errors
 /// Errors of opening the files; `FileChanged` if they do not have the rows any more.
-pub(crate) fn open_rows(message: &RowsMessage) -> Result<Dataset> {
+pub(super) fn open_rows(message: &RowsMessage) -> Result<Dataset> {
     let schema = decode_schema(&message.schema).map_err(schema_error)?;
     if message.slices.is_empty() {
         return Dataset::from_batches(schema, Vec::new());
@@ -97,7 +97,7 @@ fn changed_error(path: &Path) -> Error {
 }
 
 /// Returns true if rows were dropped or replaced while they were opened, so that another attempt may find newer ones.
-pub(crate) fn is_retryable(error: &Error) -> bool {
+pub(super) fn is_retryable(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::RowOutOfRange | ErrorKind::FileChanged)
 }
 
