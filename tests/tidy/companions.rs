@@ -44,12 +44,13 @@ const HIDDEN_USES: &[(&str, &str)] = &[
          escape_hidden_json escape_hidden_lines exists format_bytes format_count ignore_file_size_signal \
          is_directory is_file local_path metadata_at plural push_csv_row",
     ),
-    ("crates/datafusion", "head_within ignore_file_size_signal is_ascending is_renamed prune"),
+    ("crates/datafusion", "head_within is_ascending is_renamed prune"),
     (
         "crates/objects",
         "PushedRows blocking ellipsize escape_hidden pushed_rows redact_urls sealed_rows table_identity \
          tails_equal write_pushed",
     ),
+    ("crates/query", "ignore_file_size_signal"),
     (
         "crates/serve",
         "COMPARED_ROWS JsonLines NUMBERING PROMOTED REPLICA csv_header decimal_to_f64 ellipsize escape_hidden \

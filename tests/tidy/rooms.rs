@@ -11,21 +11,14 @@ use crate::imports::{Crate, ModulePath, module_of};
 use crate::methods::{inherent_impls, method_uses};
 use crate::{crate_folders, source};
 
-/// The order of a folder's rooms.
-enum Rooms {
-    /// Layer by layer, from the bottom: each room uses only rooms of earlier layers.
-    Layers(&'static [&'static [&'static str]]),
-    /// There is none, for a reason.
-    Flat(&'static str),
-}
-
-use Rooms::{Flat, Layers};
+/// The order of a folder's rooms, layer by layer from the bottom: each room uses only rooms of earlier layers.
+type Layers = &'static [&'static [&'static str]];
 
 /// The sources of each crate, and folders in them that have an order of their own.
-const FOLDERS: &[(&str, Rooms)] = &[
+const FOLDERS: &[(&str, Layers)] = &[
     (
         "crates/mapping/src",
-        Layers(&[
+        &[
             &["element", "error", "memory", "metadata", "os", "sync"],
             &["mode", "unfinished_file"],
             &["fault_cause", "locked_directory"],
@@ -36,11 +29,11 @@ const FOLDERS: &[(&str, Rooms)] = &[
             &["mapping"],
             &["shared_file", "view", "wait_set"],
             &["shared_words"],
-        ]),
+        ],
     ),
     (
         "crates/arrowwood/src",
-        Layers(&[
+        &[
             &["append_vec", "redact", "escape"],
             &["error"],
             &["map", "types", "blocking"],
@@ -54,12 +47,12 @@ const FOLDERS: &[(&str, Rooms)] = &[
             &["partitions"],
             &["open"],
             &["check"],
-        ]),
+        ],
     ),
-    ("crates/arrowwood/src/ipc", Layers(&[&["framing"], &["read", "write"]])),
+    ("crates/arrowwood/src/ipc", &[&["framing"], &["read", "write"]]),
     (
         "crates/arrowwood/src/compute",
-        Layers(&[
+        &[
             &["random", "scan"],
             &["selection"],
             &["kernels"],
@@ -68,15 +61,15 @@ const FOLDERS: &[(&str, Rooms)] = &[
             &["group"],
             &["reduce", "sort"],
             &["statistics"],
-        ]),
+        ],
     ),
     (
         "crates/arrowwood/src/table",
-        Layers(&[&["format"], &["placement", "zones"], &["protocol"], &["reader"], &["writer"], &["check"]]),
+        &[&["format"], &["placement", "zones"], &["protocol"], &["reader"], &["writer"], &["check"]],
     ),
     (
         "crates/objects/src",
-        Layers(&[
+        &[
             &["client", "range_set", "runtime"],
             &["error"],
             &["location"],
@@ -84,11 +77,11 @@ const FOLDERS: &[(&str, Rooms)] = &[
             &["fetcher", "upload"],
             &["open"],
             &["push"],
-        ]),
+        ],
     ),
     (
         "crates/serve/src",
-        Layers(&[
+        &[
             &["change_time", "hex", "http", "typed_array"],
             &["ops", "replica"],
             &["auth", "catalog"],
@@ -97,17 +90,24 @@ const FOLDERS: &[(&str, Rooms)] = &[
             &["sql"],
             &["flight", "view"],
             &["server"],
-        ]),
+        ],
     ),
-    ("crates/cli/src", Layers(&[&["shell"], &["engine", "rows"], &["verbs"]])),
-    ("crates/cli/src/shell", Layers(&[&["printable", "print", "progress"], &["error"], &["reader"]])),
-    ("crates/cli/src/rows", Layers(&[&["open", "text_args", "detect_format", "output"], &["input"]])),
-    ("crates/cli/src/verbs", Layers(&[&["convert", "inspect", "network", "table", "usage"]])),
-    ("crates/datafusion/src", Flat("its files have no rooms yet")),
-    ("crates/datafusion/python/src", Layers(&[&["codec"]])),
+    ("crates/cli/src", &[&["shell"], &["engine", "rows"], &["verbs"]]),
+    ("crates/cli/src/shell", &[&["printable", "print", "progress"], &["error"], &["reader"]]),
+    ("crates/cli/src/rows", &[&["open", "text_args", "detect_format", "output"], &["input"]]),
+    ("crates/cli/src/verbs", &[&["convert", "inspect", "network", "table", "usage"]]),
+    (
+        "crates/datafusion/src",
+        &[&["error"], &["cancel_token", "exact_size", "pushdown", "statistics"], &["scan"], &["follow", "table"]],
+    ),
+    (
+        "crates/query/src",
+        &[&["functions"], &["plans", "statements"], &["engine"], &["cluster", "processes"], &["command"]],
+    ),
+    ("crates/datafusion/python/src", &[&["codec"]]),
     (
         "bindings/python/src",
-        Layers(&[
+        &[
             &["interpreter"],
             &["arguments"],
             &["exchange"],
@@ -117,18 +117,18 @@ const FOLDERS: &[(&str, Rooms)] = &[
             &["incoming"],
             &["io"],
             &["table"],
-        ]),
+        ],
     ),
     (
         "bindings/c/src",
-        Layers(&[
+        &[
             &["checked_mutex", "error", "translation"],
             &["ffi"],
             &["columns", "library", "value"],
             &["dataset", "predicate"],
             &["cdata", "chunks", "compute", "follow", "maintain", "open"],
             &["builder", "messages", "writer"],
-        ]),
+        ],
     ),
 ];
 
@@ -290,8 +290,7 @@ fn rooms_use_only_lower_layers() {
     let mut violations = Vec::new();
     let mut is_allowed_use_used = [false; ALLOWED_USES.len()];
     let mut use_count = 0;
-    for (path, rooms) in FOLDERS {
-        let Layers(layers) = rooms else { continue };
+    for (path, layers) in FOLDERS {
         let files = Crate::read(crate_sources(path));
         let folder = Folder::new(path, &files);
         use_count += folder.uses().len();
@@ -316,10 +315,8 @@ fn rooms_use_only_lower_layers() {
 #[test]
 fn methods_stand_in_the_room_of_their_type() {
     let mut found = BTreeSet::new();
-    for (path, rooms) in FOLDERS {
-        if let Layers(_) = rooms {
-            found.extend(Folder::new(path, &Crate::read(crate_sources(path))).foreign_methods());
-        }
+    for (path, _) in FOLDERS {
+        found.extend(Folder::new(path, &Crate::read(crate_sources(path))).foreign_methods());
     }
     let listed: BTreeSet<_> =
         FOREIGN_METHODS.iter().map(|(room, type_name, _)| (room.to_string(), type_name.to_string())).collect();
@@ -342,11 +339,8 @@ fn each_crate_has_rooms() {
 fn counts_are_printed() {
     println!("| folder | rooms | files | uses of files | of rooms | pairs of rooms | foreign methods | which pairs |");
     println!("|---|---:|---:|---:|---:|---:|---:|---|");
-    for (path, rooms) in FOLDERS {
+    for (path, _) in FOLDERS {
         Folder::new(path, &Crate::read(crate_sources(path))).print_counts();
-        if let Flat(reason) = rooms {
-            println!("`{path}` has no layers: {reason}");
-        }
     }
 }
 

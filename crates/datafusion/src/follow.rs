@@ -13,8 +13,8 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::col;
 
+use crate::error::to_external_error;
 use crate::scan::{has_same_order, replace_schema};
-use crate::to_external_error;
 
 /// How long a thread waits for rows before it checks whether the query was dropped.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -54,6 +54,7 @@
 #![deny(unsafe_code)]
 
 mod cancel_token;
+mod error;
 mod exact_size;
 mod follow;
 mod pushdown;
@@ -67,8 +68,3 @@ pub use follow::follow;
 pub use pushdown::Condition;
 pub use scan::{Scan, ScanOptions, ScanRequest};
 pub use table::Table;
-
-/// Converts an error of Arrowwood to an error of DataFusion.
-pub(crate) fn to_external_error(error: arrowwood::Error) -> datafusion::error::DataFusionError {
-    datafusion::error::DataFusionError::External(Box::new(error))
-}

@@ -25,9 +25,10 @@ use datafusion::physical_plan::{
 use futures::stream::poll_fn;
 
 use crate::cancel_token::CancelToken;
+use crate::error::to_external_error;
 use crate::exact_size::{BufferOrigin, DictionaryCache};
 use crate::pushdown::{Condition, conjunction};
-use crate::{statistics, to_external_error};
+use crate::statistics;
 
 /// The maximum number of rows that are filtered or copied at once: few enough for the caches of one core.
 const CHUNK_ROWS: u64 = 1 << 17;

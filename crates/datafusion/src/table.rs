@@ -14,9 +14,9 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::error::to_external_error;
 use crate::pushdown::Condition;
 use crate::scan::{Scan, ScanRequest};
-use crate::to_external_error;
 
 /// A file, a growing table, partitions or several files as a table of DataFusion.
 ///
