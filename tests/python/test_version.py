@@ -31,7 +31,7 @@ def dependency_versions(dependencies):
 
 def test_module_and_command_print_the_version():
     assert aw.__version__ == VERSION
-    assert run_module("arrowwood._cli", "--version").stdout == f"arrowwood {VERSION}\n"
+    assert run_module("arrowwood._cli", "--version").stdout == f"arrowwood {VERSION}\nSQL: DuckDB\n"
 
 
 def test_package_runs_as_the_command():

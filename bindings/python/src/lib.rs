@@ -135,6 +135,10 @@ mod _arrowwood {
     }
 
     impl arrowwood_cli::Engine for PythonEngine {
+        fn name(&self) -> String {
+            "DuckDB".to_owned()
+        }
+
         fn sql(&self, query: &str) -> Result<arrowwood::Dataset, String> {
             PythonEngine::ask(|py| py.import("arrowwood._engines.duckdb")?.call_method1("sql", (query,)))
         }

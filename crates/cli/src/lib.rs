@@ -19,12 +19,11 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use arrowwood::escape_hidden_lines;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[cfg(feature = "serve")]
 pub use engine::ClusterOptions;
 pub use engine::Engine;
-use engine::exec_datafusion;
 use shell::{CliResult, Stdout, eprint_line};
 use verbs::convert::{export, import};
 use verbs::inspect::{cat, check, head, messages, schema, sql, stat, tail};
@@ -83,18 +82,6 @@ enum CliCommand {
 }
 
 impl CliCommand {
-    /// Returns true if the verb needs an engine that this program does not have.
-    fn lacks_engine(&self, engine: Option<&dyn Engine>) -> bool {
-        match self {
-            CliCommand::Sql(_) => engine.is_none(),
-            #[cfg(feature = "serve")]
-            CliCommand::View(_) => engine.is_none(),
-            #[cfg(feature = "serve")]
-            CliCommand::Serve(_) => engine.and_then(Engine::server_engine).is_none(),
-            _ => false,
-        }
-    }
-
     /// Runs the verb. Returns its exit code if it succeeds: 0, or the result of `check`.
     fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> CliResult<i32> {
         match self {
@@ -147,22 +134,22 @@ fn print_usage(usage: &clap::Error) {
     }
 }
 
+/// Returns what `--version` prints behind the name of the program.
+fn long_version(engine: Option<&dyn Engine>) -> String {
+    let engine = engine.map_or_else(|| "none".to_owned(), Engine::name);
+    format!("{}\nSQL: {engine}", env!("CARGO_PKG_VERSION"))
+}
+
 /// Runs the command as [`run`] does, with an engine for SQL queries and Parquet.
-///
-/// If the engine lacks what `sql`, `view` or `serve` need, this process becomes the command `arrowwood-datafusion`,
-/// which is searched for in the folder of this program and on `PATH`.
 pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'static dyn Engine>) -> i32 {
-    let args: Vec<OsString> = args.into_iter().collect();
-    let command = match Cli::try_parse_from(&args) {
+    let parser = Cli::command().long_version(long_version(engine.map(|engine| engine as _)));
+    let command = match parser.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(command) => command,
         Err(usage) => {
             print_usage(&usage);
             return usage.exit_code();
         }
     };
-    if command.verb.lacks_engine(engine.map(|engine| engine as _)) {
-        exec_datafusion(&args);
-    }
     #[cfg(feature = "objects")]
     arrowwood_objects::install();
     let mut out = Stdout::new();

@@ -45,6 +45,10 @@ impl CommandEngine {
 }
 
 impl Engine for CommandEngine {
+    fn name(&self) -> String {
+        format!("DataFusion {}", datafusion::DATAFUSION_VERSION)
+    }
+
     fn sql(&self, query: &str) -> Result<Dataset, String> {
         self.run(query, PathTables { only: None }, None)
     }

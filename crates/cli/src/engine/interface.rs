@@ -13,7 +13,7 @@ use arrowwood_serve::{SqlEngine, WorkerEngine};
 /// The error of programs without an engine for clusters.
 #[cfg(feature = "serve")]
 pub(crate) const NO_CLUSTER: &str = "queries over several servers need the program arrowwood-datafusion: cargo install \
-                                     --path crates/datafusion";
+                                     --path crates/query";
 
 /// The servers of a cluster, and the options of requests to them.
 #[cfg(feature = "serve")]
@@ -31,6 +31,9 @@ pub struct ClusterOptions {
 
 /// Runs SQL and converts Parquet for the command, which this library can't do. Errors are messages for the user.
 pub trait Engine: Sync {
+    /// Returns the name of the engine for SQL, which `arrowwood --version` prints.
+    fn name(&self) -> String;
+
     /// Runs a query, and returns its rows.
     ///
     /// # Errors

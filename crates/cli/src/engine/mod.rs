@@ -2,16 +2,13 @@
 //!
 //! The modules, in reading order:
 //! - `interface`: what an engine does;
-//! - `parquet`: whether a path needs an engine for Parquet, and its errors;
-//! - `exec_datafusion`: becomes the program that has an engine.
+//! - `parquet`: whether a path needs an engine for Parquet, and its errors.
 //!
 //! Uses `shell`.
 
-mod exec_datafusion;
 mod interface;
 mod parquet;
 
-pub(crate) use exec_datafusion::exec_datafusion;
 #[cfg(feature = "serve")]
 pub use interface::ClusterOptions;
 pub use interface::Engine;

@@ -55,8 +55,8 @@ impl Statement {
 /// 501 if the program has none.
 pub(crate) fn require_engine(state: &SqlState) -> Result<Arc<dyn SqlEngine>> {
     state.engine.clone().filter(|engine| engine.has_plans()).ok_or_else(|| {
-        let detail = "this server has no SQL: start it by `arrowwood-datafusion serve`, or put that program beside \
-                      `arrowwood` (cargo install --path crates/query)";
+        let detail = "this server has no SQL: start it by `arrowwood-datafusion serve` (cargo install --path \
+                      crates/query)";
         Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail)
     })
 }

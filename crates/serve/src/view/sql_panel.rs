@@ -24,7 +24,7 @@ pub(crate) async fn sql(page: &ViewSession, snapshot: Snapshot, query: &Query) -
     let form = ExportFormat::from_query(query)?;
     let Some(engine) = state.sql.engine.clone() else {
         let detail = "SQL needs the Python package and DuckDB: pip install 'arrowwood[sql]', and its command \
-                      `arrowwood view`; or the program `arrowwood-datafusion`";
+                      `arrowwood view`; or `arrowwood-datafusion view`";
         return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "no_engine", detail));
     };
     let max_rows = if form.is_some() { MAX_SAVED_ROWS } else { MAX_SHOWN_ROWS };

@@ -16,13 +16,13 @@ use crate::rows::output::{OutputArgs, print};
 use crate::shell::read_token;
 use crate::shell::{CliError, CliResult, Stdout, reader};
 
-/// Run an SQL query by DuckDB, or by DataFusion.
+/// Run an SQL query by the engine of this program, which --version names.
 ///
 /// Name tables by their path in quotes: any PATH of the other verbs, and with DuckDB Parquet, CSV and JSON files.
-/// DuckDB comes with the Python package: pip install 'arrowwood[sql]'; DataFusion is in the program
-/// arrowwood-datafusion, which this command becomes where it is installed.
+/// The command of the Python package has DuckDB: pip install 'arrowwood[sql]'. The program arrowwood-datafusion is the
+/// same command with DataFusion.
 ///
-/// With --cluster, tables are those of the servers, by name; one that several servers have is the rows of all.
+/// With --cluster, which needs DataFusion, tables are those of the servers, by name; one that several servers have is the rows of all.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood sql 'select symbol, avg(price) from \"ticks/\" group by symbol' --csv\n\
                   Example: arrowwood sql --cluster hosts.txt 'select symbol, avg(price) from ticks group by symbol'")]
@@ -63,7 +63,8 @@ impl Sql {
         }
         let Some(engine) = engine else {
             return Err(CliError::new(
-                "sql needs the Python package: pip install 'arrowwood[sql]'; or the program arrowwood-datafusion",
+                "this program has no SQL engine: run the command of the Python package (pip install 'arrowwood[sql]'), \
+                 or arrowwood-datafusion (cargo install --path crates/query)",
             ));
         };
         let rows = engine.sql(&self.read_query()?).map_err(query_error)?;
