@@ -170,28 +170,28 @@ pub(crate) fn footer_with_shared_schema(
     let dictionary_count = u32::try_from(dictionaries.len()).ok()?;
     let len = footer_with_shared_schema_len(dictionaries.len());
     let mut bytes = Vec::with_capacity(len);
-    bytes.extend((TABLE as u32).to_le_bytes());
+    bytes.extend_from_slice(&(TABLE as u32).to_le_bytes());
     for half in VTABLE {
-        bytes.extend((half as u16).to_le_bytes());
+        bytes.extend_from_slice(&(half as u16).to_le_bytes());
     }
     assert_eq!(bytes.len(), TABLE, "the table of the footer is misplaced");
 
     // The table begins with the distance back to the vtable.
-    bytes.extend((VTABLE_LEN as u32).to_le_bytes());
-    bytes.extend(schema_distance.to_le_bytes());
-    bytes.extend(((DICTIONARIES - WORD - DICTIONARIES_FIELD) as u32).to_le_bytes());
-    bytes.extend(((BATCH - WORD - BATCHES_FIELD) as u32).to_le_bytes());
-    bytes.extend(fb::MetadataVersion::V5.0.to_le_bytes());
+    bytes.extend_from_slice(&(VTABLE_LEN as u32).to_le_bytes());
+    bytes.extend_from_slice(&schema_distance.to_le_bytes());
+    bytes.extend_from_slice(&((DICTIONARIES - WORD - DICTIONARIES_FIELD) as u32).to_le_bytes());
+    bytes.extend_from_slice(&((BATCH - WORD - BATCHES_FIELD) as u32).to_le_bytes());
+    bytes.extend_from_slice(&fb::MetadataVersion::V5.0.to_le_bytes());
 
     bytes.resize(BATCH - WORD, 0);
-    bytes.extend(1u32.to_le_bytes());
+    bytes.extend_from_slice(&1u32.to_le_bytes());
     assert_eq!(bytes.len(), BATCH, "the record batch of the footer is misplaced");
-    bytes.extend(batch.0);
+    bytes.extend_from_slice(&batch.0);
 
     bytes.resize(DICTIONARIES - WORD, 0);
-    bytes.extend(dictionary_count.to_le_bytes());
+    bytes.extend_from_slice(&dictionary_count.to_le_bytes());
     for block in dictionaries {
-        bytes.extend(block.0);
+        bytes.extend_from_slice(&block.0);
     }
     assert_eq!(bytes.len(), len, "the footer doesn't have the length that was reserved for it");
     Some(bytes)

@@ -94,9 +94,9 @@ fn framed_len(metadata: &[u8]) -> u64 {
 fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
     assert!(framed_len(metadata) <= len, "a message of {} bytes in a slot of {len}", metadata.len());
     let mut bytes = Vec::with_capacity(len as usize);
-    bytes.extend(u32::MAX.to_le_bytes());
-    bytes.extend((len as u32 - PREFIX as u32).to_le_bytes());
-    bytes.extend(metadata);
+    bytes.extend_from_slice(&u32::MAX.to_le_bytes());
+    bytes.extend_from_slice(&(len as u32 - PREFIX as u32).to_le_bytes());
+    bytes.extend_from_slice(metadata);
     bytes.resize(len as usize, 0);
     bytes
 }

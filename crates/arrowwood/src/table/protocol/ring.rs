@@ -494,7 +494,7 @@ impl FooterRing {
         let stamp = unix_micros().max(self.stamp + 1);
         assert!(footer.len() <= header.footer as usize - STAMP, "the footer covers its own time");
         footer.resize(header.footer as usize - STAMP, 0);
-        footer.extend(stamp.to_le_bytes());
+        footer.extend_from_slice(&stamp.to_le_bytes());
         let is_inside = (header.shared..u64::from(header.slots)).contains(&slot.number);
         let ring_end = header.ring + u64::from(header.slots) * header.slot;
         if !is_inside || messages_start + messages.len() as u64 > ring_end {
