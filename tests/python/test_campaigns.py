@@ -132,10 +132,15 @@ class Checkout:
         path.unlink(missing_ok=True)
         return seeds
 
-    def wait_for_pause(self):
-        """Waits until the random campaign pauses, and returns the process of its wait."""
+    def wait_for_pause(self, process):
+        """Waits until the random campaign that `process` runs pauses, and returns the process of its wait."""
         path = self.root / "sleep_pid"
-        return int(wait_until(lambda: path.exists() and path.read_text().strip(), "the campaign pauses"))
+
+        def paused():
+            assert process.poll() is None, process.stdout.read()
+            return path.exists() and path.read_text().strip()
+
+        return int(wait_until(paused, "the campaign pauses"))
 
 
 @pytest.fixture
@@ -198,7 +203,7 @@ def test_moved_file_makes_nothing_due(checkout):
 def test_stopped_run_continues_after_the_seeds_that_passed(checkout, number):
     checkout.write("pause_at", "5")
     process = checkout.start("--only", "seeds")
-    sleep_pid = checkout.wait_for_pause()
+    sleep_pid = checkout.wait_for_pause(process)
     process.send_signal(number)
     if number == signal.SIGKILL:
         # A killed program can't end the command that it runs.
@@ -227,7 +232,7 @@ def has_ended(pid):
 def test_stopped_run_ends_its_processes(checkout):
     checkout.write("pause_at", "1")
     process = checkout.start("--only", "seeds")
-    sleep_pid = checkout.wait_for_pause()
+    sleep_pid = checkout.wait_for_pause(process)
     process.terminate()
     process.communicate(timeout=PATIENCE)
     wait_until(lambda: has_ended(sleep_pid), "the process is over")
@@ -319,7 +324,7 @@ def test_uncommitted_changes_are_refused_or_recorded(checkout):
 def test_files_that_change_during_a_run_are_not_recorded(checkout):
     checkout.write("pause_at", "3")
     process = checkout.start("--only", "seeds")
-    sleep_pid = checkout.wait_for_pause()
+    sleep_pid = checkout.wait_for_pause(process)
     checkout.write("src/two.rs", "edited meanwhile")
     os.kill(sleep_pid, signal.SIGKILL)
     output, _ = process.communicate(timeout=PATIENCE)
@@ -350,7 +355,7 @@ def test_campaign_with_the_oldest_run_comes_first(checkout):
 def test_second_run_in_a_checkout_is_refused(checkout):
     checkout.write("pause_at", "0")
     process = checkout.start("--only", "seeds")
-    checkout.wait_for_pause()
+    checkout.wait_for_pause(process)
     assert "running in this checkout already" in checkout.run("--only", "whole", code=2)
     process.terminate()
     process.communicate(timeout=PATIENCE)
