@@ -2,7 +2,7 @@
 
 Unlike times, instructions don't depend on the load of the machine, so a path that got longer shows. Hash tables draw
 their factors from addresses, and an unlucky factor takes up to a third more: a count is the least of several runs with
-other addresses.
+other addresses. A library for callgrind would need a helper program of exactly its version on every machine.
 
     python bench/instructions.py PROGRAM [--record] [--json]
 

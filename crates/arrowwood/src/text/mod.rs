@@ -10,8 +10,8 @@
 //! - `text_file` opens files, compressed or not.
 //! - `csv` and `json` have the parsers of both formats.
 //!
-//! `display` and `preview` are always there; the others need the feature `text`. This module and `ipc`, `compute` and
-//! `cdata` use `dataset`, but not each other.
+//! `display` and `preview` are always there, as everyone wants to print values; the others need the feature `text`.
+//! This module and `ipc`, `compute` and `cdata` use `dataset`, but not each other.
 
 #[cfg(feature = "text")]
 mod chunks;

@@ -3,6 +3,8 @@
 //! ```text
 //! a source ── read by a thread ──▶ blocks of bytes ── cut behind whole records ──▶ StreamParser ──▶ batches
 //! ```
+//! A blocking read can't be interrupted. So the thread only reads, and the parser can wait with a timeout, and return
+//! three rows before the fourth is typed.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};

@@ -4,6 +4,9 @@
 //! The two packages are built separately, so that neither can use the other's Rust objects. A dataset is passed as the
 //! parts of its files, which are opened again here. A table is returned in a capsule, with DataFusion's stable
 //! interface.
+//!
+//! A table keeps its rows. The interface doesn't pass the start of a query, so a table joined to itself could otherwise
+//! be of two commits.
 #![deny(unsafe_code)]
 
 mod codec;

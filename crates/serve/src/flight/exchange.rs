@@ -1,6 +1,7 @@
 //! Answers `DoExchange`: sends the rows of a table as they are committed, and appends record batches, in one call.
 //!
-//! The two directions are independent: a client can send rows while it waits for others, and need not wait for any.
+//! The two directions are independent: a client can send rows while it waits for others, and need not wait for any. It
+//! sees its own rows in the order of all rows. When it ends its side, the call ends after the rows committed by then.
 
 use std::io;
 use std::sync::Arc;

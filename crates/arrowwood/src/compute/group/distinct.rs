@@ -1,7 +1,8 @@
 //! Counts the distinct values of groups.
 //!
 //! Integers that lie close together are counted in sets, which are states of the groups. Other values are counted by
-//! another aggregation, whose groups have the values among their keys.
+//! another aggregation, whose groups have the values among their keys. It takes memory only for existing values, but
+//! more time: for 1,000 groups with 1,000 values, six times as much as sets.
 
 use arrow_array::{Array, Int64Array};
 use arrow_data::ArrayData;

@@ -3,6 +3,9 @@
 //! The states after the last full block of rows are kept. They are merged as in `aggregate`, so that answers are the
 //! same bit for bit, except for sums of floats by very many groups, which `aggregate` computes in partitions. States
 //! refer to rows by number: the keys of a group are read again from its first row.
+//!
+//! The rows after the last full block are read again for each answer: if a sum of floats went on within a block, its
+//! last bits would differ.
 
 use super::aggregate::{AggregateExpr, Aggregation};
 use super::keys::{key_part, with_plain_booleans};

@@ -1,5 +1,8 @@
 //! Shows the rows that satisfy a condition. The rows are selected once; the first use of a column copies it for all of
 //! them, on all threads. Aggregations read the rows in place.
+//!
+//! They are selected at once because their number must be known, and because errors of the condition belong to the call
+//! that has it. Columns are copied later because many are never used.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -2,7 +2,8 @@
 //! points to.
 //!
 //! Each footer of format 1.0 has the schema, and its messages are in the slot of its number. Since 1.1 all footers
-//! point to one schema behind them, and their messages may be anywhere in the ring.
+//! point to one schema behind them, and their messages may be anywhere in the ring. With a schema in each, four
+//! thousand footers of 100 columns would take 36 MB, and a reader reads all bytes behind its footer.
 
 use crate::ipc::{
     BatchMetadata, Block, FOOTER_BATCH, batch_metadata, footer, footer_with_shared_schema,

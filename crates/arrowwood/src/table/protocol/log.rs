@@ -9,6 +9,9 @@
 //! order of a durable record's checksum. A system crash loses the pages of the columns and keeps the entry, so the
 //! bytes are restored from it. Entries may be overwritten once their bytes are in the columns and covered by a durable
 //! record.
+//!
+//! Entries form no chain. Committed bytes never change, so any whole entry of a boot can be applied that begins at or
+//! before the known rows and ends after them.
 
 use crate::error::Result;
 use crate::rows::{Extent, Plan};

@@ -1,4 +1,7 @@
 //! Named positions: the progress of producers, as part of a commit.
+//!
+//! The values are in the record. The names are appended to a buffer and never change, so they become durable as rows
+//! do, and a commit with a hundred positions takes 800 bytes.
 
 use std::collections::BTreeMap;
 

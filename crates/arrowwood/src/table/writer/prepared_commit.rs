@@ -1,6 +1,7 @@
 //! A commit across the end of a segment is prepared before other Arrow readers see any of it: its segments wait for
 //! their names, and the record that seals the previous one is written. The next writer finishes the commit of a killed
-//! one, so that rows seen by other Arrow readers are never taken back.
+//! one, so that rows seen by other Arrow readers are never taken back. After a power cut it can't know which of these
+//! files and records had reached the disk: then the durable records decide.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

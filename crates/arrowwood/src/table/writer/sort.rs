@@ -5,6 +5,10 @@
 //! time while it is sorted by a type other than a 64-bit number), and one new segment, with 16 bytes per row. All new
 //! segments become part of the table at once: they are written to a directory next to it, where the other segments get
 //! a second name, and the two directories are exchanged.
+//!
+//! Merging replaces files one by one, as each row keeps its number. Sorted rows get other numbers: a reader of a new
+//! file and an old one would lose some rows and see others twice. The live segment is the same file in both
+//! directories, so its writer and followers notice nothing.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};

@@ -2,6 +2,8 @@
 //!
 //! Each bin has the value at its first time, the smallest, the largest, and the value at its last time. If the rows are
 //! sorted by time, the rows of a bin are found by binary search; otherwise all rows are read.
+//!
+//! With bins of equal numbers of rows, a quiet night would be a moment, as rows come in bursts.
 
 use std::sync::Arc;
 

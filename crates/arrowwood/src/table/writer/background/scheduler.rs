@@ -1,6 +1,9 @@
 //! The background thread of the process: one for all writers. Each writer has a task, which gets a turn when one is
 //! due, or when the writer requests one.
 //!
+//! A thread for each writer would nearly always sleep, and there may be hundreds of partitions. With one, a long sync
+//! delays the periodic syncs and the footers of other tables. Work that a caller waits for runs on the caller's thread.
+//!
 //! ```text
 //! writer ── ask ──▶ queue of tasks by the time of their turns ──▶ thread: turn, and when the next one is due
 //! writer ── drop ─▶ waits for the turn of its own task alone

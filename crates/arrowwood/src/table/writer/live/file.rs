@@ -7,7 +7,8 @@
 //!
 //! Before data is written that the disk may not get, a note in the live page says so ([`UnsyncedMarker`]). Every
 //! process that sees the data sees the note. It is removed once the sync has succeeded, and stays if the sync fails or
-//! the process is killed.
+//! the process is killed. Without it, the next writer would take the rows for durable, and never write them again:
+//! after a failed fsync(2) the kernel marks the pages clean.
 //!
 //! Locks: `durable` is held while a commit is made durable, and in it the lock of `base` for an instant. `footer` is
 //! held while a footer is published, and is never held together with `durable`.
