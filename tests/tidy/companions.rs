@@ -29,10 +29,10 @@ const REMEDY_FILES: &[&str] = &[
 
 /// Hidden items of the library that companions use; each is to become public, or to go.
 const HIDDEN_USES: &[(&str, &str)] = &[
-    ("bindings/c", "ReserveAllocator export_schema from_panic"),
+    ("bindings/c", "export_schema from_panic"),
     (
         "bindings/python",
-        "ReserveAllocator blocking can_allocate concat_opened ellipsize escape_hidden escape_hidden_lines \
+        "blocking concat_opened ellipsize escape_hidden escape_hidden_lines \
          export_field export_schema import_array_and_field import_arrays import_schema is_renamed \
          late_column_field local_path parse_time partitions_lag prune prune_contiguous redact_urls \
          resolve_view simulate slice_with_step split_by_path time_zone_hint view_at with_column \
@@ -40,8 +40,8 @@ const HIDDEN_USES: &[(&str, &str)] = &[
     ),
     (
         "crates/cli",
-        "JsonLines ReserveAllocator UnfinishedFile blocking concat_opened csv_header ellipsize escape_hidden \
-         escape_hidden_json escape_hidden_lines exists format_bytes format_count ignore_file_size_signal \
+        "JsonLines blocking concat_opened csv_header ellipsize escape_hidden \
+         escape_hidden_json escape_hidden_lines exists format_bytes format_count \
          is_directory is_file local_path metadata_at plural push_csv_row",
     ),
     ("crates/datafusion", "head_within is_ascending is_renamed prune"),
@@ -50,7 +50,6 @@ const HIDDEN_USES: &[(&str, &str)] = &[
         "PushedRows blocking ellipsize escape_hidden pushed_rows redact_urls sealed_rows table_identity \
          tails_equal write_pushed",
     ),
-    ("crates/query", "ignore_file_size_signal"),
     (
         "crates/serve",
         "COMPARED_ROWS JsonLines NUMBERING PROMOTED REPLICA csv_header decimal_to_f64 ellipsize escape_hidden \

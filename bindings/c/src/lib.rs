@@ -28,4 +28,4 @@ mod writer;
 
 /// Small allocations that fail would end the program.
 #[global_allocator]
-static ALLOCATOR: arrowwood::ReserveAllocator = arrowwood::ReserveAllocator;
+static ALLOCATOR: arrowwood::mapping::ReserveAllocator = arrowwood::mapping::ReserveAllocator;

@@ -24,7 +24,7 @@ mod types;
 
 /// Small allocations that fail would end the process.
 #[global_allocator]
-static ALLOCATOR: arrowwood::ReserveAllocator = arrowwood::ReserveAllocator;
+static ALLOCATOR: arrowwood::mapping::ReserveAllocator = arrowwood::mapping::ReserveAllocator;
 
 /// The extension module.
 #[pyo3::pymodule]
@@ -85,7 +85,7 @@ mod _arrowwood {
     #[expect(clippy::unnecessary_wraps, reason = "the signature that PyO3 asks for")]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         arrowwood_objects::install();
-        arrowwood::ReserveAllocator::fill();
+        arrowwood::mapping::ReserveAllocator::fill();
         crate::interpreter::signals::install();
         Ok(())
     }

@@ -197,9 +197,6 @@ pub use ipc::{
 };
 #[cfg(feature = "write")]
 pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_to};
-#[doc(hidden)]
-#[cfg(feature = "write")]
-pub use map::UnfinishedFile;
 /// All functions of this crate that return a [`Result`] are guarded. Reading their results in place (text of a
 /// [`Value`], arrays of [`Column::chunks`]) is safe from truncation only inside a guard, on the thread that entered it.
 ///
@@ -215,11 +212,7 @@ pub use map::UnfinishedFile;
 /// # Ok::<(), arrowwood::Error>(())
 /// ```
 pub use map::guard;
-#[doc(hidden)]
-pub use map::ignore_file_size_signal;
 pub use map::{Element, GrowableBuffer, Mapping, Mode, View, disable_sigbus_handler};
-#[doc(hidden)]
-pub use map::{ReserveAllocator, can_allocate, is_memory_short};
 #[doc(hidden)]
 pub use open::concat_opened;
 pub use open::{FileSlice, OpenOptions, UrlOpener, is_url, open, open_urls_with};

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 /// Keeps a reserve of memory, as small allocations that fail would end the process.
 #[global_allocator]
-static ALLOCATOR: arrowwood::ReserveAllocator = arrowwood::ReserveAllocator;
+static ALLOCATOR: arrowwood::mapping::ReserveAllocator = arrowwood::mapping::ReserveAllocator;
 
 fn main() -> ExitCode {
-    arrowwood::ReserveAllocator::fill();
-    arrowwood::ignore_file_size_signal();
+    arrowwood::mapping::ReserveAllocator::fill();
+    arrowwood::mapping::ignore_file_size_signal();
     ExitCode::from(u8::try_from(arrowwood_cli::run(std::env::args_os())).unwrap_or(1))
 }

@@ -106,9 +106,7 @@ pub use mapping::Mapping;
 pub use memory::free_memory;
 pub use metadata::{exists, is_directory, metadata_at};
 pub use mode::Mode;
-#[doc(hidden)]
-pub use os::ignore_file_size_signal;
-pub use os::{MountInfo, fork_count, is_main_thread, remote_file_system};
+pub use os::{MountInfo, fork_count, ignore_file_size_signal, is_main_thread, remote_file_system};
 pub use reserve::{ReserveAllocator, can_allocate, is_memory_short};
 pub use shared_file::SharedFile;
 pub use shared_words::SharedWords;

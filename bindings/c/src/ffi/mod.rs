@@ -711,7 +711,7 @@ impl<T: AnyBitPattern> SizedSlot<'_, T> {
 
 /// Fills the reserve of memory that the library's allocator keeps for small allocations, and returns `work`.
 fn reserving<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    arrowwood::ReserveAllocator::fill();
+    arrowwood::mapping::ReserveAllocator::fill();
     work
 }
 

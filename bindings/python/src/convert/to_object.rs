@@ -41,7 +41,7 @@ fn check_memory_for(bytes: usize) -> Result<()> {
         return Ok(());
     }
     // Twice as many: they are taken in larger parts, and by other threads, too.
-    if !arrowwood::can_allocate(wanted.saturating_add(BYTES_PER_CHECK).saturating_mul(2)) {
+    if !arrowwood::mapping::can_allocate(wanted.saturating_add(BYTES_PER_CHECK).saturating_mul(2)) {
         return Err(memory_error());
     }
     LEFT.set(BYTES_PER_CHECK);

@@ -89,6 +89,6 @@ pub fn attach<T>(work: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
 /// Like [`arrowwood::guard`], for work that may call Python code.
 pub fn guard<T, E: From<arrowwood::mapping::Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     // Restores the reserve of memory, if a call before has spent it.
-    arrowwood::ReserveAllocator::fill();
+    arrowwood::mapping::ReserveAllocator::fill();
     with_unwind_barrier(|| arrowwood::guard(work))
 }

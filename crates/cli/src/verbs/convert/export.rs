@@ -3,7 +3,8 @@
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Dataset, Error, Format, UnfinishedFile, WriteOptions, local_path, write};
+use arrowwood::mapping::UnfinishedFile;
+use arrowwood::{Dataset, Error, Format, WriteOptions, local_path, write};
 use clap::Args;
 
 use crate::engine::{Engine, engine_error, require_parquet};
