@@ -29,32 +29,30 @@ const REMEDY_FILES: &[&str] = &[
 
 /// Hidden items of the library that companions use; each is to become public, or to go.
 const HIDDEN_USES: &[(&str, &str)] = &[
-    ("bindings/c", "export_schema from_panic"),
     (
         "bindings/python",
-        "blocking concat_opened ellipsize escape_hidden escape_hidden_lines \
-         export_field export_schema import_array_and_field import_arrays import_schema is_renamed \
-         late_column_field local_path parse_time partitions_lag prune prune_contiguous redact_urls \
-         resolve_view simulate slice_with_step split_by_path time_zone_hint view_at with_column \
-         with_partition_columns zones_agree",
+        "ellipsize escape_hidden escape_hidden_lines \
+         \
+         late_column_field redact_urls \
+         simulate time_zone_hint \
+         ",
     ),
     (
         "crates/cli",
-        "JsonLines blocking concat_opened csv_header ellipsize escape_hidden \
+        "JsonLines csv_header ellipsize escape_hidden \
          escape_hidden_json escape_hidden_lines exists format_bytes format_count \
-         is_directory is_file local_path metadata_at plural push_csv_row",
+         is_directory is_file metadata_at plural push_csv_row",
     ),
-    ("crates/datafusion", "head_within is_ascending is_renamed prune"),
     (
         "crates/objects",
-        "PushedRows blocking ellipsize escape_hidden pushed_rows redact_urls sealed_rows table_identity \
-         tails_equal write_pushed",
+        "ellipsize escape_hidden redact_urls \
+         tails_equal ",
     ),
     (
         "crates/serve",
-        "COMPARED_ROWS JsonLines NUMBERING PROMOTED REPLICA csv_header decimal_to_f64 ellipsize escape_hidden \
-         exists from_panic head_within is_directory is_replica matching_rows medium metadata_at prune \
-         prune_contiguous push_csv_row residency rows_at rows_equal simulate sort_indices split_by_path \
+        "COMPARED_ROWS JsonLines REPLICA csv_header ellipsize escape_hidden \
+         exists is_directory medium metadata_at \
+         push_csv_row simulate \
          utc_offset_hint",
     ),
 ];
@@ -211,7 +209,7 @@ fn uses_item(code: &str, item: &HiddenItem) -> bool {
 fn uses_of_hidden_items_are_listed() {
     let core = [sources("crates/arrowwood/src"), sources("crates/mapping/src")].concat();
     let items: BTreeSet<HiddenItem> = core.iter().flat_map(|(_, text)| hidden_items(text)).collect();
-    assert!(items.len() > 50, "only {} hidden items: the search is broken", items.len());
+    assert!(items.len() > 10, "only {} hidden items: the search is broken", items.len());
     let mut found = BTreeSet::new();
     for folder in companions() {
         for (_, text) in sources(&format!("{folder}/src")) {

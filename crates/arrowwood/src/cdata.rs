@@ -139,7 +139,6 @@ impl Dataset {
 ///
 /// # Errors
 /// As `import_stream`, and `InvalidData` for damaged values.
-#[doc(hidden)]
 pub unsafe fn import_arrays(stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<ArrayData>)> {
     // SAFETY: the caller's promise.
     let (field, arrays) = unsafe { arrays_of(stream) }?;
@@ -188,7 +187,6 @@ unsafe fn arrays_of(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<Unch
 ///
 /// # Errors
 /// As `import_array`, and `InvalidData` for damaged values.
-#[doc(hidden)]
 pub unsafe fn import_array_and_field(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<(Field, ArrayData)> {
     let field = field_of(schema)?;
     // SAFETY: the caller's promise.
@@ -216,7 +214,6 @@ unsafe fn check_code(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<(
 ///
 /// # Errors
 /// `InvalidArgument` for a schema that was imported before, or is of another type.
-#[doc(hidden)]
 pub fn import_schema(schema: &FFI_ArrowSchema) -> Result<Schema> {
     let field = field_of(schema)?;
     match field.data_type() {
@@ -332,7 +329,6 @@ fn plain_role(data_type: &DataType) -> Option<BufferRole> {
 ///
 /// # Errors
 /// `Unsupported` for types that the C data interface lacks.
-#[doc(hidden)]
 pub fn export_schema(schema: &Schema) -> Result<FFI_ArrowSchema> {
     export_type(&DataType::Struct(schema.fields().clone()))?
         .with_metadata(schema.metadata())
@@ -343,7 +339,6 @@ pub fn export_schema(schema: &Schema) -> Result<FFI_ArrowSchema> {
 ///
 /// # Errors
 /// As [`export_schema`].
-#[doc(hidden)]
 pub fn export_field(field: &Field) -> Result<FFI_ArrowSchema> {
     let mut flags = if field.is_nullable() { Flags::NULLABLE } else { Flags::empty() };
     flags.set(Flags::DICTIONARY_ORDERED, is_ordered(field));

@@ -116,7 +116,6 @@ impl Error {
 
     /// Creates the error of a panic, which is a failed assertion.
     #[cold]
-    #[doc(hidden)]
     pub fn from_panic(panic: &(dyn Any + Send)) -> Error {
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let text = text.unwrap_or("a panic without a message");

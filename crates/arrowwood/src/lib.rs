@@ -133,7 +133,6 @@
 
 mod append_vec;
 mod array;
-#[doc(hidden)]
 pub mod blocking;
 mod cdata;
 #[cfg(feature = "check")]
@@ -163,15 +162,16 @@ mod types;
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-pub use array::{Bytes, Fetch, Items, Members, Value};
+pub use array::decimal_to_f64;
 #[doc(hidden)]
-pub use array::{decimal_to_f64, time_zone_hint};
+pub use array::time_zone_hint;
+pub use array::{Bytes, Fetch, Items, Members, Value};
 /// Files and memory as bytes: the crate of [`Mapping`], [`View`], [`GrowableBuffer`] and [`guard`].
 #[doc(no_inline)]
 pub use arrowwood_mapping as mapping;
-pub use cdata::{ExportOptions, FixedWidthChunk};
-#[doc(hidden)]
-pub use cdata::{export_field, export_schema, import_array_and_field, import_arrays, import_schema};
+pub use cdata::{
+    ExportOptions, FixedWidthChunk, export_field, export_schema, import_array_and_field, import_arrays, import_schema,
+};
 #[cfg(feature = "check")]
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]
@@ -180,23 +180,22 @@ pub use compute::{
     Literal, Operator, Predicate, TimePart, col,
 };
 #[doc(hidden)]
-pub use dataset::{COMPARED_ROWS, PushedRows, rows_equal, tails_equal};
-pub use dataset::{Column, Dataset, Footprint, Row};
+pub use dataset::{COMPARED_ROWS, tails_equal};
+pub use dataset::{Column, Dataset, Footprint, PushedRows, Row, rows_equal};
+pub use directory::table_identity;
 #[doc(hidden)]
-pub use directory::{exists, is_directory, is_file, metadata_at, table_identity};
+pub use directory::{exists, is_directory, is_file, metadata_at};
 pub use error::{Error, ErrorKind, Finding, Result};
 #[doc(hidden)]
 pub use escape::{escape_hidden, escape_hidden_json, escape_hidden_lines};
-#[doc(hidden)]
 pub use files::local_path;
-#[doc(hidden)]
-#[cfg(feature = "write")]
-pub use ipc::write_pushed;
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Message, MessageKind, NodeInfo, StreamReader, Validation, read_stream,
 };
 #[cfg(feature = "write")]
-pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_to};
+pub use ipc::{
+    EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_indexed, write_pushed, write_to,
+};
 /// All functions of this crate that return a [`Result`] are guarded. Reading their results in place (text of a
 /// [`Value`], arrays of [`Column::chunks`]) is safe from truncation only inside a guard, on the thread that entered it.
 ///
@@ -213,14 +212,11 @@ pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOpti
 /// ```
 pub use map::guard;
 pub use map::{Element, GrowableBuffer, Mapping, Mode, View, disable_sigbus_handler};
-#[doc(hidden)]
-pub use open::concat_opened;
-pub use open::{FileSlice, OpenOptions, UrlOpener, is_url, open, open_urls_with};
-#[doc(hidden)]
+pub use open::{FileSlice, OpenOptions, UrlOpener, concat_opened, is_url, open, open_urls_with};
 #[cfg(feature = "table")]
-pub use partitions::partitions_lag;
-#[cfg(feature = "table")]
-pub use partitions::{FollowFrom, PartitionsFollower, alter, drop_partition, follow_partitions, partition_writer};
+pub use partitions::{
+    FollowFrom, PartitionsFollower, alter, drop_partition, follow_partitions, partition_writer, partitions_lag,
+};
 pub use partitions::{Partition, PartitionKey, partition_path};
 #[cfg(all(feature = "table", feature = "compute"))]
 pub use partitions::{PartitionBy, PartitionedWriter};
@@ -228,6 +224,9 @@ pub use partitions::{PartitionBy, PartitionedWriter};
 pub use redact::redact_urls;
 #[cfg(feature = "collect")]
 pub use rows::DatasetBuilder;
+#[doc(hidden)]
+#[cfg(feature = "table")]
+pub use table::REPLICA;
 #[cfg(feature = "check")]
 pub use table::RepairReport;
 #[doc(hidden)]
@@ -235,24 +234,21 @@ pub use table::RepairReport;
 pub use table::publish;
 #[cfg(feature = "table")]
 pub use table::{
-    CompactOptions, Durability, FollowWaker, LatePolicy, RecordKind, RecordStat, SegmentStat, SyncPolicy,
-    TableFollower, TableStat, Writer, WriterOptions, compact, compact_with, follow, segment_stat, table_stat,
+    CompactOptions, Durability, FollowWaker, LatePolicy, NUMBERING, PROMOTED, RecordKind, RecordStat, SegmentStat,
+    SyncPolicy, TableFollower, TableStat, Writer, WriterOptions, compact, compact_with, follow, is_replica,
+    sealed_rows, segment_stat, table_stat,
 };
-#[doc(hidden)]
-#[cfg(feature = "table")]
-pub use table::{NUMBERING, PROMOTED, REPLICA, is_replica, sealed_rows};
 pub use text::Preview;
 #[cfg(feature = "text")]
 pub use text::{
-    CsvOptions, JsonOptions, TextBatches, TextFile, TextStream, TextTarget, decompress_reader, read_csv_from,
-    read_csv_in_order, read_json_from, read_json_in_order, stream_csv, stream_json,
+    CsvOptions, JsonOptions, TextBatches, TextFile, TextStream, TextTarget, decompress_reader, parse_time,
+    read_csv_from, read_csv_in_order, read_json_from, read_json_in_order, stream_csv, stream_json,
 };
 #[doc(hidden)]
 #[cfg(feature = "text")]
-pub use text::{JsonLines, csv_header, parse_time, push_csv_row, utc_offset_hint};
+pub use text::{JsonLines, csv_header, push_csv_row, utc_offset_hint};
 #[doc(hidden)]
 pub use text::{ellipsize, format_bytes, format_count, plural};
-#[doc(hidden)]
 pub use types::layout::zones_agree;
 pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
 

@@ -333,7 +333,6 @@ fn check_overlaps(paths: &[&Path], opened: &[Dataset]) -> Result<()> {
 ///
 /// # Errors
 /// As [`OpenOptions::paths`], without the errors of opening.
-#[doc(hidden)]
 pub fn concat_opened(names: &[&Path], opened: &[Dataset]) -> Result<Dataset> {
     check_overlaps(names, opened)?;
     joined(opened)

@@ -216,7 +216,6 @@ impl Mapping {
     ///
     /// # Errors
     /// `Io` if the system has no such call.
-    #[doc(hidden)]
     pub fn residency(&self, parts: usize) -> Result<Vec<f32>> {
         self.0.region.residency(parts).map_err(|e| self.failed("asking which pages are resident", &e))
     }

@@ -236,7 +236,7 @@ impl Dataset {
     /// The rows with these numbers, of 8 bytes each, as a view.
     fn _view_of(&self, py: Python<'_>, rows: &[u8]) -> Result<Dataset> {
         let rows: Vec<u64> = rows.as_chunks().0.iter().map(|raw| u64::from_le_bytes(*raw)).collect();
-        Ok(self.with_rows(py.detach(|| self.inner().view_at(&rows))?))
+        Ok(self.with_rows(py.detach(|| self.inner().rows_at(&rows))?))
     }
 
     /// What tells each file and table that the rows lie in from another one at the same path.

@@ -19,7 +19,6 @@ const CHUNK_DIGITS: i32 = 19;
 const CHUNK: u128 = 10u128.pow(CHUNK_DIGITS as u32);
 
 /// Returns the float nearest to `digits × 10^-scale`.
-#[doc(hidden)]
 #[inline]
 pub fn decimal_to_f64(digits: i256, scale: i8) -> f64 {
     decimal_quotient(digits, scale, 1)

@@ -36,7 +36,6 @@ pub(crate) use buffer::{
     touch_pages,
 };
 pub(crate) use checked::{IncrementalCheck, LazyCheckedArray, struct_from_columns};
-#[doc(hidden)]
 pub use decimal::decimal_to_f64;
 #[cfg(feature = "compute")]
 pub(crate) use decimal::{decimal_quotient, decimal_to_f32};

@@ -43,7 +43,6 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::sort`].
-    #[doc(hidden)]
     pub fn sort_indices<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Vec<u64>> {
         match sorted_rows(self, by)? {
             Some(order) => order.into_row_numbers(),

@@ -374,7 +374,6 @@ impl Dataset {
     }
 
     /// Returns true if columns have other names than in their files.
-    #[doc(hidden)]
     pub fn is_renamed(&self) -> bool {
         self.pieces.iter().any(|piece| {
             let stored = piece.source.schema().fields();
@@ -382,9 +381,11 @@ impl Dataset {
         })
     }
 
-    /// Returns the same rows with `column` appended to the columns, for conditions on a column. `None` if `column` has
-    /// other rows, or if another column has its name.
-    #[doc(hidden)]
+    /// Returns the same rows with `column` appended to the columns, so that a predicate can name it; the dataset itself
+    /// if it has the column. `None` if `column` has other rows, or if another column has its name.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn with_column(&self, column: &Column) -> Result<Option<Dataset>> {
         let added = column.as_dataset();
         if !self.has_rows_of(added)? {
@@ -456,8 +457,11 @@ impl Dataset {
         self.slice(0, n)
     }
 
-    /// Returns first rows that take at most `max_bytes`, or one row if that takes more, and their size in bytes.
-    #[doc(hidden)]
+    /// Returns first rows that take at most `max_bytes`, or one row if that takes more, and their size in bytes as
+    /// [`Dataset::nbytes`] counts it.
+    ///
+    /// # Errors
+    /// As [`Dataset::nbytes`].
     pub fn head_within(&self, max_bytes: u64) -> Result<(Dataset, u64)> {
         let mut rows = self.clone();
         loop {

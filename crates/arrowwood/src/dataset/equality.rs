@@ -13,7 +13,6 @@ use crate::error::Result;
 impl Dataset {
     /// Identifies the table of the rows and the number of the first row there, if they lie in an object that was pushed
     /// to a store.
-    #[doc(hidden)]
     pub fn pushed_rows(&self) -> Option<PushedRows> {
         let piece = self.pieces().first()?;
         let pushed = piece.source.facts().pushed_rows?;

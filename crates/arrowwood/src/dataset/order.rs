@@ -120,7 +120,6 @@ impl Dataset {
     }
 
     /// Splits the dataset where the path of its rows changes.
-    #[doc(hidden)]
     pub fn split_by_path(&self) -> Vec<Dataset> {
         let runs = self.pieces().chunk_by(|a, b| a.source.facts().path == b.source.facts().path);
         runs.map(|pieces| Dataset::from_slices(self.schema().clone(), pieces.to_vec())).collect()
@@ -129,7 +128,6 @@ impl Dataset {
     /// Returns true if no piece of the rows begins before the previous one ends. Each piece is in the order of
     /// [`sorted_by`](Dataset::sorted_by), but pieces of tables that were created at one path, one after the other, look
     /// like pieces of one table.
-    #[doc(hidden)]
     pub fn is_ascending(&self) -> bool {
         self.sorted_column().and_then(|column| column.ascends()).unwrap_or(false)
     }

@@ -440,7 +440,6 @@ fn time_left(deadline: Option<Instant>) -> Duration {
 ///
 /// # Errors
 /// As [`Dataset::refresh`].
-#[doc(hidden)]
 pub fn partitions_lag(dataset: &Dataset, next: &BTreeMap<String, u64>) -> Result<u64> {
     let newest = dataset.refresh()?;
     let Some(partitions) = partitions_of(&newest) else { return Ok(0) };

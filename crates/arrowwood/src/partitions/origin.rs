@@ -571,8 +571,11 @@ pub(super) fn partitions_of(dataset: &Dataset) -> Option<&Partitions> {
 }
 
 impl Dataset {
-    /// Returns the rows with the columns of a partition, whose values are given as text.
-    #[doc(hidden)]
+    /// Returns the rows with the columns of a partition added. Each has its field, and its value as text, or `None` for
+    /// null: what another process knows of a partition.
+    ///
+    /// # Errors
+    /// `InvalidData` if a value is not of its field's type.
     pub fn with_partition_columns(&self, partition: &[(FieldRef, Option<String>)]) -> Result<Dataset> {
         with_partition_columns(self, partition)
     }

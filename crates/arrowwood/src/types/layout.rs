@@ -298,7 +298,6 @@ pub(crate) fn is_utc(zone: &str) -> bool {
 ///
 /// An empty zone means that it is unknown whether the time has one, as with NumPy's times. Such a time is in UTC if the
 /// column is, and incompatible with any other zone, where it may be ambiguous or nonexistent.
-#[doc(hidden)]
 pub fn zones_agree(column: Option<&str>, time: Option<&str>) -> bool {
     match (column, time) {
         (Some(zone), Some("")) => is_utc(zone),

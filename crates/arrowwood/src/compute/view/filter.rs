@@ -81,7 +81,6 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::filter`].
-    #[doc(hidden)]
     pub fn matching_rows(&self, predicate: &Predicate) -> Result<Vec<u64>> {
         let condition = BoundPredicate::bind(predicate, self)?;
         self.with_change_check(ChangeCheck::Now, || {
@@ -99,7 +98,6 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::filter`].
-    #[doc(hidden)]
     pub fn prune(&self, predicate: &Predicate) -> Result<Dataset> {
         self.with_change_check(ChangeCheck::Now, || prune_inner(self, predicate))
     }
@@ -108,7 +106,6 @@ impl Dataset {
     ///
     /// # Errors
     /// As [`Dataset::filter`].
-    #[doc(hidden)]
     pub fn prune_contiguous(&self, predicate: &Predicate) -> Result<Dataset> {
         self.with_change_check(ChangeCheck::Now, || prune_to_bounds(self, predicate))
     }

@@ -18,7 +18,7 @@ use crate::dataset::Zones;
 use crate::dataset::{
     Batches, ConstantColumn, Dataset, Facts, Footprint, RowLocation, Source, SourceSlice, ViewSource,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 
 /// Returns a view of the rows of `dataset` in the order of their numbers in `order`; each number must be less than the
@@ -33,13 +33,12 @@ impl Dataset {
     ///
     /// # Errors
     /// `RowOutOfRange` for a number past the end; as [`Dataset::len`].
-    #[doc(hidden)]
     pub fn rows_at(&self, rows: &[u64]) -> Result<Dataset> {
-        let end = self.len()?;
-        if let Some(row) = rows.iter().find(|row| **row >= end) {
-            return Err(Error::new(ErrorKind::RowOutOfRange, format!("row {row} of {end} rows")));
+        let len = self.len()?;
+        match rows.iter().find(|&&row| row >= len) {
+            Some(&row) => Err(self.row_out_of_range(row)),
+            None => reordered_view(self, RowOrder::try_from_rows(len, rows.iter().copied())?),
         }
-        reordered_view(self, RowOrder::try_from_rows(end, rows.iter().copied())?)
     }
 
     /// Returns every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view,
@@ -47,7 +46,6 @@ impl Dataset {
     ///
     /// # Errors
     /// `InvalidArgument` for a step of 0; as [`Dataset::len`].
-    #[doc(hidden)]
     pub fn slice_with_step(&self, rows: Range<u64>, step: i64) -> Result<Dataset> {
         let rows = rows.start..rows.end.min(self.len()?);
         let Ok(size) = usize::try_from(step.unsigned_abs()) else { return self.slice(rows.start, 1) };
@@ -57,29 +55,16 @@ impl Dataset {
             _ => reordered_view(self, RowOrder::try_from_rows(self.len()?, rows.rev().step_by(size))?),
         }
     }
-}
 
-impl Dataset {
     /// Returns the dataset behind a view of rows in another order, and the numbers that its rows have there; `None` if
-    /// this dataset is no such view.
-    #[doc(hidden)]
+    /// this dataset is no such view. Another process can make the same view by [`rows_at`](Dataset::rows_at).
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn resolve_view(&self) -> Result<Option<(Dataset, Vec<u64>)>> {
         match self.pieces() {
             [only] if gathers(only) => resolve_views(self, try_collect(0..self.len()?)?).map(Some),
             _ => Ok(None),
-        }
-    }
-
-    /// Returns the rows `rows` in that order: a view, like the result of [`Dataset::sort`].
-    ///
-    /// # Errors
-    /// `RowOutOfRange`.
-    #[doc(hidden)]
-    pub fn view_at(&self, rows: &[u64]) -> Result<Dataset> {
-        let len = self.len()?;
-        match rows.iter().find(|&&row| row >= len) {
-            Some(&row) => Err(self.row_out_of_range(row)),
-            None => reordered_view(self, RowOrder::try_from_rows(len, rows.iter().copied())?),
         }
     }
 }

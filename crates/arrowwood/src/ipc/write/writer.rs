@@ -32,7 +32,7 @@ pub struct WriteOptions {
 }
 
 /// Writes `dataset` to the file at `path`, which is replaced atomically, as by
-/// [`UnfinishedFile`](crate::UnfinishedFile).
+/// [`UnfinishedFile`](crate::mapping::UnfinishedFile).
 ///
 /// # Errors
 /// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged or the name has the extension

@@ -111,7 +111,6 @@ fn read_stat(folder: &Path) -> Result<Option<TableStat>> {
 ///
 /// # Errors
 /// `InvalidData` for damaged segments, `Io`.
-#[doc(hidden)]
 pub fn sealed_rows(folder: impl AsRef<Path>) -> Result<Option<Vec<Range<u64>>>> {
     let folder = folder.as_ref();
     guard(|| repeated(folder, || read_sealed_rows(folder)))
