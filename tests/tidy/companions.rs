@@ -29,32 +29,10 @@ const REMEDY_FILES: &[&str] = &[
 
 /// Hidden items of the library that companions use; each is to become public, or to go.
 const HIDDEN_USES: &[(&str, &str)] = &[
-    (
-        "bindings/python",
-        "ellipsize escape_hidden escape_hidden_lines \
-         \
-         late_column_field redact_urls \
-         simulate time_zone_hint \
-         ",
-    ),
-    (
-        "crates/cli",
-        "JsonLines csv_header ellipsize escape_hidden \
-         escape_hidden_json escape_hidden_lines exists format_bytes format_count \
-         is_directory is_file metadata_at plural push_csv_row",
-    ),
-    (
-        "crates/objects",
-        "ellipsize escape_hidden redact_urls \
-         tails_equal ",
-    ),
-    (
-        "crates/serve",
-        "COMPARED_ROWS JsonLines REPLICA csv_header ellipsize escape_hidden \
-         exists is_directory medium metadata_at \
-         push_csv_row simulate \
-         utc_offset_hint",
-    ),
+    ("bindings/python", "late_column_field simulate time_zone_hint"),
+    ("crates/cli", "exists is_directory is_file metadata_at"),
+    ("crates/objects", "tails_equal"),
+    ("crates/serve", "COMPARED_ROWS REPLICA exists is_directory medium metadata_at simulate utc_offset_hint"),
 ];
 
 /// Returns the folders of the companions.

@@ -93,13 +93,13 @@ mod _arrowwood {
     /// `text` with escapes for control characters, changes of direction and invisible characters.
     #[pyfunction]
     fn _visible(text: &str) -> String {
-        arrowwood::escape_hidden_lines(text).into_owned()
+        arrowwood::readable::escape_hidden_lines(text).into_owned()
     }
 
     /// `text` with the URLs in it without passwords and signatures.
     #[pyfunction]
     fn _without_secrets(text: &str) -> String {
-        arrowwood::redact_urls(text).into_owned()
+        arrowwood::readable::redact_urls(text).into_owned()
     }
 
     /// For tests: lets it be so much later for what a writer publishes to other Arrow readers.

@@ -6,8 +6,7 @@ use std::fmt::Write;
 
 /// Returns true if `c` controls a terminal, changes the direction of the text, ends a line, or is invisible. Joiners
 /// are not included: words and emoji need them.
-#[doc(hidden)]
-pub fn is_hidden(c: char) -> bool {
+pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
             // Directions: marks, embeddings, overrides and isolates.
@@ -21,19 +20,16 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 /// Returns `text` on one line, with escapes such as `\n` and `\u{1b}` for hidden characters.
-#[doc(hidden)]
 pub fn escape_hidden(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, |c, into| into.extend(c.escape_default()))
 }
 
 /// As [`escape_hidden`], but keeps line breaks.
-#[doc(hidden)]
 pub fn escape_hidden_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n' && is_hidden(c), |c, into| into.extend(c.escape_default()))
 }
 
 /// Escapes hidden characters in JSON text as `\u` and four digits; parses to the same values.
-#[doc(hidden)]
 pub fn escape_hidden_json(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, |c, into| {
         for unit in c.encode_utf16(&mut [0; 2]) {

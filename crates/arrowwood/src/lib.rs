@@ -186,8 +186,6 @@ pub use directory::table_identity;
 #[doc(hidden)]
 pub use directory::{exists, is_directory, is_file, metadata_at};
 pub use error::{Error, ErrorKind, Finding, Result};
-#[doc(hidden)]
-pub use escape::{escape_hidden, escape_hidden_json, escape_hidden_lines};
 pub use files::local_path;
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Message, MessageKind, NodeInfo, StreamReader, Validation, read_stream,
@@ -220,8 +218,6 @@ pub use partitions::{
 pub use partitions::{Partition, PartitionKey, partition_path};
 #[cfg(all(feature = "table", feature = "compute"))]
 pub use partitions::{PartitionBy, PartitionedWriter};
-#[doc(hidden)]
-pub use redact::redact_urls;
 #[cfg(feature = "collect")]
 pub use rows::DatasetBuilder;
 #[doc(hidden)]
@@ -239,18 +235,24 @@ pub use table::{
     sealed_rows, segment_stat, table_stat,
 };
 pub use text::Preview;
+#[doc(hidden)]
+#[cfg(feature = "text")]
+pub use text::utc_offset_hint;
 #[cfg(feature = "text")]
 pub use text::{
-    CsvOptions, JsonOptions, TextBatches, TextFile, TextStream, TextTarget, decompress_reader, parse_time,
-    read_csv_from, read_csv_in_order, read_json_from, read_json_in_order, stream_csv, stream_json,
+    CsvOptions, JsonLines, JsonOptions, TextBatches, TextFile, TextStream, TextTarget, csv_header, decompress_reader,
+    parse_time, push_csv_row, read_csv_from, read_csv_in_order, read_json_from, read_json_in_order, stream_csv,
+    stream_json,
 };
-#[doc(hidden)]
-#[cfg(feature = "text")]
-pub use text::{JsonLines, csv_header, push_csv_row, utc_offset_hint};
-#[doc(hidden)]
-pub use text::{ellipsize, format_bytes, format_count, plural};
 pub use types::layout::zones_agree;
 pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
+
+/// Text that people read: sizes, counts, and names without hidden characters or secrets.
+pub mod readable {
+    pub use crate::escape::{escape_hidden, escape_hidden_json, escape_hidden_lines};
+    pub use crate::redact::redact_urls;
+    pub use crate::text::{ellipsize, format_bytes, format_count, plural};
+}
 
 /// Observed disks, and simulated reboots and times, for tests.
 #[cfg(feature = "table")]

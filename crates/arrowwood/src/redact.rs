@@ -29,7 +29,6 @@ fn push_public(rest: &str, into: &mut String) {
 
 /// Returns `text` with all URLs in it without users, passwords, queries and fragments. A URL ends with a space or a
 /// quote.
-#[doc(hidden)]
 pub fn redact_urls(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);

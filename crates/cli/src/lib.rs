@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 
-use arrowwood::escape_hidden_lines;
+use arrowwood::readable::escape_hidden_lines;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[cfg(feature = "serve")]

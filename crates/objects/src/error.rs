@@ -1,6 +1,7 @@
 //! Converts errors of stores to errors of Arrowwood, whose messages are one sentence without secrets.
 
-use arrowwood::{Error, ErrorKind, ellipsize, escape_hidden};
+use arrowwood::readable::{ellipsize, escape_hidden};
+use arrowwood::{Error, ErrorKind};
 
 use crate::client::RedirectError;
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrowwood::{Error, ErrorKind, Result, redact_urls};
+use arrowwood::readable::redact_urls;
+use arrowwood::{Error, ErrorKind, Result};
 use object_store::aws::AmazonS3Builder;
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;

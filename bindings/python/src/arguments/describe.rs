@@ -8,7 +8,7 @@ const MAX_REPR_WIDTH: usize = 40;
 
 /// Describes a value by its class and `repr`, for messages.
 pub fn describe_object(object: &Bound<'_, PyAny>) -> String {
-    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, MAX_REPR_WIDTH));
+    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::readable::ellipsize(text, MAX_REPR_WIDTH));
     match object.get_type().name() {
         Ok(class) if !object.is_none() => format!("{class} {text}"),
         _ => text,

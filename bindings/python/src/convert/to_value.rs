@@ -96,7 +96,8 @@ pub enum ConversionError {
 impl ConversionError {
     /// Creates the error that `object` is no value of `expected`.
     pub fn for_object(misfit: ConversionErrorKind, expected: &DataType, object: &Bound<'_, PyAny>) -> ConversionError {
-        let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, MAX_REPR_WIDTH));
+        let text =
+            object.repr().map_or_else(|_| "?".into(), |text| arrowwood::readable::ellipsize(text, MAX_REPR_WIDTH));
         let class = object.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
         let got = if object.is_none() { text } else { format!("{class} {text}") };
         ConversionError::new(misfit, expected, &got)
@@ -207,7 +208,7 @@ pub fn to_value<'a>(data_type: &DataType, object: &'a Bound<'_, PyAny>) -> Resul
 
 /// Returns the error for text that has half of a character, such as bytes that were decoded with `surrogateescape`.
 fn no_unicode(text: &Bound<'_, PyString>) -> ConversionError {
-    let got = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, MAX_REPR_WIDTH));
+    let got = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::readable::ellipsize(text, MAX_REPR_WIDTH));
     ConversionError::Range(format!(
         "expected text, got str {got}, which has lone surrogates and can't be UTF-8; decode the bytes it was made of \
          by their own encoding, or store them as binary"
@@ -219,7 +220,10 @@ fn integer<'a>(number: &Bound<'_, PyInt>) -> Result<Value<'a>, ConversionError> 
         return Ok(Value::Int(number));
     }
     number.extract().map(Value::UInt).or_else(|_| number.extract().map(Value::Int128)).map_err(|_| {
-        ConversionError::Range(format!("{} does not fit into 128 bits", arrowwood::ellipsize(number, MAX_REPR_WIDTH)))
+        ConversionError::Range(format!(
+            "{} does not fit into 128 bits",
+            arrowwood::readable::ellipsize(number, MAX_REPR_WIDTH)
+        ))
     })
 }
 

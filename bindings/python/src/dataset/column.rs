@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use arrowwood::{ErrorKind, Value, blocking, escape_hidden};
+use arrowwood::readable::escape_hidden;
+use arrowwood::{ErrorKind, Value, blocking};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 

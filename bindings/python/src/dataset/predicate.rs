@@ -528,7 +528,7 @@ fn not_null(name: &str, value: Value<'_>) -> Result<Literal> {
 /// Returns the error for an object that no column can be compared with.
 fn unfit(name: &str, object: &Bound<'_, PyAny>) -> PyArrowwoodError {
     const MAX_REPR_WIDTH: usize = 80;
-    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::ellipsize(text, MAX_REPR_WIDTH));
+    let text = object.repr().map_or_else(|_| "?".into(), |text| arrowwood::readable::ellipsize(text, MAX_REPR_WIDTH));
     let advice = if object.hasattr("__len__").unwrap_or(false) {
         "; several values are for is_in([…]), and arrays are compared with arrays: ds[…].to_numpy()"
     } else {

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrowwood::mapping::MutexExt;
-use arrowwood::{Error, ErrorKind, Mode, View, escape_hidden};
+use arrowwood::readable::escape_hidden;
+use arrowwood::{Error, ErrorKind, Mode, View};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};

@@ -5,7 +5,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use arrowwood::mapping::MutexExt;
-use arrowwood::{Error, ErrorKind, escape_hidden, mapping};
+use arrowwood::readable::escape_hidden;
+use arrowwood::{Error, ErrorKind, mapping};
 use pyo3::prelude::*;
 
 use super::py_call::{CallPy, attach};

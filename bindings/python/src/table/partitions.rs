@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{PartitionBy, Value, WriterOptions, escape_hidden};
+use arrowwood::readable::escape_hidden;
+use arrowwood::{PartitionBy, Value, WriterOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyInt, PyList, PyString};
 

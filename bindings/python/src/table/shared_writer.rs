@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use arrowwood::mapping::MutexExt;
-use arrowwood::{Error, ErrorKind, blocking, escape_hidden, mapping};
+use arrowwood::readable::escape_hidden;
+use arrowwood::{Error, ErrorKind, blocking, mapping};
 use pyo3::exceptions::PyResourceWarning;
 use pyo3::prelude::*;
 

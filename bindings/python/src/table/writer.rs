@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
-use arrowwood::{CompactOptions, Error, ErrorKind, LatePolicy, SyncPolicy, Value, WriterOptions, escape_hidden};
+use arrowwood::readable::escape_hidden;
+use arrowwood::{CompactOptions, Error, ErrorKind, LatePolicy, SyncPolicy, Value, WriterOptions};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};

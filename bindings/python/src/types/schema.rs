@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use arrow_schema::{FieldRef, SchemaRef};
-use arrowwood::{escape_hidden, field_type_name};
+use arrowwood::field_type_name;
+use arrowwood::readable::escape_hidden;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};

@@ -17,7 +17,6 @@ use crate::types::layout::{NANOS_PER_SECOND, SECONDS_PER_DAY};
 use crate::types::{per_second, unit_name};
 
 /// Formats a count with thousands separators: `5,600,000`.
-#[doc(hidden)]
 pub fn format_count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -31,7 +30,6 @@ pub fn format_count(count: u64) -> String {
 }
 
 /// Formats a number of bytes in powers of 1000: `95.2 MB`.
-#[doc(hidden)]
 pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     /// An amount from this one on would be rounded to 1000.0.
@@ -49,7 +47,6 @@ pub fn format_bytes(bytes: u64) -> String {
 }
 
 /// Formats a count and its noun: `1 row`, `2 rows`.
-#[doc(hidden)]
 pub fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", format_count(count), if count == 1 { one } else { many })
 }
@@ -358,7 +355,6 @@ pub(super) fn entries<'a>(items: Items<'a>) -> impl Iterator<Item = Result<(Valu
 }
 
 /// Formats `item` on one line of at most `width` characters.
-#[doc(hidden)]
 pub fn ellipsize(item: impl Display, width: usize) -> String {
     let mut writer = TruncatingWriter { text: String::new(), room: width + 1 };
     if write!(writer, "{item:#}").is_ok() && writer.room > 0 {

@@ -40,14 +40,12 @@ mod to_json;
 
 #[cfg(feature = "text")]
 pub use self::csv::{CsvOptions, read_csv_from, read_csv_in_order, stream_csv};
-#[doc(hidden)]
 pub use display::{ellipsize, format_bytes, format_count, plural};
 #[cfg(feature = "text")]
 pub use json::{JsonOptions, read_json_from, read_json_in_order, stream_json};
 #[cfg(feature = "text")]
 pub use parse::{TextBatches, TextTarget};
 pub use preview::Preview;
-#[doc(hidden)]
 #[cfg(feature = "text")]
 pub use rows::{JsonLines, csv_header, push_csv_row};
 #[cfg(feature = "text")]

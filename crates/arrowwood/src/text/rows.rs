@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::map::guard;
 
 /// Returns the line of CSV with the names of the columns.
-#[doc(hidden)]
 pub fn csv_header(schema: &Schema) -> String {
     schema.fields().iter().map(|field| csv_field(field.name())).collect::<Vec<_>>().join(",")
 }
@@ -20,7 +19,6 @@ pub fn csv_header(schema: &Schema) -> String {
 ///
 /// # Errors
 /// The error of the first damaged value.
-#[doc(hidden)]
 pub fn push_csv_row(row: &Row<'_>, line: &mut String) -> Result<()> {
     guard(|| {
         for (number, (_, value)) in row.iter().enumerate() {
@@ -43,7 +41,6 @@ fn csv_field(cell: &str) -> String {
 }
 
 /// Formats rows of one schema as JSON lines.
-#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct JsonLines {
     /// The names of the columns, quoted.

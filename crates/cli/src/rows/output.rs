@@ -3,7 +3,8 @@
 use std::io::{IsTerminal, Write, stdout};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, JsonLines, Row, csv_header, ellipsize, escape_hidden_lines, field_type_name, push_csv_row};
+use arrowwood::readable::{ellipsize, escape_hidden_lines};
+use arrowwood::{Dataset, JsonLines, Row, csv_header, field_type_name, push_csv_row};
 use clap::Args;
 
 use crate::shell::{CliResult, Progress, Stdout, print_json, terminal_width};

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use arrowwood::{Error, plural};
+use arrowwood::Error;
+use arrowwood::readable::plural;
 
 use super::printable::{printable_path, single_line};
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-use arrowwood::escape_hidden_json;
+use arrowwood::readable::escape_hidden_json;
 
 /// The number of bytes that are printed at once.
 const OUTPUT_BUFFER: usize = 64 << 10;

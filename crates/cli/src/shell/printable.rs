@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use arrowwood::escape_hidden;
+use arrowwood::readable::escape_hidden;
 
 /// Returns true for `-`, which stands for standard input or output.
 pub(crate) fn is_dash(path: &Path) -> bool {

@@ -19,8 +19,8 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use arrowwood::escape_hidden;
 use arrowwood::mapping::MutexExt;
+use arrowwood::readable::escape_hidden;
 
 /// The maximum number of bytes of lines that wait.
 const MAX_WAITING_BYTES: usize = 1 << 20;

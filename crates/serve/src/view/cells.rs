@@ -3,7 +3,8 @@
 //! The cells are text and not Arrow, because the window is small and values need not be: a dictionary of a million
 //! words, or a cell of a gigabyte, would be sent with each screen.
 
-use arrowwood::{Dataset, Value, ellipsize, field_type_name};
+use arrowwood::readable::ellipsize;
+use arrowwood::{Dataset, Value, field_type_name};
 use serde_json::{Value as Json, json};
 
 use super::views::Views;

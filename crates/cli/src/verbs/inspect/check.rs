@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Finding, Report, plural};
+use arrowwood::readable::plural;
+use arrowwood::{Finding, Report};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
@@ -104,7 +105,7 @@ impl Check {
         match &report.repaired {
             Some(repaired) => {
                 let kept = plural(repaired.kept, "row", "rows");
-                let lost = repaired.given_up.map_or("an unknown number".into(), arrowwood::format_count);
+                let lost = repaired.given_up.map_or("an unknown number".into(), arrowwood::readable::format_count);
                 let moved: Vec<_> = repaired.moved.iter().map(|path| printable_path(path)).collect();
                 writeln!(out, "{name}: repaired, {kept} kept, {lost} given up; damaged files: {}", moved.join(", "))?;
             }

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use arrow_schema::FieldRef;
-use arrowwood::{ellipsize, field_type_name};
+use arrowwood::field_type_name;
+use arrowwood::readable::ellipsize;
 use clap::Args;
 use serde_json::{Value as Json, json};
 

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{
-    Column, Dataset, ErrorKind, Footprint, MessageKind, TableStat, Value, ellipsize, format_bytes, format_count,
-    table_stat, type_name,
-};
+use arrowwood::readable::{ellipsize, format_bytes, format_count};
+use arrowwood::{Column, Dataset, ErrorKind, Footprint, MessageKind, TableStat, Value, table_stat, type_name};
 use clap::Args;
 use serde_json::{Value as Json, json};
 

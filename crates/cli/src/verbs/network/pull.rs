@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use arrowwood::plural;
+use arrowwood::readable::plural;
 use arrowwood_serve::{ClientOptions, pull};
 use clap::Args;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrowwood::blocking::CancelToken;
-use arrowwood::{Error, Result, format_bytes, plural};
+use arrowwood::readable::{format_bytes, plural};
+use arrowwood::{Error, Result};
 use arrowwood_objects::{PushOptions, push};
 use clap::Args;
 use serde_json::json;

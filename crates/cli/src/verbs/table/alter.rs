@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
-use arrowwood::{alter, escape_hidden, field_type_name, open};
+use arrowwood::readable::escape_hidden;
+use arrowwood::{alter, field_type_name, open};
 use clap::Args;
 use serde_json::{Value as Json, json};
 

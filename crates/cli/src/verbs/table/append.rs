@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, Error, ErrorKind, SyncPolicy, Writer, WriterOptions, format_count, plural};
+use arrowwood::readable::{format_count, plural};
+use arrowwood::{Dataset, Error, ErrorKind, SyncPolicy, Writer, WriterOptions};
 use clap::Args;
 use serde_json::json;
 

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{CompactOptions, compact_with, format_bytes, is_directory, plural, table_stat};
+use arrowwood::readable::{format_bytes, plural};
+use arrowwood::{CompactOptions, compact_with, is_directory, table_stat};
 use clap::Args;
 use serde_json::json;
 

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{Writer, WriterOptions, plural};
+use arrowwood::readable::plural;
+use arrowwood::{Writer, WriterOptions};
 use clap::Args;
 
 use crate::shell::{CliResult, Stdout, printable_path};

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use arrowwood::{Column, Dataset, Operator, Value, col, ellipsize};
+use arrowwood::readable::ellipsize;
+use arrowwood::{Column, Dataset, Operator, Value, col};
 use serde_json::{Value as Json, json};
 
 use super::downsample::{

@@ -6,7 +6,8 @@ use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray};
 use arrow_buffer::{ArrowNativeType, i256};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::{Value, decimal_to_f64, ellipsize};
+use arrowwood::readable::ellipsize;
+use arrowwood::{Value, decimal_to_f64};
 use half::f16;
 use multiversion::multiversion;
 

@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use std::time::Instant;
 
 use arrow_schema::DataType;
-use arrowwood::{Column, Dataset, ErrorKind, Value, ellipsize};
+use arrowwood::readable::ellipsize;
+use arrowwood::{Column, Dataset, ErrorKind, Value};
 use serde_json::{Value as Json, json};
 
 use super::downsample::by_threads;
