@@ -122,8 +122,9 @@ fn count_words(page: &str, has_generated_tables: bool) -> usize {
     let mut is_generated = false;
     let mut count = 0;
     for line in page.lines() {
-        if line.starts_with("<!-- ") {
-            is_generated = !line.starts_with("<!-- end of ") && page.contains("<!-- end of ");
+        if let Some(comment) = line.strip_prefix("<!-- ") {
+            let name = comment.split([':', ' ']).next().unwrap();
+            is_generated = page.contains(&format!("\n<!-- end of {name} -->"));
         } else if !(is_generated || has_generated_tables && line.starts_with('|')) {
             count += line.split_whitespace().filter(|word| word.contains(is_part_of_word)).count();
         }

@@ -132,9 +132,6 @@ const FOLDERS: &[(&str, Layers)] = &[
     ),
 ];
 
-/// Rooms that may use a room that is not below them: the folder, the user, what it uses, and the reason.
-const ALLOWED_USES: &[(&str, &str, &str, &str)] = &[];
-
 /// Rooms that have methods of another room's type: the room, the type, and the reason.
 const FOREIGN_METHODS: &[(&str, &str, &str)] = &[
     ("crates/arrowwood/src/cdata", "Column", "exports need the unsafe code of this room"),
@@ -288,7 +285,6 @@ fn crate_sources(folder: &str) -> &str {
 #[test]
 fn rooms_use_only_lower_layers() {
     let mut violations = Vec::new();
-    let mut is_allowed_use_used = [false; ALLOWED_USES.len()];
     let mut use_count = 0;
     for (path, layers) in FOLDERS {
         let files = Crate::read(crate_sources(path));
@@ -297,15 +293,7 @@ fn rooms_use_only_lower_layers() {
         violations.extend(folder.wrong_layers(layers));
         for RoomUse { user, used, place } in folder.uses_upwards(layers) {
             let used = used.as_deref().unwrap_or("the folder above it");
-            match ALLOWED_USES.iter().position(|(folder, from, to, _)| (*folder, *from, *to) == (*path, &*user, used)) {
-                Some(exception) => is_allowed_use_used[exception] = true,
-                None => violations.push(format!("{place}: {user} uses {used}, which is not below it")),
-            }
-        }
-    }
-    for ((folder, user, used, _), is_used) in ALLOWED_USES.iter().zip(is_allowed_use_used) {
-        if !is_used {
-            violations.push(format!("{folder}: {user} uses {used} no more; remove it from ALLOWED_USES"));
+            violations.push(format!("{place}: {user} uses {used}, which is not below it"));
         }
     }
     assert!(use_count > 1000, "only {use_count} uses found: the search is broken");
