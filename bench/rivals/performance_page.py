@@ -135,8 +135,9 @@ def mark_losses(rows):
 
 def opening_table(results):
     rows = []
+    opening = read_opening(results)
     for file, (label, measures) in OPENED.items():
-        contenders = read_opening(results)[file]
+        contenders = opening[file]
         for measure in measures:
             # The memory is that of the way that opens fastest.
             timed = "open" if measure == MEMORY else measure
