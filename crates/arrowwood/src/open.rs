@@ -95,7 +95,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether to accept truncated data, up to its last whole batch.
+    /// Sets whether to accept truncated data, up to its last whole batch, and files whose first bytes are damaged.
     pub fn partial(mut self, partial: bool) -> OpenOptions {
         self.options.partial = partial;
         self

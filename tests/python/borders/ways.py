@@ -757,7 +757,7 @@ BORDERS = [
         c_append_columns,
         "`arrowwood_writer_append_columns` of C's values, to a table as for `append`",
     ),
-    # Tested in jvm/, with files and expected refusals from samples.py.
+    # Tested in bindings/jvm, with files and expected refusals from samples.py.
     Border("Java, Clojure", "Java open", None, "pyarrow's file is opened, and its rows are read"),
     Border("Java, Clojure", "Java write", None, "`Dataset.write` of a file and a stream"),
     Border("Java, Clojure", "Java append", None, "a dataset is appended to a table as for `append`"),
