@@ -135,14 +135,14 @@ fn print_usage(usage: &clap::Error) {
 }
 
 /// Returns what `--version` prints behind the name of the program.
-fn long_version(engine: Option<&dyn Engine>) -> String {
-    let engine = engine.map_or_else(|| "none".to_owned(), Engine::name);
+fn long_version(engine: Option<&'static dyn Engine>) -> String {
+    let engine = engine.map_or_else(|| "none".to_owned(), |engine| engine.name());
     format!("{}\nSQL: {engine}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Runs the command as [`run`] does, with an engine for SQL queries and Parquet.
 pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'static dyn Engine>) -> i32 {
-    let parser = Cli::command().long_version(long_version(engine.map(|engine| engine as _)));
+    let parser = Cli::command().long_version(long_version(engine));
     let command = match parser.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(command) => command,
         Err(usage) => {
