@@ -1,4 +1,4 @@
-//! Holds the state of all rooms.
+//! The state of the whole server, from which each request gets what it needs.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::sql::{SqlSession, SqlState};
 use crate::view::{ViewSession, ViewState};
 
 /// The state of the server.
-pub(crate) struct Rooms {
+pub(crate) struct AppState {
     pub shared: Arc<ServerState>,
     pub ingest: Arc<IngestState>,
     pub sql: Arc<SqlState>,
@@ -18,7 +18,7 @@ pub(crate) struct Rooms {
     pub tls: Option<Tls>,
 }
 
-impl Rooms {
+impl AppState {
     pub fn ingest(&self, session: Session) -> IngestSession {
         IngestSession { session, state: self.ingest.clone() }
     }

@@ -22,7 +22,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::rooms::Rooms;
+use super::app_state::AppState;
 use super::routes::answer;
 use crate::http::{ResponseBody, SendStall, set_options};
 use crate::ops::{Limits, Metrics, log};
@@ -279,8 +279,8 @@ impl AsyncWrite for TrackedStream {
 }
 
 /// Serves a connection until it or the server ends.
-pub(crate) async fn serve(rooms: Arc<Rooms>, stream: TcpStream, tls: Option<TlsAcceptor>, admission: Admission) {
-    let shared = &rooms.shared;
+pub(crate) async fn serve(app: Arc<AppState>, stream: TcpStream, tls: Option<TlsAcceptor>, admission: Admission) {
+    let shared = &app.shared;
     set_options(&stream);
     let Ok(address) = stream.peer_addr() else { return };
     let mut stream = match tls {
@@ -298,14 +298,14 @@ pub(crate) async fn serve(rooms: Arc<Rooms>, stream: TcpStream, tls: Option<TlsA
     let peer = Peer { address, is_follower: activity.is_follower.clone(), admission };
     let io = TrackedStream { stream, prefix, activity: activity.clone(), has_small_buffer: false };
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let rooms = rooms.clone();
+        let app = app.clone();
         let peer = peer.clone();
         let request_guard = RequestGuard::begin(&activity);
         // Boxed, so that its memory is released when only the body of the response remains.
         Box::pin(async move {
-            let response: Response<ResponseBody> = answer(&rooms, peer, request).await;
+            let response: Response<ResponseBody> = answer(&app, peer, request).await;
             let response =
-                response.map(|body| request_guard.0.track_body(body, &rooms.shared.limits).holding(request_guard));
+                response.map(|body| request_guard.0.track_body(body, &app.shared.limits).holding(request_guard));
             Ok::<_, Infallible>(response)
         })
     });

@@ -17,8 +17,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
+use super::app_state::AppState;
 use super::connection;
-use super::rooms::Rooms;
 use super::tls::Tls;
 use crate::auth::{Access, Tokens};
 use crate::catalog::Catalog;
@@ -109,7 +109,7 @@ impl Default for Options {
 pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
-    rooms: Arc<Rooms>,
+    app: Arc<AppState>,
     stop: Arc<watch::Sender<bool>>,
     url: String,
 }
@@ -202,14 +202,14 @@ impl Server {
             metrics,
             stopping,
         };
-        let rooms = Rooms {
+        let app = AppState {
             shared: Arc::new(shared),
             ingest: Arc::new(ingest),
             view: Arc::new(ViewState::new(sql.clone())),
             sql,
             tls,
         };
-        Ok(Server { runtime, listener, rooms: Arc::new(rooms), stop: Arc::new(stop), url })
+        Ok(Server { runtime, listener, app: Arc::new(app), stop: Arc::new(stop), url })
     }
 
     /// Returns the server's URL.
@@ -227,12 +227,12 @@ impl Server {
     /// # Errors
     /// `Io` if tables could not be closed, or a thread not started.
     pub fn run(self) -> Result<()> {
-        let Server { runtime, listener, rooms, stop, .. } = self;
-        let wake_thread = keep_awake(runtime.handle().clone(), rooms.ingest.writers.inline_commit())?;
-        runtime.spawn(close_outdated(rooms.clone()));
-        runtime.spawn(renew_certificate(rooms.clone()));
-        runtime.block_on(accept(&rooms, listener));
-        rooms.ingest.writers.close();
+        let Server { runtime, listener, app, stop, .. } = self;
+        let wake_thread = keep_awake(runtime.handle().clone(), app.ingest.writers.inline_commit())?;
+        runtime.spawn(close_outdated(app.clone()));
+        runtime.spawn(renew_certificate(app.clone()));
+        runtime.block_on(accept(&app, listener));
+        app.ingest.writers.close();
         log::flush(LOG_FLUSH_TIMEOUT);
         drop(wake_thread);
         // Threads that watch tables without followers end by themselves.
@@ -250,14 +250,14 @@ impl Server {
     pub fn handle_signals(&self) -> Result<()> {
         // A program that lets the server handle signals is there for the server, so its panics belong in the log.
         log::note_panics();
-        let is_view = self.rooms.shared.is_view;
+        let is_view = self.app.shared.is_view;
         let in_runtime = self.runtime.enter();
         let mut terminate = listen_for(SignalKind::terminate())?;
         let mut interrupt = listen_for(SignalKind::interrupt())?;
         // `nohup` makes the programs that it starts ignore SIGHUP.
         let mut hangup = if is_view && ignores_hangup() { None } else { Some(listen_for(SignalKind::hangup())?) };
         let stopper = self.stopper();
-        let rooms = self.rooms.clone();
+        let app = self.app.clone();
         self.runtime.spawn(async move {
             loop {
                 tokio::select! {
@@ -268,9 +268,9 @@ impl Server {
                 if is_view {
                     break;
                 }
-                let rooms = rooms.clone();
+                let app = app.clone();
                 // After a panic the files are read again at the next signal.
-                let _ = blocking(move || reload(&rooms)).await;
+                let _ = blocking(move || reload(&app)).await;
             }
             stopper.stop();
         });
@@ -299,10 +299,10 @@ fn ignores_hangup() -> bool {
 }
 
 /// Reads tokens and certificate again. Blocks.
-fn reload(rooms: &Rooms) {
+fn reload(app: &AppState) {
     log::message("SIGHUP: reading the tokens and the certificate again");
-    rooms.shared.access.reload();
-    if let Some(tls) = &rooms.tls {
+    app.shared.access.reload();
+    if let Some(tls) = &app.tls {
         tls.renew();
     }
 }
@@ -403,8 +403,8 @@ impl Drop for ConnectionGuard {
 }
 
 /// Accepts connections until the server stops, and then waits for the open ones.
-async fn accept(rooms: &Arc<Rooms>, listener: TcpListener) {
-    let shared = &rooms.shared;
+async fn accept(app: &Arc<AppState>, listener: TcpListener) {
+    let shared = &app.shared;
     let mut stopping = shared.stopping.clone();
     let permits = Arc::new(Semaphore::new(shared.limits.connections));
     let mut connections = JoinSet::new();
@@ -419,11 +419,11 @@ async fn accept(rooms: &Arc<Rooms>, listener: TcpListener) {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let acceptor = rooms.tls.as_ref().map(Tls::acceptor);
+        let acceptor = app.tls.as_ref().map(Tls::acceptor);
 
         if let Ok(permit) = permits.clone().try_acquire_owned() {
             let guard = ConnectionGuard::new(&shared.metrics);
-            let served = connection::serve(rooms.clone(), stream, acceptor, Admission::Full);
+            let served = connection::serve(app.clone(), stream, acceptor, Admission::Full);
             connections.spawn(async move {
                 served.await;
                 drop((guard, permit));
@@ -433,7 +433,7 @@ async fn accept(rooms: &Arc<Rooms>, listener: TcpListener) {
 
         shared.metrics.refused_connections.add(1);
         make_room(&mut extra);
-        let served = connection::serve(rooms.clone(), stream, acceptor, Admission::HealthChecks);
+        let served = connection::serve(app.clone(), stream, acceptor, Admission::HealthChecks);
         let time_limit = shared.limits.greeting;
         extra.push_back(connections.spawn(async move {
             let _ = tokio::time::timeout(time_limit, served).await;
@@ -459,33 +459,33 @@ fn make_room(extra: &mut VecDeque<AbortHandle>) {
 }
 
 /// Checks periodically if the certificate was renewed.
-async fn renew_certificate(rooms: Arc<Rooms>) {
-    if rooms.tls.is_some() {
-        let interval = rooms.shared.limits.renewal;
-        repeat(rooms, interval, |rooms| rooms.tls.iter().for_each(Tls::renew)).await;
+async fn renew_certificate(app: Arc<AppState>) {
+    if app.tls.is_some() {
+        let interval = app.shared.limits.renewal;
+        repeat(app, interval, |app| app.tls.iter().for_each(Tls::renew)).await;
     }
 }
 
 /// Closes periodically files of tables that have been removed.
-async fn close_outdated(rooms: Arc<Rooms>) {
-    let age = rooms.shared.limits.removed;
-    let close = move |rooms: &Rooms| {
-        let writers = &rooms.ingest.writers;
-        rooms.shared.catalog.close_outdated(age, |table| writers.is_written(table));
+async fn close_outdated(app: Arc<AppState>) {
+    let age = app.shared.limits.removed;
+    let close = move |app: &AppState| {
+        let writers = &app.ingest.writers;
+        app.shared.catalog.close_outdated(age, |table| writers.is_written(table));
         writers.forget_dropped();
     };
-    repeat(rooms, age / 2, close).await;
+    repeat(app, age / 2, close).await;
 }
 
 /// Does blocking work at an interval, until the runtime ends.
-async fn repeat(rooms: Arc<Rooms>, interval: Duration, work: impl Fn(&Rooms) + Clone + Send + 'static) {
+async fn repeat(app: Arc<AppState>, interval: Duration, work: impl Fn(&AppState) + Clone + Send + 'static) {
     let mut ticks = tokio::time::interval(interval.max(MIN_TICK));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let (rooms, work) = (rooms.clone(), work.clone());
+        let (app, work) = (app.clone(), work.clone());
         // After a panic the next tick tries again.
-        let _ = blocking(move || work(&rooms)).await;
+        let _ = blocking(move || work(&app)).await;
     }
 }
 
@@ -507,14 +507,14 @@ mod tests {
         let tls = Some((cert.clone(), key.clone()));
         let options = Options { listen: "127.0.0.1:0".into(), tls, ..Options::default() };
         let server = Server::bind(folder.path(), &options).unwrap();
-        let names = || server.rooms.tls.as_ref().unwrap().names();
+        let names = || server.app.tls.as_ref().unwrap().names();
         certify("second");
         assert_eq!(names(), ["first"], "not reloaded yet");
-        reload(&server.rooms);
+        reload(&server.app);
         assert_eq!(names(), ["second"]);
         // A file that can't be used does not replace the certificate in use.
         fs::write(&cert, "nothing").unwrap();
-        reload(&server.rooms);
+        reload(&server.app);
         assert_eq!(names(), ["second"]);
     }
 }

@@ -1,13 +1,14 @@
 //! Serves connections: listens, accepts, and dispatches requests to the other rooms.
 //!
-//! Read in this order: `listener` (binding, accepting, signals, periodic work), `rooms` (the state of all rooms),
-//! `tls`, `connection` (one connection and its time limits), `routes` (from a request to the room that answers it).
+//! Read in this order: `listener` (binding, accepting, signals, periodic work), `app_state` (the state of the whole
+//! server), `tls`, `connection` (one connection and its time limits), `routes` (from a request to the room that answers
+//! it).
 //!
 //! This room may use all others; none uses it.
 
+mod app_state;
 mod connection;
 mod listener;
-mod rooms;
 mod routes;
 mod tls;
 

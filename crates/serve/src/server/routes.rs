@@ -14,7 +14,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use super::rooms::Rooms;
+use super::app_state::AppState;
 use super::tls::Tls;
 use crate::http::{Problem, ResponseBody, Result, allow, empty, header_name, text, with_type};
 use crate::ingest::LineApi;
@@ -27,15 +27,15 @@ use crate::{flight, ingest, read, sql, view};
 const FIRST_ERROR_STATUS: u16 = 400;
 
 /// Answers a request. Errors become responses, too.
-pub(crate) async fn answer(rooms: &Rooms, peer: Peer, request: Request<Incoming>) -> Response<ResponseBody> {
-    let shared = &rooms.shared;
+pub(crate) async fn answer(app: &AppState, peer: Peer, request: Request<Incoming>) -> Response<ResponseBody> {
+    let shared = &app.shared;
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let mut trace = Trace::default();
     let mut code = None;
     let mut log = None;
     let status;
-    let mut response = match catch_panic(route(rooms, &peer, request, &mut trace)).await {
+    let mut response = match catch_panic(route(app, &peer, request, &mut trace)).await {
         Ok(response) => {
             status = response.status().as_u16();
             response
@@ -99,18 +99,18 @@ fn decode_segments(path: &str) -> Result<Vec<Cow<'_, str>>> {
 }
 
 async fn route(
-    rooms: &Rooms,
+    app: &AppState,
     peer: &Peer,
     request: Request<Incoming>,
     trace: &mut Trace,
 ) -> Result<Response<ResponseBody>> {
-    let shared = &rooms.shared;
+    let shared = &app.shared;
     shared.access.check_target(&request)?;
     let (parts, body) = request.into_parts();
     let segments = decode_segments(parts.uri.path())?;
     let names: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     let is_limited = peer.admission == Admission::HealthChecks;
-    if let Some(response) = health(rooms, &parts, &names).await {
+    if let Some(response) = health(app, &parts, &names).await {
         return response.map(|response| if is_limited { with_connection_close(response) } else { response });
     }
     if is_limited {
@@ -121,14 +121,14 @@ async fn route(
         return Err(stopping());
     }
     if shared.is_view
-        && let Some(response) = view::page::answer(shared, &rooms.view, peer, &parts, &names).await?
+        && let Some(response) = view::page::answer(shared, &app.view, peer, &parts, &names).await?
     {
         return Ok(response);
     }
     let caller = Arc::new(shared.access.caller(&parts.method, &parts.headers)?);
     trace.caller = Some(caller.clone());
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
-    if let Some(engine) = &rooms.sql.worker
+    if let Some(engine) = &app.sql.worker
         && let [service, _] = names[..]
         && engine.handles(service)
     {
@@ -136,31 +136,29 @@ async fn route(
         return Ok(sql::worker_calls::answer(session, engine.as_ref(), Request::from_parts(parts, body)).await);
     }
     match names[..] {
-        [flight::SERVICE, method] => flight::answer(rooms.flight(session), &parts, body, method, trace).await,
+        [flight::SERVICE, method] => flight::answer(app.flight(session), &parts, body, method, trace).await,
         ["metrics"] => metrics(&session, &parts),
-        ["write"] => {
-            ingest::line_endpoint::line_protocol(rooms.ingest(session), &parts, body, trace, LineApi::V1).await
-        }
+        ["write"] => ingest::line_endpoint::line_protocol(app.ingest(session), &parts, body, trace, LineApi::V1).await,
         ["api", "v2", "write"] => {
-            ingest::line_endpoint::line_protocol(rooms.ingest(session), &parts, body, trace, LineApi::V2).await
+            ingest::line_endpoint::line_protocol(app.ingest(session), &parts, body, trace, LineApi::V2).await
         }
-        ["v1", "sql"] => sql::endpoint::statement(rooms.sql(session), &parts).await,
+        ["v1", "sql"] => sql::endpoint::statement(app.sql(session), &parts).await,
         ["v1", "tables"] => read::endpoints::tables(session, &parts).await,
         ["v1", "tables", name] if parts.method == Method::PUT => {
-            ingest::endpoints::put_table(rooms.ingest(session), &parts, body, name, trace).await
+            ingest::endpoints::put_table(app.ingest(session), &parts, body, name, trace).await
         }
         ["v1", "tables", name] => read::endpoints::table(session, &parts, name).await,
         ["v1", "tables", name, "rows"] if parts.method == Method::POST => {
-            ingest::endpoints::rows(rooms.ingest(session), &parts, body, name, trace).await
+            ingest::endpoints::rows(app.ingest(session), &parts, body, name, trace).await
         }
         ["v1", "tables", name, "rows"] => read::endpoints::rows(session, &parts, name).await,
         ["v1", "tables", name, "follow"] => read::endpoints::follow(session, &parts, name).await,
         ["v1", "tables", name, "events"] => read::endpoints::events(session, &parts, name).await,
         ["v1", "tables", name, "producers", producer] => {
-            ingest::endpoints::producer(rooms.ingest(session), &parts, name, producer).await
+            ingest::endpoints::producer(app.ingest(session), &parts, name, producer).await
         }
         ["v1", "tables", name, segment] => match ViewRoute::parse(segment) {
-            Some(route) => view::endpoints::answer(rooms.view(session), &parts, name, route).await,
+            Some(route) => view::endpoints::answer(app.view(session), &parts, name, route).await,
             None => Err(no_route()),
         },
         _ => Err(no_route()),
@@ -172,27 +170,27 @@ fn no_route() -> Problem {
 }
 
 /// Answers health checks, which need no token. Returns `None` for another path.
-async fn health(rooms: &Rooms, parts: &Parts, names: &[&str]) -> Option<Result<Response<ResponseBody>>> {
+async fn health(app: &AppState, parts: &Parts, names: &[&str]) -> Option<Result<Response<ResponseBody>>> {
     match names {
         ["healthz"] => Some(
             allow(parts, &[Method::GET])
-                .and_then(|()| if rooms.shared.is_stopping() { Err(stopping()) } else { Ok(text("ok\n")) }),
+                .and_then(|()| if app.shared.is_stopping() { Err(stopping()) } else { Ok(text("ok\n")) }),
         ),
-        ["readyz"] => Some(readiness(rooms, parts).await),
+        ["readyz"] => Some(readiness(app, parts).await),
         ["ping"] => Some(allow(parts, &[Method::GET, Method::POST]).map(|()| empty(StatusCode::NO_CONTENT))),
         _ => None,
     }
 }
 
 /// Answers whether the server can do its work, or why it can't.
-async fn readiness(rooms: &Rooms, parts: &Parts) -> Result<Response<ResponseBody>> {
-    let shared = &rooms.shared;
+async fn readiness(app: &AppState, parts: &Parts) -> Result<Response<ResponseBody>> {
+    let shared = &app.shared;
     allow(parts, &[Method::GET])?;
     if shared.is_stopping() {
         return Err(stopping());
     }
     let mut problems: Vec<&str> = shared.readiness.problem().await.into_iter().collect();
-    if rooms.tls.as_ref().is_some_and(Tls::is_expired) {
+    if app.tls.as_ref().is_some_and(Tls::is_expired) {
         problems.push("the certificate is expired");
     }
     if shared.access.lacks_tokens() {
