@@ -1,7 +1,7 @@
 // Builds the page into crates/serve/page, which the server includes. With --check, compares it with the files there.
 
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -39,8 +39,9 @@ function bundleScript() {
 /** Returns a hash of the sources, so that a test without npm can tell whether the page is current. */
 function hashSources() {
   const hash = createHash("sha256");
-  for (const name of readdirSync(sourceFolder).sort()) {
-    hash.update(`${name}\0`).update(readFileSync(join(sourceFolder, name)));
+  for (const name of readdirSync(sourceFolder, { recursive: true }).sort()) {
+    const path = join(sourceFolder, name);
+    if (statSync(path).isFile()) hash.update(`${name}\0`).update(readFileSync(path));
   }
   return Buffer.from(`${hash.digest("hex")}\n`);
 }

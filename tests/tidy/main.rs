@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `rooms`, `imports`, `methods` | which room of a crate uses which |
 //! | `companions` | what the library and the crates around it know of each other |
+//! | `page` | which room of the page uses which |
 //! | `folders`, `packaged` | files in folders and packages |
 //! | `documents`, `porting` | names in documents |
 //! | `errors`, `main` | circles of files, `unsafe`, ignored errors and missing values, names of types |
@@ -19,6 +20,7 @@ mod folders;
 mod imports;
 mod methods;
 mod packaged;
+mod page;
 mod porting;
 mod rooms;
 

@@ -1,6 +1,6 @@
 // The help on keyboard shortcuts and conditions.
 
-import { el } from "./dom.js";
+import { el } from "./elements/dom.js";
 
 /** Keys, separated by three spaces, and their effect. */
 const SHORTCUTS: [string, string][] = [

@@ -1,4 +1,7 @@
 // The page of `arrowwood view`: rows, a plot, groups, the structure of the file, and SQL.
+//
+// `data` has what the server sends, and `elements` what shows it. On these two stand the grid, the panels beside it and the
+// other tabs, which know nothing of each other. tests/tidy/page.rs checks it.
 
 import {
   type CellDetail,
@@ -16,18 +19,15 @@ import {
   type TableInfo,
   tableUrl,
   watchTable,
-} from "./api.js";
-import { showCellPanel } from "./cell_panel.js";
-import { redrawColumnPanel, showColumnPanel } from "./column_panel.js";
-import { clearSamples, drawBars, drawSparkline, requestSample, type Sample } from "./column_samples.js";
-import { findColumns } from "./column_search.js";
-import { clamp, el, formatCount, plural } from "./dom.js";
-import { downloadFormats, downloadLinks } from "./download.js";
-import { FileTab } from "./file_tab.js";
-import { Grid } from "./grid.js";
-import { emptyGrouping, GroupTab } from "./group_tab.js";
+} from "./data/api.js";
+import { findColumns } from "./data/column_search.js";
+import { RowCache } from "./data/row_cache.js";
+import { isTime } from "./data/types.js";
+import { clamp, el, formatCount, plural } from "./elements/dom.js";
+import { downloadFormats, downloadLinks } from "./elements/download.js";
+import { Notice, REMOVED, REPLACED, toSentence } from "./elements/notice.js";
+import { Grid } from "./grid/grid.js";
 import { helpDialog } from "./help.js";
-import { Notice, REMOVED, REPLACED, toSentence } from "./notice.js";
 import {
   formatOrder,
   formatPageState,
@@ -39,10 +39,13 @@ import {
   TABS,
   type Tab,
 } from "./page_state.js";
-import { Plot } from "./plot.js";
-import { RowCache } from "./row_cache.js";
-import { SqlTab } from "./sql_tab.js";
-import { isTime } from "./types.js";
+import { showCellPanel } from "./panels/cell_panel.js";
+import { redrawColumnPanel, showColumnPanel } from "./panels/column_panel.js";
+import { clearSamples, drawBars, drawSparkline, requestSample, type Sample } from "./panels/column_samples.js";
+import { FileTab } from "./tabs/file_tab.js";
+import { emptyGrouping, GroupTab } from "./tabs/group_tab.js";
+import { Plot } from "./tabs/plot.js";
+import { SqlTab } from "./tabs/sql_tab.js";
 
 const TAB_NAMES: Record<Tab, string> = { rows: "Rows", plot: "Plot", group: "Group", file: "File", sql: "SQL" };
 /** The maximum number of column names that are suggested. */

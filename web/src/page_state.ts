@@ -1,6 +1,6 @@
 // The state of the page that the URL keeps after its #, so that links lead to the same rows.
 
-import { type Grouping, parseGrouping } from "./group_tab.js";
+import { type Grouping, parseGrouping } from "./tabs/group_tab.js";
 
 export const TABS = ["rows", "plot", "group", "file", "sql"] as const;
 export type Tab = (typeof TABS)[number];

@@ -1,6 +1,6 @@
 // Draws a line of bins, and an axis of rows or times below it.
 
-import type { Bin } from "./api.js";
+import type { Bin } from "../data/api.js";
 import { colour, type Drawing, formatCount } from "./dom.js";
 
 /** The area of a line, in pixels. */

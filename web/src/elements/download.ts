@@ -1,6 +1,6 @@
 // Links that download rows.
 
-import { fetchBlob, isEmbedded } from "./api.js";
+import { fetchBlob, isEmbedded } from "../data/api.js";
 import { el } from "./dom.js";
 
 /** The milliseconds that the browser has to start a download. */

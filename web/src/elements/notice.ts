@@ -1,6 +1,6 @@
 // The line that reports a problem, and offers a remedy.
 
-import type { TableInfo } from "./api.js";
+import type { TableInfo } from "../data/api.js";
 import { el } from "./dom.js";
 
 /** A button in the line. */

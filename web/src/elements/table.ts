@@ -1,8 +1,8 @@
 // Tables of a few rows, as HTML.
 
-import type { Cell, Column } from "./api.js";
+import type { Cell, Column } from "../data/api.js";
+import { isNumeric } from "../data/types.js";
 import { el } from "./dom.js";
-import { isNumeric } from "./types.js";
 
 /** Returns the text of a cell, and the class that its element gets: for null or an error. */
 export function describeCell(cell: Cell): { text: string; cssClass: "" | "null" | "error" } {

@@ -1,7 +1,7 @@
 // The columns of the grid from left to right: their order, and their widths in pixels.
 
-import type { Column } from "./api.js";
-import { clamp } from "./dom.js";
+import type { Column } from "../data/api.js";
+import { clamp } from "../elements/dom.js";
 
 /** Widths for values of types, until some were fetched. The first pattern that matches counts. */
 const TYPE_WIDTHS: [pattern: RegExp, width: number][] = [

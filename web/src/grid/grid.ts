@@ -3,14 +3,14 @@
 // Only visible cells have elements. The scroll position is a row number instead of pixels, so that the last of three
 // billion rows is as exact as the first.
 
-import type { Column } from "./api.js";
+import type { Column } from "../data/api.js";
+import type { RowCache } from "../data/row_cache.js";
+import { isNumeric, isPlottable } from "../data/types.js";
+import { clamp, el, formatCount, textWidth } from "../elements/dom.js";
+import { describeCell } from "../elements/table.js";
 import { ColumnLayout, type Frozen } from "./column_layout.js";
-import { clamp, el, formatCount, textWidth } from "./dom.js";
-import type { RowCache } from "./row_cache.js";
 import { Scrollbar } from "./scrollbar.js";
-import { describeCell } from "./table.js";
 import { listenForTouch } from "./touch.js";
-import { isNumeric, isPlottable } from "./types.js";
 
 /** The height of a row in pixels, as in view.css. */
 const ROW_HEIGHT = 24;

@@ -1,6 +1,6 @@
 // A scroll bar for ranges that are too long for the browser's own.
 
-import { clamp, el } from "./dom.js";
+import { clamp, el } from "../elements/dom.js";
 
 /** The minimum length of the thumb, in pixels. */
 const MIN_THUMB = 28;

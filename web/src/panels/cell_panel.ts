@@ -9,9 +9,9 @@ import {
   isEmbedded,
   type NestedItem,
   type NestedValue,
-} from "./api.js";
-import { el, formatBytes, formatCount, plural } from "./dom.js";
-import { localTime, timeZone } from "./types.js";
+} from "../data/api.js";
+import { localTime, timeZone } from "../data/types.js";
+import { el, formatBytes, formatCount, plural } from "../elements/dom.js";
 
 /** Levels of a nested value that are expanded at first. */
 const EXPANDED_LEVELS = 2;

@@ -1,9 +1,9 @@
 // The panel of a column: statistics of a sample at once, and then of all rows.
 
-import { type Bins, type Column, fetchJson, type Statistics } from "./api.js";
+import { type Bins, type Column, fetchJson, type Statistics } from "../data/api.js";
+import { isPlottable } from "../data/types.js";
+import { el, formatCount, plural } from "../elements/dom.js";
 import { drawBars, drawSparkline, sampledStatistics } from "./column_samples.js";
-import { el, formatCount, plural } from "./dom.js";
-import { isPlottable } from "./types.js";
 
 /** The number of bins of the line. */
 const PANEL_BINS = 300;

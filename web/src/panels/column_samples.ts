@@ -1,9 +1,9 @@
 // Statistics of samples of columns, for the pictures in their heads.
 
-import { type Bins, fetchJson, type Statistics } from "./api.js";
-import { drawLine } from "./chart.js";
-import { colour, startDrawing } from "./dom.js";
-import { isPlottable } from "./types.js";
+import { type Bins, fetchJson, type Statistics } from "../data/api.js";
+import { isPlottable } from "../data/types.js";
+import { drawLine } from "../elements/chart.js";
+import { colour, startDrawing } from "../elements/dom.js";
 
 /** The number of bins of a line in a head. */
 const HEAD_BINS = 100;

@@ -1,8 +1,8 @@
 // The commits of a growing table: how much of a segment is visible, durable or free, and its commit records.
 
-import { type CommitRecord, type Commits, fetchJson } from "./api.js";
-import { colour, el, formatBytes, formatCount, plural, startDrawing } from "./dom.js";
-import { titledTable } from "./table.js";
+import { type CommitRecord, type Commits, fetchJson } from "../data/api.js";
+import { colour, el, formatBytes, formatCount, plural, startDrawing } from "../elements/dom.js";
+import { titledTable } from "../elements/table.js";
 
 /** The maximum number of records that are listed. */
 const MAX_LISTED = 500;

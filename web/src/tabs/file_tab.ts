@@ -8,10 +8,10 @@ import {
   type Message,
   type MessageDetail,
   type MessageList,
-} from "./api.js";
+} from "../data/api.js";
+import { clamp, colour, el, formatBytes, formatCount, plural, startDrawing } from "../elements/dom.js";
+import { titledTable } from "../elements/table.js";
 import { CommitList } from "./commit_list.js";
-import { clamp, colour, el, formatBytes, formatCount, plural, startDrawing } from "./dom.js";
-import { titledTable } from "./table.js";
 
 /** The maximum number of messages that are drawn. */
 const MAX_DRAWN = 5000;

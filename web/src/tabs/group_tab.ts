@@ -1,10 +1,10 @@
 // Groups of the filtered rows: counts, sums, means and so on, as a table that can be sorted.
 
-import { type Column, type GroupResult, groupRows, type Progress, tableUrl } from "./api.js";
-import { el, formatCount, plural } from "./dom.js";
-import { downloadLinks } from "./download.js";
-import { StatusLine } from "./status_line.js";
-import { resultTable } from "./table.js";
+import { type Column, type GroupResult, groupRows, type Progress, tableUrl } from "../data/api.js";
+import { el, formatCount, plural } from "../elements/dom.js";
+import { downloadLinks } from "../elements/download.js";
+import { StatusLine } from "../elements/status_line.js";
+import { resultTable } from "../elements/table.js";
 
 const FUNCTIONS = ["sum", "mean", "median", "min", "max", "count", "first", "last", "n_unique", "std", "var"] as const;
 /** Limits of a grouping in the URL. */

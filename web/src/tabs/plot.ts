@@ -1,9 +1,9 @@
 // A plot of a column over rows or time: at most one bin per pixel, with the first, smallest, largest and last of its values.
 
-import { type Bins, type Column, fetchJson } from "./api.js";
-import { type AxisRange, drawAxis, drawLine, rowMarks, timeMarks } from "./chart.js";
-import { clamp, colour, type Drawing, el, formatCount, plural, startDrawing } from "./dom.js";
-import { isPlottable, isTime } from "./types.js";
+import { type Bins, type Column, fetchJson } from "../data/api.js";
+import { isPlottable, isTime } from "../data/types.js";
+import { type AxisRange, drawAxis, drawLine, rowMarks, timeMarks } from "../elements/chart.js";
+import { clamp, colour, type Drawing, el, formatCount, plural, startDrawing } from "../elements/dom.js";
 
 /** The height of the axis, and of the text above and below the line, in pixels. */
 const AXIS_HEIGHT = 20;

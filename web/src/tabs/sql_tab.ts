@@ -1,10 +1,10 @@
 // SQL over the shown table, if the server has an engine.
 
-import { fetchJson, type SqlResult, tableUrl } from "./api.js";
-import { el, plural } from "./dom.js";
-import { downloadLinks } from "./download.js";
-import { StatusLine } from "./status_line.js";
-import { resultTable } from "./table.js";
+import { fetchJson, type SqlResult, tableUrl } from "../data/api.js";
+import { el, plural } from "../elements/dom.js";
+import { downloadLinks } from "../elements/download.js";
+import { StatusLine } from "../elements/status_line.js";
+import { resultTable } from "../elements/table.js";
 
 export class SqlTab {
   readonly element: HTMLElement;

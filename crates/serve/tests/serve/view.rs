@@ -1071,21 +1071,34 @@ fn damage_is_reported_as_by_the_library() {
     server.assert_refused("/v1/tables/b.arrow/statistics?at=2", 500, "offset");
 }
 
+/// Returns the paths of the page's sources in their folder, in order.
+fn page_sources(folder: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder_below) = folders.pop() {
+        for entry in fs::read_dir(folder_below).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    files.sort_unstable();
+    files
+}
+
 /// `make view` builds the page. This test, which needs no npm, fails if the source was changed without a build.
 #[test]
 fn built_page_matches_its_source() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(root.join("../../web/src")).unwrap() {
-        paths.push(entry.unwrap().path());
-    }
-    paths.sort();
-
+    let folder = root.join("../../web/src");
     let mut hash = Sha256::new();
-    for path in paths {
-        hash.update(path.file_name().unwrap().to_str().unwrap());
+    for name in page_sources(&folder) {
+        hash.update(&name);
         hash.update([0]);
-        hash.update(fs::read(path).unwrap());
+        hash.update(fs::read(folder.join(&name)).unwrap());
     }
     let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let recorded = fs::read_to_string(root.join("page/source.sha256")).unwrap();
