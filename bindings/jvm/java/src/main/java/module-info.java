@@ -1,4 +1,5 @@
 /** Arrow data of any size opened in place, and Arrow files that grow. */
 module dev.arrowwood {
     exports dev.arrowwood;
+    exports dev.arrowwood.types;
 }

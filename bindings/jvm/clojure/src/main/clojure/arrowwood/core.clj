@@ -23,7 +23,8 @@
    [clojure.string :as str])
   (:import
    (clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup IReduce IReduceInit Indexed Seqable Sequential)
-   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions ArrowwoodException ArrowwoodException$Closed ArrowwoodException$InvalidArgument ArrowwoodException$RowOutOfRange Chunk ChunkOption Condition DoubleColumn Field Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
+   (dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions ArrowwoodException ArrowwoodException$Closed ArrowwoodException$InvalidArgument ArrowwoodException$RowOutOfRange Chunk ChunkOption Condition DoubleColumn Follow LongColumn ReadOption Report Report$Finding Row Schema TableStat TableWriter TableWriter$State WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync)
+   (dev.arrowwood.types Field Type Type$Bool Type$Floating Type$Int)
    (java.io File Writer)
    (java.lang AutoCloseable Iterable)
    (java.lang.foreign Arena MemorySegment)

@@ -18,7 +18,8 @@
    [tech.v3.datatype.ffi.native-buffer-mmodel-jdk21]
    [tech.v3.datatype.native-buffer :as native-buffer])
   (:import
-   (dev.arrowwood Chunk Column Dataset Type Type$Bool Type$Date Type$Dictionary Type$Duration Type$Floating Type$Int Type$Layout Type$Text Type$Time Type$Timestamp Type$Unit)
+   (dev.arrowwood Chunk Column Dataset)
+   (dev.arrowwood.types Type Type$Bool Type$Date Type$Dictionary Type$Duration Type$Floating Type$Int Type$Layout Type$Text Type$Time Type$Timestamp Type$Unit)
    (java.io File)
    (java.lang.foreign Arena MemorySegment ValueLayout ValueLayout$OfByte ValueLayout$OfInt ValueLayout$OfLong)
    (java.nio.charset StandardCharsets)

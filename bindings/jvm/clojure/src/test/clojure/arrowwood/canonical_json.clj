@@ -7,7 +7,7 @@
    [clojure.string :as str])
   (:import
    (clojure.lang BigInt)
-   (dev.arrowwood Field Type Type$Dictionary Type$Duration Type$FixedList Type$Interval Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct Type$Time Type$Timestamp Type$Union Type$Unit)
+   (dev.arrowwood.types Field Type Type$Dictionary Type$Duration Type$FixedList Type$Interval Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct Type$Time Type$Timestamp Type$Union Type$Unit)
    (java.time Duration Instant LocalDate LocalDateTime LocalTime ZoneOffset)
    (java.util HexFormat)))
 

@@ -10,7 +10,8 @@
    [clojure.test :refer [deftest is]])
   (:import
    (clojure.lang BigInt)
-   (dev.arrowwood ArrowwoodException$InvalidArgument ArrowwoodException$Unsupported Chunk Field Schema Type$Binary Type$Date Type$Decimal Type$Dictionary Type$Duration Type$FixedBinary Type$FixedList Type$Floating Type$Int Type$Interval Type$Layout Type$ListLayout Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct Type$Text Type$Time Type$Timestamp Type$Union)
+   (dev.arrowwood ArrowwoodException$InvalidArgument ArrowwoodException$Unsupported Chunk Schema)
+   (dev.arrowwood.types Field Type$Binary Type$Date Type$Decimal Type$Dictionary Type$Duration Type$FixedBinary Type$FixedList Type$Floating Type$Int Type$Interval Type$Layout Type$ListLayout Type$ListOf Type$MapOf Type$RunEndEncoded Type$Struct Type$Text Type$Time Type$Timestamp Type$Union)
    (java.io File)
    (java.lang.foreign MemorySegment)
    (java.nio.file Files LinkOption Path)))

@@ -6,7 +6,8 @@
    [clojure.string :as str])
   (:import
    (clojure.lang BigInt MapEntry PersistentArrayMap Ratio)
-   (dev.arrowwood Field Interval Member Row Schema Type)
+   (dev.arrowwood Row Schema)
+   (dev.arrowwood.types Field Interval Member Type)
    (java.util Date HashMap List Map Map$Entry)))
 
 (set! *warn-on-reflection* true)
@@ -117,7 +118,7 @@
   (cond
     (instance? Schema columns) columns
     (string? columns) (Schema/parse columns)
-    :else (Schema/of ^"[Ldev.arrowwood.Field;" (into-array Field (map field (in-order "a schema" columns))))))
+    :else (Schema/of ^"[Ldev.arrowwood.types.Field;" (into-array Field (map field (in-order "a schema" columns))))))
 
 (defn keyword-of
   "Returns the keyword that names a constant of an enum."

@@ -3,6 +3,8 @@ package dev.arrowwood;
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 
+import dev.arrowwood.internal.Native;
+import dev.arrowwood.internal.Struct;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 import java.util.Optional;

@@ -1,5 +1,6 @@
 package dev.arrowwood;
 
+import dev.arrowwood.internal.Messages;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.AccessDeniedException;
@@ -110,8 +111,13 @@ public sealed interface ArrowwoodException {
             this.number = number;
         }
 
-        /** Returns the code for a number of the C library; {@link #INTERNAL} if it is unknown. */
-        static Code of(int number) {
+        /**
+         * Returns the code for a number of the C library.
+         *
+         * @param number the value of {@code enum arrowwood_error_code}
+         * @return the code; {@link #INTERNAL} if the number is unknown
+         */
+        public static Code of(int number) {
             for (Code code : values()) {
                 if (code.number == number) {
                     return code;
@@ -119,6 +125,33 @@ public sealed interface ArrowwoodException {
             }
             return INTERNAL;
         }
+    }
+
+    /**
+     * Creates an exception. A failed system call becomes an {@link Io}, whose cause is the checked exception.
+     *
+     * @param code its code
+     * @param osError the {@code errno} of the system call that failed, or 0
+     * @param message its message
+     * @return an exception that is also an {@code ArrowwoodException}
+     */
+    static RuntimeException of(Code code, int osError, String message) {
+        return switch (code) {
+            case NOT_FOUND -> new Io(new NotFound(message, osError), code, osError);
+            case PERMISSION_DENIED -> new Io(new AccessDenied(message, osError), code, osError);
+            case IO -> new Io(new FileSystem(message, osError), code, osError);
+            case INVALID_DATA -> new InvalidData(message);
+            case UNSUPPORTED -> new Unsupported(message);
+            case SCHEMA_MISMATCH -> new SchemaMismatch(message);
+            case COLUMN_NOT_FOUND -> new ColumnNotFound(message);
+            case ROW_OUT_OF_RANGE -> new RowOutOfRange(message);
+            case INVALID_ARGUMENT -> new InvalidArgument(message);
+            case CLOSED -> new Closed(message);
+            case BUSY -> new Busy(message);
+            case FILE_CHANGED -> new FileChanged(message);
+            case COPY_NEEDED -> new CopyNeeded(message);
+            case INTERNAL -> new Internal(message);
+        };
     }
 
     /** Returns an {@code errno}, or empty for 0. */

@@ -5,6 +5,8 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.internal.Native;
+import dev.arrowwood.internal.Struct;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
@@ -185,18 +187,12 @@ public final class Chunk {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment copy = arena.allocate(bytes.byteSize());
             Native.run(call -> call.check((int) Native.COPY.invokeExact(copy, bytes, bytes.byteSize(), call.error)));
-            failure = changed();
+            failure = Native.transientFault();
         } catch (ArrowwoodException.FileChanged e) {
             failure = e;
         }
         failure.addSuppressed(cause);
         return failure;
-    }
-
-    /** Returns the failure of a read that faulted and succeeds when repeated. */
-    static RuntimeException changed() {
-        return new ArrowwoodException.FileChanged(
-                "a file could not be read for a moment: it was truncated, or its disk fails; open it again");
     }
 
     /**

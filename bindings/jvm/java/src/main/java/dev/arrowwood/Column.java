@@ -3,6 +3,9 @@ package dev.arrowwood;
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.internal.Native;
+import dev.arrowwood.internal.Values;
+import dev.arrowwood.types.Field;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;

@@ -1,5 +1,6 @@
 package dev.arrowwood;
 
+import dev.arrowwood.internal.Conditions;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -21,25 +22,22 @@ public sealed interface Condition {
     /** A comparison of values. */
     enum Operator {
         /** Equal. */
-        EQ("==", 1),
+        EQ("=="),
         /** Not equal. */
-        NE("!=", 2),
+        NE("!="),
         /** Less. */
-        LT("<", 3),
+        LT("<"),
         /** Less or equal. */
-        LE("<=", 4),
+        LE("<="),
         /** Greater. */
-        GT(">", 5),
+        GT(">"),
         /** Greater or equal. */
-        GE(">=", 6);
+        GE(">=");
 
         private final String symbol;
-        /** The value of {@code enum arrowwood_operator}. */
-        final int code;
 
-        Operator(String symbol, int code) {
+        Operator(String symbol) {
             this.symbol = symbol;
-            this.code = code;
         }
     }
 

@@ -3,6 +3,16 @@ package dev.arrowwood;
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.internal.Conditions;
+import dev.arrowwood.internal.Native;
+import dev.arrowwood.internal.Records;
+import dev.arrowwood.internal.RowSpliterator;
+import dev.arrowwood.internal.Times;
+import dev.arrowwood.internal.Unsigned;
+import dev.arrowwood.internal.Values;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Member;
+import dev.arrowwood.types.Type;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -21,6 +31,7 @@ import java.util.OptionalInt;
 import java.util.RandomAccess;
 import java.util.Spliterators;
 import java.util.function.Function;
+import java.util.function.LongFunction;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
@@ -389,7 +400,9 @@ public final class Dataset implements Iterable<Row> {
     }
 
     private <T> Stream<T> rows(Function<Object[], T> fromCells) {
-        return StreamSupport.stream(new RowSpliterator<>(this, schema().fields(), fromCells, 0, rowCount()), false);
+        List<Field> fields = schema().fields();
+        LongFunction<T> read = row -> fromCells.apply(Native.call(call -> cells(call, fields, row)));
+        return StreamSupport.stream(new RowSpliterator<>(read, 0, rowCount()), false);
     }
 
     @Override

@@ -3,6 +3,10 @@ package dev.arrowwood;
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.internal.Native;
+import dev.arrowwood.internal.Owned;
+import dev.arrowwood.internal.Subscription;
+import dev.arrowwood.internal.Unsigned;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.Iterator;
@@ -230,15 +234,15 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
      * @return the publisher
      */
     public Flow.Publisher<Dataset> publisher() {
-        return subscriber -> Subscription.start(this, subscriber);
+        return subscriber -> Subscription.start(this::restart, this::isClosed, subscriber);
     }
 
     /** Returns another follower of the table, from the same start. */
-    Follow restart() {
+    private Follow restart() {
         return new Follow(table, start);
     }
 
-    boolean isClosed() {
+    private boolean isClosed() {
         return closing || owned.isClosed();
     }
 

@@ -1,5 +1,6 @@
 package dev.arrowwood;
 
+import dev.arrowwood.internal.Numbers;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.stream.IntStream;

@@ -3,6 +3,7 @@ package dev.arrowwood;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.internal.Struct;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 

@@ -2,6 +2,7 @@ package dev.arrowwood;
 
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.internal.Struct;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.OptionalLong;

@@ -1,5 +1,10 @@
 package dev.arrowwood;
 
+import dev.arrowwood.internal.Fields;
+import dev.arrowwood.internal.Records;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Interval;
+import dev.arrowwood.types.Member;
 import java.time.Instant;
 import java.time.LocalDateTime;
 import java.time.ZoneOffset;
@@ -58,7 +63,7 @@ public final class Row {
      * @throws IllegalArgumentException if no column or several columns have the name
      */
     public Object get(String column) {
-        return cells[Schema.index(fields, column)];
+        return cells[Fields.index(fields, column)];
     }
 
     /**

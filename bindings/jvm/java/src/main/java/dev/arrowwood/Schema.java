@@ -2,6 +2,12 @@ package dev.arrowwood;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
 
+import dev.arrowwood.internal.Fields;
+import dev.arrowwood.internal.Native;
+import dev.arrowwood.internal.Records;
+import dev.arrowwood.internal.SchemaReader;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Type;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -11,16 +17,12 @@ import java.lang.ref.Reference;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
-import java.util.stream.IntStream;
 
 /** The names and types of columns. Immutable. */
 public final class Schema {
     /** Calls a function with a struct: the first argument is the function's address. */
     private static final MethodHandle RELEASE =
             Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
-
-    /** The number of names that a message about a missing column lists. */
-    private static final int MAX_LISTED_NAMES = 20;
 
     private final List<Field> fields;
     /** The {@code struct ArrowSchema}, which the collector releases. */
@@ -131,26 +133,7 @@ public final class Schema {
      * @throws IllegalArgumentException if no column or several columns have the name
      */
     public int index(String name) {
-        return index(fields, name);
-    }
-
-    /** Returns the index of the only field with a name. */
-    static int index(List<Field> fields, String name) {
-        int[] matches = IntStream.range(0, fields.size())
-                .filter(i -> fields.get(i).name().equals(name))
-                .toArray();
-        if (matches.length == 0) {
-            String names = fields.stream()
-                    .map(field -> "'" + field.name() + "'")
-                    .limit(MAX_LISTED_NAMES)
-                    .collect(Collectors.joining(", "));
-            throw new ArrowwoodException.ColumnNotFound("no column '" + name + "'; there are " + names);
-        }
-        if (matches.length > 1) {
-            throw new ArrowwoodException.InvalidArgument(
-                    "several columns are called '" + name + "': use their indexes");
-        }
-        return matches[0];
+        return Fields.index(fields, name);
     }
 
     /** Returns the {@code struct ArrowSchema}, for calls. */

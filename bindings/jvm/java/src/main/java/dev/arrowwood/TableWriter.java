@@ -5,6 +5,13 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.internal.Native;
+import dev.arrowwood.internal.Owned;
+import dev.arrowwood.internal.Records;
+import dev.arrowwood.internal.Struct;
+import dev.arrowwood.internal.Unsigned;
+import dev.arrowwood.internal.Values;
+import dev.arrowwood.types.Field;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;

@@ -3,6 +3,8 @@ package dev.arrowwood;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.internal.Struct;
+import dev.arrowwood.internal.Unsigned;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;

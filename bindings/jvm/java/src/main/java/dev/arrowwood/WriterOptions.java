@@ -4,6 +4,9 @@ import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.internal.Native;
+import dev.arrowwood.internal.Struct;
+import dev.arrowwood.internal.Unsigned;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;

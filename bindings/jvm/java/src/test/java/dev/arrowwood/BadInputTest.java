@@ -16,6 +16,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Type;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.reflect.InvocationTargetException;

@@ -5,6 +5,13 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonNull;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonPrimitive;
+import dev.arrowwood.internal.Fields;
+import dev.arrowwood.internal.Internals;
+import dev.arrowwood.internal.Values;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Interval;
+import dev.arrowwood.types.Member;
+import dev.arrowwood.types.Type;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.time.Duration;
@@ -60,7 +67,7 @@ final class CanonicalJson {
             case BigDecimal number -> new JsonPrimitive(number.unscaledValue() + "e-" + number.scale());
             case String text -> new JsonPrimitive(text);
             case byte[] bytes -> encodeBytes(bytes);
-            case UUID uuid -> encodeBytes(Values.bytes(uuid));
+            case UUID uuid -> encodeBytes(Internals.bytes(uuid));
             case LocalDate date -> new JsonPrimitive("date " + date.toEpochDay());
             case LocalTime time
             when type instanceof Type.Time(Type.Unit unit) ->
@@ -82,7 +89,7 @@ final class CanonicalJson {
                 new JsonPrimitive("interval " + months + " " + days + " " + nanoseconds);
             case Member(String name, Object memberValue) -> {
                 List<Field> members = ((Type.Union) type).members();
-                Field member = members.get(Schema.index(members, name));
+                Field member = members.get(Fields.index(members, name));
                 yield object(name, encode(memberValue, member.type()));
             }
             case Row row -> encodeStruct(row);

@@ -10,6 +10,8 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonNull;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonPrimitive;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Type;
 import java.lang.foreign.MemorySegment;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;

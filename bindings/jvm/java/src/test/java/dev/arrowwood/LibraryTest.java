@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.arrowwood.internal.Internals;
 import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -105,7 +106,7 @@ class LibraryTest {
         String pom = Files.readString(root.resolve("bindings/jvm/pom.xml"));
         assertTrue(pom.contains("<version>" + Arrowwood.version() + "</version>"), Arrowwood.version());
         String header = Files.readString(root.resolve("bindings/c/include/arrowwood.h"));
-        assertTrue(header.contains("#define ARROWWOOD_ABI_VERSION " + Library.ABI + "\n"));
+        assertTrue(header.contains("#define ARROWWOOD_ABI_VERSION " + Internals.ABI + "\n"));
         assertNotEquals("", Arrowwood.version());
     }
 }

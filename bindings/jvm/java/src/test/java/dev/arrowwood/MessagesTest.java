@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.arrowwood.internal.Internals;
+import dev.arrowwood.internal.Messages;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
@@ -92,7 +94,7 @@ class MessagesTest {
                 libraryTexts().stream().filter(MessagesTest::isForeign).toList();
         assertTrue(foreign.size() > 20, foreign::toString);
         List<String> untranslated = foreign.stream()
-                .map(Messages::inJava)
+                .map(Internals::inJava)
                 .filter(MessagesTest::isForeign)
                 .toList();
         assertEquals(List.of(), untranslated, "Messages.java lacks a translation");

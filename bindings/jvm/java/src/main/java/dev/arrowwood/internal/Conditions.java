@@ -1,7 +1,12 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
 
+import dev.arrowwood.ArrowwoodException;
+import dev.arrowwood.ArrowwoodException.Code;
+import dev.arrowwood.Condition;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Type;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.Collections;
@@ -9,7 +14,7 @@ import java.util.Deque;
 import java.util.List;
 
 /** Builds conditions as {@code arrowwood_predicate}s, which are freed when the call ends. */
-final class Conditions {
+public final class Conditions {
     /** The depth of nested conditions that the library accepts. */
     private static final int MAX_DEPTH = 500;
 
@@ -23,7 +28,7 @@ final class Conditions {
     }
 
     /** Refuses conditions that are too deep to be parts of another one. */
-    static void checkDepth(Condition... parts) {
+    public static void checkDepth(Condition... parts) {
         for (Condition part : parts) {
             if (depth(part) >= MAX_DEPTH) {
                 throw new ArrowwoodException.InvalidArgument("conditions are nested more than " + MAX_DEPTH + " deep");
@@ -49,7 +54,7 @@ final class Conditions {
     private record Pending(Condition condition, Stage stage) {}
 
     /** Builds a condition on rows with these columns. */
-    static MemorySegment build(Native.Call call, Condition whole, List<Field> fields) throws Throwable {
+    public static MemorySegment build(Native.Call call, Condition whole, List<Field> fields) throws Throwable {
         return new Conditions(call, fields).build(whole);
     }
 
@@ -93,7 +98,7 @@ final class Conditions {
                     case Condition.Compare(String column, Condition.Operator operator, Object value) ->
                         (int) Native.COMPARE.invokeExact(
                                 call.text(column),
-                                operator.code,
+                                code(operator),
                                 values(column, Collections.singletonList(value), side(operator)),
                                 call.out,
                                 call.error);
@@ -106,8 +111,20 @@ final class Conditions {
                                 call.error);
                     case Condition.IsNull(String column) ->
                         (int) Native.IS_NULL.invokeExact(call.text(column), call.out, call.error);
-                    default -> throw new ArrowwoodException.Internal("no leaf: " + condition);
+                    default -> throw ArrowwoodException.of(Code.INTERNAL, 0, "no leaf: " + condition);
                 });
+    }
+
+    /** Returns the value of {@code enum arrowwood_operator}. */
+    static int code(Condition.Operator operator) {
+        return switch (operator) {
+            case EQ -> 1;
+            case NE -> 2;
+            case LT -> 3;
+            case LE -> 4;
+            case GT -> 5;
+            case GE -> 6;
+        };
     }
 
     private MemorySegment combine(Condition condition, Deque<MemorySegment> built) throws Throwable {

@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
 import java.io.File;
 import java.io.IOException;

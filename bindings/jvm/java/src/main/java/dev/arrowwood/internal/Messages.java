@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
 import java.util.Comparator;
 import java.util.List;
@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /** Translates the library's messages: their advice names functions of C and Python, and users need Java's. */
-final class Messages {
+public final class Messages {
     private static final String GIVE_A_ZONE =
             "give an Instant, or the value's own zone, as by value.atZone(zone), or value.atStartOfDay(zone) of a date";
     private static final String GIVE_NO_ZONE = "give a LocalDateTime in the zone that the column is meant in, as by"
@@ -70,7 +70,7 @@ final class Messages {
     private Messages() {}
 
     /** Shortens a message to its beginning and end, about 2,000 characters. */
-    static String shortened(String message) {
+    public static String shortened(String message) {
         if (message.length() <= MAX_LENGTH) {
             return message;
         }

@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
@@ -6,6 +6,9 @@ import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.ArrowwoodException;
+import dev.arrowwood.ArrowwoodException.Code;
+import dev.arrowwood.Progress;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -36,67 +39,77 @@ import java.util.Set;
  * });
  * }</pre>
  */
-final class Native {
+public final class Native {
     /** The error code of functions that have succeeded: ARROWWOOD_ERROR_NONE. */
-    static final int SUCCESS = 0;
+    public static final int SUCCESS = 0;
 
-    static final MethodHandle VERSION = Library.function("arrowwood_version", FunctionDescriptor.of(ADDRESS));
+    public static final MethodHandle VERSION = Library.function("arrowwood_version", FunctionDescriptor.of(ADDRESS));
     static final MethodHandle ERROR_CLEAR = freeFunction("arrowwood_error_clear");
     static final MethodHandle STRING_FREE = freeFunction("arrowwood_string_free");
-    static final MethodHandle LEAVE_SIGBUS_ALONE = function("arrowwood_leave_sigbus_alone");
-    static final MethodHandle COPY = function("arrowwood_copy", ADDRESS, ADDRESS, JAVA_LONG);
+    public static final MethodHandle LEAVE_SIGBUS_ALONE = function("arrowwood_leave_sigbus_alone");
+    public static final MethodHandle COPY = function("arrowwood_copy", ADDRESS, ADDRESS, JAVA_LONG);
 
-    static final MethodHandle OPEN = function("arrowwood_open", ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle OPEN_PATHS = function("arrowwood_open_paths", ADDRESS, JAVA_LONG, ADDRESS, ADDRESS);
-    static final MethodHandle OPEN_MEMORY =
+    public static final MethodHandle OPEN = function("arrowwood_open", ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle OPEN_PATHS =
+            function("arrowwood_open_paths", ADDRESS, JAVA_LONG, ADDRESS, ADDRESS);
+    public static final MethodHandle OPEN_MEMORY =
             function("arrowwood_open_memory", ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle IMPORT_STREAM = function("arrowwood_import_stream", ADDRESS, ADDRESS);
-    static final MethodHandle IMPORT_ARRAY = function("arrowwood_import_array", ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle READ_CSV = function("arrowwood_read_csv", ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle WRITE = function("arrowwood_write", ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle SCHEMA_PARSE = function("arrowwood_schema_parse", ADDRESS, ADDRESS);
+    public static final MethodHandle IMPORT_STREAM = function("arrowwood_import_stream", ADDRESS, ADDRESS);
+    public static final MethodHandle IMPORT_ARRAY = function("arrowwood_import_array", ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle READ_CSV = function("arrowwood_read_csv", ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle WRITE = function("arrowwood_write", ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle SCHEMA_PARSE = function("arrowwood_schema_parse", ADDRESS, ADDRESS);
 
-    static final MethodHandle DATASET_FREE = freeFunction("arrowwood_dataset_free");
-    static final MethodHandle CLONE = function("arrowwood_dataset_clone", ADDRESS, ADDRESS);
-    static final MethodHandle ROWS = function("arrowwood_dataset_num_rows", ADDRESS, ADDRESS);
-    static final MethodHandle BATCHES = function("arrowwood_dataset_num_batches", ADDRESS, ADDRESS);
-    static final MethodHandle SCHEMA = function("arrowwood_dataset_schema", ADDRESS, ADDRESS);
-    static final MethodHandle FIRST_ROW = function("arrowwood_dataset_first_row", ADDRESS, ADDRESS);
-    static final MethodHandle SORTED_BY = function("arrowwood_dataset_sorted_by", ADDRESS, ADDRESS);
-    static final MethodHandle BYTES = function("arrowwood_dataset_bytes", ADDRESS, ADDRESS);
-    static final MethodHandle FOOTPRINT = function("arrowwood_dataset_footprint", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle SELECT = function("arrowwood_dataset_select", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle SELECT_NAMES =
+    public static final MethodHandle DATASET_FREE = freeFunction("arrowwood_dataset_free");
+    public static final MethodHandle CLONE = function("arrowwood_dataset_clone", ADDRESS, ADDRESS);
+    public static final MethodHandle ROWS = function("arrowwood_dataset_num_rows", ADDRESS, ADDRESS);
+    public static final MethodHandle BATCHES = function("arrowwood_dataset_num_batches", ADDRESS, ADDRESS);
+    public static final MethodHandle SCHEMA = function("arrowwood_dataset_schema", ADDRESS, ADDRESS);
+    public static final MethodHandle FIRST_ROW = function("arrowwood_dataset_first_row", ADDRESS, ADDRESS);
+    public static final MethodHandle SORTED_BY = function("arrowwood_dataset_sorted_by", ADDRESS, ADDRESS);
+    public static final MethodHandle BYTES = function("arrowwood_dataset_bytes", ADDRESS, ADDRESS);
+    public static final MethodHandle FOOTPRINT =
+            function("arrowwood_dataset_footprint", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle SELECT =
+            function("arrowwood_dataset_select", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    public static final MethodHandle SELECT_NAMES =
             function("arrowwood_dataset_select_names", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle SLICE = function("arrowwood_dataset_slice", ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
-    static final MethodHandle CONCAT = function("arrowwood_dataset_concat", ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle REFRESH = function("arrowwood_dataset_refresh", ADDRESS, ADDRESS);
-    static final MethodHandle CELLS = function("arrowwood_dataset_cells", ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG);
-    static final MethodHandle VALUE =
+    public static final MethodHandle SLICE =
+            function("arrowwood_dataset_slice", ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
+    public static final MethodHandle CONCAT = function("arrowwood_dataset_concat", ADDRESS, JAVA_LONG, ADDRESS);
+    public static final MethodHandle REFRESH = function("arrowwood_dataset_refresh", ADDRESS, ADDRESS);
+    public static final MethodHandle CELLS =
+            function("arrowwood_dataset_cells", ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG);
+    public static final MethodHandle VALUE =
             function("arrowwood_dataset_value", ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle DISPLAY = function("arrowwood_dataset_display", ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
-    static final MethodHandle MESSAGES = function("arrowwood_dataset_messages", ADDRESS, ADDRESS);
-    static final MethodHandle VALIDATE = function("arrowwood_dataset_validate", ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle DISPLAY =
+            function("arrowwood_dataset_display", ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
+    public static final MethodHandle MESSAGES = function("arrowwood_dataset_messages", ADDRESS, ADDRESS);
+    public static final MethodHandle VALIDATE = function("arrowwood_dataset_validate", ADDRESS, ADDRESS, ADDRESS);
 
-    static final MethodHandle STREAM = function("arrowwood_dataset_stream", ADDRESS, JAVA_INT, ADDRESS);
-    static final MethodHandle CHUNKS =
+    public static final MethodHandle STREAM = function("arrowwood_dataset_stream", ADDRESS, JAVA_INT, ADDRESS);
+    public static final MethodHandle CHUNKS =
             function("arrowwood_dataset_chunks", ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle CHUNKS_FREE = freeFunction("arrowwood_chunks_free");
+    public static final MethodHandle CHUNKS_FREE = freeFunction("arrowwood_chunks_free");
 
-    static final MethodHandle REDUCE = function("arrowwood_dataset_reduce", ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
-    static final MethodHandle QUANTILE =
+    public static final MethodHandle REDUCE =
+            function("arrowwood_dataset_reduce", ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
+    public static final MethodHandle QUANTILE =
             function("arrowwood_dataset_quantile", ADDRESS, JAVA_LONG, JAVA_DOUBLE, ADDRESS);
-    static final MethodHandle APPROX_QUANTILE =
+    public static final MethodHandle APPROX_QUANTILE =
             function("arrowwood_dataset_approx_quantile", ADDRESS, JAVA_LONG, JAVA_DOUBLE, ADDRESS);
-    static final MethodHandle TAKE = function("arrowwood_dataset_take", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle SAMPLE = function("arrowwood_dataset_sample", ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
-    static final MethodHandle SHUFFLE = function("arrowwood_dataset_shuffle", ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle BETWEEN = function("arrowwood_dataset_between", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle VALUE_COUNTS = function("arrowwood_dataset_value_counts", ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle DESCRIBE = function("arrowwood_dataset_describe", ADDRESS, ADDRESS);
-    static final MethodHandle COLLECT = function("arrowwood_dataset_collect", ADDRESS, ADDRESS);
-    static final MethodHandle FILTER = function("arrowwood_dataset_filter", ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle AGGREGATE =
+    public static final MethodHandle TAKE = function("arrowwood_dataset_take", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    public static final MethodHandle SAMPLE =
+            function("arrowwood_dataset_sample", ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
+    public static final MethodHandle SHUFFLE = function("arrowwood_dataset_shuffle", ADDRESS, JAVA_LONG, ADDRESS);
+    public static final MethodHandle BETWEEN =
+            function("arrowwood_dataset_between", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle VALUE_COUNTS =
+            function("arrowwood_dataset_value_counts", ADDRESS, JAVA_LONG, ADDRESS);
+    public static final MethodHandle DESCRIBE = function("arrowwood_dataset_describe", ADDRESS, ADDRESS);
+    public static final MethodHandle COLLECT = function("arrowwood_dataset_collect", ADDRESS, ADDRESS);
+    public static final MethodHandle FILTER = function("arrowwood_dataset_filter", ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle AGGREGATE =
             function("arrowwood_dataset_aggregate", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
 
     static final MethodHandle COMPARE = function("arrowwood_predicate_compare", ADDRESS, JAVA_INT, ADDRESS, ADDRESS);
@@ -107,39 +120,44 @@ final class Native {
     static final MethodHandle NOT = function("arrowwood_predicate_not", ADDRESS, ADDRESS);
     static final MethodHandle PREDICATE_FREE = freeFunction("arrowwood_predicate_free");
 
-    static final MethodHandle WRITER_OPEN = function("arrowwood_writer_open", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_SCHEMA = function("arrowwood_writer_schema", ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_APPEND = function("arrowwood_writer_append", ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_APPEND_STREAM = function("arrowwood_writer_append_stream", ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_APPEND_DATASET = function("arrowwood_writer_append_dataset", ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_APPEND_ROW = function("arrowwood_writer_append_row", ADDRESS, ADDRESS, JAVA_LONG);
-    static final MethodHandle WRITER_COMMIT = function("arrowwood_writer_commit", ADDRESS, JAVA_INT);
-    static final MethodHandle WRITER_COMMIT_WITH = function("arrowwood_writer_commit_with", ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_POSITIONS = function("arrowwood_writer_positions", ADDRESS, ADDRESS);
-    static final MethodHandle DATASET_POSITIONS = function("arrowwood_dataset_positions", ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_WAIT_DURABLE = function("arrowwood_writer_wait_durable", ADDRESS);
-    static final MethodHandle WRITER_SYNC = function("arrowwood_writer_sync", ADDRESS);
-    static final MethodHandle WRITER_ROLLBACK = function("arrowwood_writer_rollback", ADDRESS);
-    static final MethodHandle WRITER_PROGRESS = function("arrowwood_writer_progress", ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_COMPACT = function("arrowwood_writer_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle WRITER_DROP_BEFORE =
+    public static final MethodHandle WRITER_OPEN =
+            function("arrowwood_writer_open", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle WRITER_SCHEMA = function("arrowwood_writer_schema", ADDRESS, ADDRESS);
+    public static final MethodHandle WRITER_APPEND = function("arrowwood_writer_append", ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle WRITER_APPEND_STREAM =
+            function("arrowwood_writer_append_stream", ADDRESS, ADDRESS);
+    public static final MethodHandle WRITER_APPEND_DATASET =
+            function("arrowwood_writer_append_dataset", ADDRESS, ADDRESS);
+    public static final MethodHandle WRITER_APPEND_ROW =
+            function("arrowwood_writer_append_row", ADDRESS, ADDRESS, JAVA_LONG);
+    public static final MethodHandle WRITER_COMMIT = function("arrowwood_writer_commit", ADDRESS, JAVA_INT);
+    public static final MethodHandle WRITER_COMMIT_WITH = function("arrowwood_writer_commit_with", ADDRESS, ADDRESS);
+    public static final MethodHandle WRITER_POSITIONS = function("arrowwood_writer_positions", ADDRESS, ADDRESS);
+    public static final MethodHandle DATASET_POSITIONS = function("arrowwood_dataset_positions", ADDRESS, ADDRESS);
+    public static final MethodHandle WRITER_WAIT_DURABLE = function("arrowwood_writer_wait_durable", ADDRESS);
+    public static final MethodHandle WRITER_SYNC = function("arrowwood_writer_sync", ADDRESS);
+    public static final MethodHandle WRITER_ROLLBACK = function("arrowwood_writer_rollback", ADDRESS);
+    public static final MethodHandle WRITER_PROGRESS = function("arrowwood_writer_progress", ADDRESS, ADDRESS);
+    public static final MethodHandle WRITER_COMPACT =
+            function("arrowwood_writer_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle WRITER_DROP_BEFORE =
             function("arrowwood_writer_drop_before", ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle WRITER_CLOSE = function("arrowwood_writer_close", ADDRESS);
-    static final MethodHandle WRITER_FREE = freeFunction("arrowwood_writer_free");
+    public static final MethodHandle WRITER_CLOSE = function("arrowwood_writer_close", ADDRESS);
+    public static final MethodHandle WRITER_FREE = freeFunction("arrowwood_writer_free");
 
-    static final MethodHandle FOLLOW = function("arrowwood_follow", ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle FOLLOWER_NEXT = function("arrowwood_follower_next", ADDRESS, JAVA_LONG, ADDRESS);
-    static final MethodHandle FOLLOWER_NEXT_ROW = function("arrowwood_follower_next_row", ADDRESS, ADDRESS);
-    static final MethodHandle FOLLOWER_FREE = freeFunction("arrowwood_follower_free");
+    public static final MethodHandle FOLLOW = function("arrowwood_follow", ADDRESS, JAVA_LONG, ADDRESS);
+    public static final MethodHandle FOLLOWER_NEXT = function("arrowwood_follower_next", ADDRESS, JAVA_LONG, ADDRESS);
+    public static final MethodHandle FOLLOWER_NEXT_ROW = function("arrowwood_follower_next_row", ADDRESS, ADDRESS);
+    public static final MethodHandle FOLLOWER_FREE = freeFunction("arrowwood_follower_free");
 
-    static final MethodHandle CHECK = function("arrowwood_check", ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle REPAIR =
+    public static final MethodHandle CHECK = function("arrowwood_check", ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle REPAIR =
             function("arrowwood_repair", ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle COMPACT = function("arrowwood_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle TABLE_STAT = function("arrowwood_table_stat", ADDRESS, ADDRESS);
+    public static final MethodHandle COMPACT = function("arrowwood_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    public static final MethodHandle TABLE_STAT = function("arrowwood_table_stat", ADDRESS, ADDRESS);
 
     /** {@code arrowwood_error}. */
-    static final Struct ERROR =
+    public static final Struct ERROR =
             new Struct(JAVA_INT.withName("code"), JAVA_INT.withName("os_error"), ADDRESS.withName("message"));
 
     private static final long ERROR_CODE = ERROR.offset("code");
@@ -162,7 +180,7 @@ final class Native {
 
     static {
         // Loads the classes of exceptions now, because loading a class needs a file descriptor.
-        failure(ArrowwoodException.Code.IO, 0, Messages.inJava(""));
+        ArrowwoodException.of(Code.IO, 0, Messages.inJava(""));
     }
 
     private Native() {}
@@ -179,12 +197,12 @@ final class Native {
     }
 
     /** Calls the library, and returns a result. */
-    interface Work<T> {
+    public interface Work<T> {
         T run(Call call) throws Throwable;
     }
 
     /** Calls the library for its effect. */
-    interface Action {
+    public interface Action {
         void run(Call call) throws Throwable;
     }
 
@@ -192,18 +210,18 @@ final class Native {
      * The memory of one call of the library, freed when the call ends: {@link #out} receives its result,
      * {@link #error} its failure, and {@link #arena} holds the arguments that Java's objects are copied to.
      */
-    static final class Call implements AutoCloseable {
+    public static final class Call implements AutoCloseable {
         /** The largest result that {@link #out} receives. */
         private static final long RESULT_SIZE = Values.VALUE.size();
 
         /** Arrays of a few more elements exceed a limit of the JVM. */
         private static final int MAX_ARRAY_LENGTH = Integer.MAX_VALUE - 8;
 
-        final Arena arena = Arena.ofConfined();
+        public final Arena arena = Arena.ofConfined();
         /** Receives a handle, a number, a string or an {@code arrowwood_value}; zeroed. */
-        final MemorySegment out;
+        public final MemorySegment out;
         /** An empty {@code arrowwood_error}. */
-        final MemorySegment error;
+        public final MemorySegment error;
 
         private Call() {
             // One allocation, because this runs for each cell that is read.
@@ -213,14 +231,14 @@ final class Native {
         }
 
         /** Throws {@link #error} as an exception, unless the call returned {@link #SUCCESS}. */
-        void check(int errorCode) throws Throwable {
+        public void check(int errorCode) throws Throwable {
             if (errorCode != SUCCESS) {
                 throw failure(error);
             }
         }
 
         /** Copies a text as NUL-terminated UTF-8. */
-        MemorySegment text(String text) {
+        public MemorySegment text(String text) {
             if (text.indexOf('\0') >= 0) {
                 throw new ArrowwoodException.InvalidArgument(
                         "a name or path with a NUL character: " + text.replace('\0', '?'));
@@ -232,12 +250,12 @@ final class Native {
         }
 
         /** Copies a path of the default file system; refuses other file systems, such as archives. */
-        MemorySegment path(Path path) {
+        public MemorySegment path(Path path) {
             return text(systemPath(path));
         }
 
         /** Copies paths as an array of strings; as {@link #path}. */
-        MemorySegment paths(List<Path> paths) {
+        public MemorySegment paths(List<Path> paths) {
             return texts(paths.stream().map(Call::systemPath).toList());
         }
 
@@ -253,7 +271,7 @@ final class Native {
         }
 
         /** Copies texts as an array of strings; returns NULL if there are none. */
-        MemorySegment texts(Iterable<String> texts) {
+        public MemorySegment texts(Iterable<String> texts) {
             List<MemorySegment> pointers = new ArrayList<>();
             texts.forEach(text -> pointers.add(text(text)));
             if (pointers.isEmpty()) {
@@ -267,12 +285,12 @@ final class Native {
         }
 
         /** Copies bytes; the copy lives until the call ends. */
-        MemorySegment copy(byte[] bytes) {
+        public MemorySegment copy(byte[] bytes) {
             return arena.allocateFrom(JAVA_BYTE, bytes);
         }
 
         /** Returns the string in {@link #out}, and frees it. */
-        String takeText() throws Throwable {
+        public String takeText() throws Throwable {
             MemorySegment text = out.get(ADDRESS, 0);
             try {
                 return string(text);
@@ -287,8 +305,8 @@ final class Native {
                 return new byte[0];
             }
             if (length > MAX_ARRAY_LENGTH) {
-                throw new ArrowwoodException.Unsupported(
-                        "a value of " + length + " bytes is too long for a Java array");
+                throw ArrowwoodException.of(
+                        Code.UNSUPPORTED, 0, "a value of " + length + " bytes is too long for a Java array");
             }
             MemorySegment copy = arena.allocate(length);
             // The segment has the owner's scope, so that the owner is neither closed nor collected during the copy.
@@ -304,44 +322,31 @@ final class Native {
     }
 
     /** Returns the exception for an error that the library filled, and clears the error. */
-    static RuntimeException failure(MemorySegment error) throws Throwable {
+    public static RuntimeException failure(MemorySegment error) throws Throwable {
         MemorySegment message = error.get(ADDRESS, ERROR_MESSAGE);
         String text = message.address() == 0 ? "no message" : string(message);
-        ArrowwoodException.Code code = ArrowwoodException.Code.of(error.get(JAVA_INT, ERROR_CODE));
-        RuntimeException failure = failure(code, error.get(JAVA_INT, ERROR_OS_ERROR), Messages.inJava(text));
+        Code code = Code.of(error.get(JAVA_INT, ERROR_CODE));
+        RuntimeException failure =
+                ArrowwoodException.of(code, error.get(JAVA_INT, ERROR_OS_ERROR), Messages.inJava(text));
         ERROR_CLEAR.invokeExact(error);
         return failure;
     }
 
-    /** Creates the exception for an error code; a failed system call becomes the unchecked {@code Io}. */
-    private static RuntimeException failure(ArrowwoodException.Code code, int osError, String message) {
-        return switch (code) {
-            case NOT_FOUND ->
-                new ArrowwoodException.Io(new ArrowwoodException.NotFound(message, osError), code, osError);
-            case PERMISSION_DENIED ->
-                new ArrowwoodException.Io(new ArrowwoodException.AccessDenied(message, osError), code, osError);
-            case IO -> new ArrowwoodException.Io(new ArrowwoodException.FileSystem(message, osError), code, osError);
-            case INVALID_DATA -> new ArrowwoodException.InvalidData(message);
-            case UNSUPPORTED -> new ArrowwoodException.Unsupported(message);
-            case SCHEMA_MISMATCH -> new ArrowwoodException.SchemaMismatch(message);
-            case COLUMN_NOT_FOUND -> new ArrowwoodException.ColumnNotFound(message);
-            case ROW_OUT_OF_RANGE -> new ArrowwoodException.RowOutOfRange(message);
-            case INVALID_ARGUMENT -> new ArrowwoodException.InvalidArgument(message);
-            case CLOSED -> new ArrowwoodException.Closed(message);
-            case BUSY -> new ArrowwoodException.Busy(message);
-            case FILE_CHANGED -> new ArrowwoodException.FileChanged(message);
-            case COPY_NEEDED -> new ArrowwoodException.CopyNeeded(message);
-            case INTERNAL -> new ArrowwoodException.Internal(message);
-        };
+    /** Returns the failure of a read that faulted and succeeds when repeated. */
+    public static RuntimeException transientFault() {
+        return ArrowwoodException.of(
+                Code.FILE_CHANGED,
+                0,
+                "a file could not be read for a moment: it was truncated, or its disk fails; open it again");
     }
 
     /** Reads a NUL-terminated string of the library. */
-    static String string(MemorySegment text) {
+    public static String string(MemorySegment text) {
         return text.reinterpret(Long.MAX_VALUE).getString(0);
     }
 
     /** Calls the library, and returns a result. */
-    static <T> T call(Work<T> work) {
+    public static <T> T call(Work<T> work) {
         try (Call call = new Call()) {
             return work.run(call);
         } catch (RuntimeException | Error e) {
@@ -352,7 +357,7 @@ final class Native {
     }
 
     /** Calls the library for its effect. */
-    static void run(Action action) {
+    public static void run(Action action) {
         try (Call call = new Call()) {
             action.run(call);
         } catch (RuntimeException | Error e) {
@@ -363,7 +368,7 @@ final class Native {
     }
 
     /** As {@link #retry}, but failed system calls throw the checked exception: for functions that take a path. */
-    static <T> T callOnPath(Work<T> work) throws IOException {
+    public static <T> T callOnPath(Work<T> work) throws IOException {
         try {
             return retry(work);
         } catch (ArrowwoodException.Io e) {
@@ -375,7 +380,7 @@ final class Native {
      * As {@link #call}, but if the system has run out of a resource that unreachable datasets may hold, collects
      * garbage and tries again, as {@code FileChannel.map} does.
      */
-    static <T> T retry(Work<T> work) {
+    public static <T> T retry(Work<T> work) {
         for (int attempt = 0; ; attempt++) {
             try {
                 return call(work);
@@ -403,7 +408,7 @@ final class Native {
     }
 
     /** Returns the handle with its lifetime bound to {@code arena}, which frees it. */
-    static MemorySegment owned(MemorySegment handle, Arena arena, MethodHandle free) {
+    public static MemorySegment owned(MemorySegment handle, Arena arena, MethodHandle free) {
         try {
             return handle.reinterpret(arena, segment -> free(free, segment));
         } catch (RuntimeException e) {
@@ -413,7 +418,7 @@ final class Native {
     }
 
     /** Frees a handle by the library's function for its kind. */
-    static void free(MethodHandle free, MemorySegment handle) {
+    public static void free(MethodHandle free, MemorySegment handle) {
         try {
             free.invokeExact(handle);
         } catch (Throwable e) {
@@ -422,7 +427,7 @@ final class Native {
     }
 
     /** Returns an {@code arrowwood_progress} that reports to {@code progress} until the call ends. */
-    static MemorySegment progress(Call call, Progress progress) throws Throwable {
+    public static MemorySegment progress(Call call, Progress progress) throws Throwable {
         if (progress == Progress.NONE) {
             return MemorySegment.NULL;
         }

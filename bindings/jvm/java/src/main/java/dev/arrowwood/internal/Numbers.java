@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_DOUBLE_UNALIGNED;
@@ -7,6 +7,14 @@ import static java.lang.foreign.ValueLayout.JAVA_INT_UNALIGNED;
 import static java.lang.foreign.ValueLayout.JAVA_LONG_UNALIGNED;
 import static java.lang.foreign.ValueLayout.JAVA_SHORT_UNALIGNED;
 
+import dev.arrowwood.ArrowwoodException;
+import dev.arrowwood.ArrowwoodException.Code;
+import dev.arrowwood.Chunk;
+import dev.arrowwood.Column;
+import dev.arrowwood.DoubleColumn;
+import dev.arrowwood.LongColumn;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Type;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import java.util.List;
@@ -15,7 +23,7 @@ import java.util.List;
  * The numbers of a column by row, for {@link DoubleColumn} and {@link LongColumn}: finds the chunk of a row, and a
  * reader for the type. Chunks are called by their index among those that have rows.
  */
-final class Numbers {
+public final class Numbers {
     private final Column column;
     /** The column's chunks that have rows. */
     private final List<Chunk> chunks;
@@ -27,7 +35,7 @@ final class Numbers {
 
     private final long rowCount;
 
-    Numbers(Column column) {
+    public Numbers(Column column) {
         this.column = column;
         this.chunks =
                 column.chunks().stream().filter(chunk -> chunk.rowCount() > 0).toList();
@@ -43,17 +51,17 @@ final class Numbers {
     }
 
     /** Reads number {@code index} of a buffer. */
-    interface ToLong {
+    public interface ToLong {
         long get(MemorySegment values, long index);
     }
 
     /** Reads number {@code index} of a buffer. */
-    interface ToDouble {
+    public interface ToDouble {
         double get(MemorySegment values, long index);
     }
 
     /** Returns a reader of a column as integers; refuses other types. */
-    static ToLong longs(Field field) {
+    public static ToLong longs(Field field) {
         return switch (field.type()) {
             case Type.Int(int bits, boolean signed) -> integer(bits, signed);
             case Type.Date(int bits) -> integer(bits, true);
@@ -65,7 +73,7 @@ final class Numbers {
     }
 
     /** Returns a reader of a column as floating-point numbers; refuses types that aren't numbers. */
-    static ToDouble doubles(Field field) {
+    public static ToDouble doubles(Field field) {
         return switch (field.type()) {
             case Type.Floating(int bits) when bits == 64 -> (values, i) -> values.getAtIndex(JAVA_DOUBLE_UNALIGNED, i);
             case Type.Floating(int bits) when bits == 32 -> (values, i) -> values.getAtIndex(JAVA_FLOAT_UNALIGNED, i);
@@ -97,25 +105,28 @@ final class Numbers {
         };
     }
 
-    private static ArrowwoodException.Unsupported refused(Field field, String kind) {
-        return new ArrowwoodException.Unsupported("column '" + field.name() + "' is " + field.type() + ", which has no "
-                + kind + " in place: use get, or chunks");
+    private static RuntimeException refused(Field field, String kind) {
+        return ArrowwoodException.of(
+                Code.UNSUPPORTED,
+                0,
+                "column '" + field.name() + "' is " + field.type() + ", which has no " + kind
+                        + " in place: use get, or chunks");
     }
 
-    long rowCount() {
+    public long rowCount() {
         return rowCount;
     }
 
-    List<Chunk> chunks() {
+    public List<Chunk> chunks() {
         return chunks;
     }
 
-    MemorySegment values(int chunk) {
+    public MemorySegment values(int chunk) {
         return values[chunk];
     }
 
     /** Returns the index of a row's chunk. */
-    int chunk(long row) {
+    public int chunk(long row) {
         if (row < 0 || row >= rowCount) {
             throw new ArrowwoodException.RowOutOfRange(
                     "row " + row + " of column '" + column.field().name() + "', which has " + rowCount);
@@ -126,7 +137,7 @@ final class Numbers {
     }
 
     /** Returns the index of a row in its chunk; refuses nulls. */
-    long indexOfValid(int chunk, long row) {
+    public long indexOfValid(int chunk, long row) {
         long index = row - firstRows[chunk];
         if (!isValid(chunk, index)) {
             throw new IllegalStateException(
@@ -135,22 +146,22 @@ final class Numbers {
         return index;
     }
 
-    boolean isNull(long row) {
+    public boolean isNull(long row) {
         int chunk = chunk(row);
         return !isValid(chunk, row - firstRows[chunk]);
     }
 
-    boolean isValid(int chunk, long index) {
+    public boolean isValid(int chunk, long index) {
         return isAllValid[chunk] || chunks.get(chunk).isValid(index);
     }
 
     /** Returns the failure of a read that faulted: the library reads the row again, and names the file and cause. */
-    RuntimeException changed(int chunk, long index, InternalError cause) {
+    public RuntimeException changed(int chunk, long index, InternalError cause) {
         long row = firstRows[chunk] + index;
         RuntimeException failure;
         try {
             column.get(row);
-            failure = Chunk.changed();
+            failure = Native.transientFault();
         } catch (RuntimeException e) {
             failure = e;
         }

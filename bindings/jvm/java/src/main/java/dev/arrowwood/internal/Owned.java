@@ -1,5 +1,7 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
+import dev.arrowwood.ArrowwoodException;
+import dev.arrowwood.ArrowwoodException.Code;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 import java.lang.ref.Cleaner;
@@ -21,7 +23,7 @@ import java.util.concurrent.locks.ReentrantLock;
  * {@code sharedCount}. The monitor of {@link State} guards the handle, and is held only while it is read or replaced:
  * so neither {@link #isClosed} nor the cleaner waits for a section. A thread that holds both took {@code lock} first.
  */
-final class Owned {
+public final class Owned {
     private static final Cleaner CLEANER = Cleaner.create();
 
     private final ReentrantLock lock = new ReentrantLock();
@@ -63,31 +65,31 @@ final class Owned {
         }
     }
 
-    Owned(Object owner, String name, MemorySegment handle, MethodHandle free) {
+    public Owned(Object owner, String name, MemorySegment handle, MethodHandle free) {
         this.name = name;
         this.state = new State(handle, free);
         CLEANER.register(owner, state);
     }
 
     /** Begins a section in which the calling thread alone uses the handle; ended by {@link #unlock}. */
-    MemorySegment lock() {
+    public MemorySegment lock() {
         lock.lock();
         MemorySegment handle = state.get();
         if (handle == null) {
             lock.unlock();
-            throw new ArrowwoodException.Closed("the " + name + " is closed");
+            throw ArrowwoodException.of(Code.CLOSED, 0, "the " + name + " is closed");
         }
         return handle;
     }
 
     /** Ends the section begun by {@link #lock}; keeps the owner from being collected before. */
-    void unlock(Object owner) {
+    public void unlock(Object owner) {
         lock.unlock();
         Reference.reachabilityFence(owner);
     }
 
     /** Begins a section in which other threads may use the handle too; ended by {@link #release}. */
-    MemorySegment share() {
+    public MemorySegment share() {
         MemorySegment handle = lock();
         sharedCount++;
         lock.unlock();
@@ -95,7 +97,7 @@ final class Owned {
     }
 
     /** Ends the section begun by {@link #share}; keeps the owner from being collected before. */
-    void release(Object owner) {
+    public void release(Object owner) {
         lock.lock();
         sharedCount--;
         released.signalAll();
@@ -103,7 +105,7 @@ final class Owned {
     }
 
     /** Waits for the end of all sections, and takes the handle; returns null if it was taken before. */
-    MemorySegment take() {
+    public MemorySegment take() {
         lock.lock();
         try {
             while (sharedCount > 0) {
@@ -115,7 +117,7 @@ final class Owned {
         }
     }
 
-    boolean isClosed() {
+    public boolean isClosed() {
         return state.get() == null;
     }
 }

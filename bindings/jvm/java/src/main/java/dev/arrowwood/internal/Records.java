@@ -1,5 +1,9 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
+import dev.arrowwood.ArrowwoodException;
+import dev.arrowwood.Row;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Type;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
@@ -22,7 +26,7 @@ import java.util.OptionalLong;
 import java.util.UUID;
 
 /** Converts rows of a dataset to records of a class, and back. */
-final class Records<R extends Record> {
+public final class Records<R extends Record> {
     private static final ClassValue<Records<?>> CACHE = new ClassValue<>() {
         @Override
         protected Records<?> computeValue(Class<?> type) {
@@ -62,12 +66,12 @@ final class Records<R extends Record> {
     }
 
     @SuppressWarnings("unchecked")
-    static <R extends Record> Records<R> of(Class<R> type) {
+    public static <R extends Record> Records<R> of(Class<R> type) {
         return (Records<R>) CACHE.get(type);
     }
 
     /** Returns the columns for a record class. */
-    static Field[] fields(Class<? extends Record> type) {
+    public static Field[] fields(Class<? extends Record> type) {
         return Arrays.stream(of(type).components).map(Records::field).toArray(Field[]::new);
     }
 
@@ -113,17 +117,17 @@ final class Records<R extends Record> {
     // ---- rows to records ----
 
     /** Returns the index of each component's column. */
-    int[] columns(List<Field> fields) {
+    public int[] columns(List<Field> fields) {
         return Arrays.stream(components)
-                .mapToInt(component -> Schema.index(fields, component.name))
+                .mapToInt(component -> Fields.index(fields, component.name))
                 .toArray();
     }
 
-    R read(List<Field> fields, Object[] cells) {
+    public R read(List<Field> fields, Object[] cells) {
         return read(columns(fields), cells);
     }
 
-    R read(int[] columns, Object[] cells) {
+    public R read(int[] columns, Object[] cells) {
         Object[] arguments = new Object[columns.length];
         for (int i = 0; i < columns.length; i++) {
             arguments[i] = argument(cells[columns[i]], components[i]);
@@ -233,14 +237,14 @@ final class Records<R extends Record> {
     // ---- records to rows ----
 
     /** Writes one component of a record as the value of its column. */
-    interface CellWriter {
+    public interface CellWriter {
         void write(Object source, MemorySegment value, Values.ByteCopier copier) throws Throwable;
     }
 
     /** Returns a writer for each column, in the order of the table. */
-    CellWriter[] cellWriters(List<Field> fields) {
+    public CellWriter[] cellWriters(List<Field> fields) {
         for (Component component : components) {
-            Schema.index(fields, component.name);
+            Fields.index(fields, component.name);
         }
         return fields.stream().map(this::cellWriter).toArray(CellWriter[]::new);
     }

@@ -1,25 +1,21 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
-import java.util.List;
 import java.util.Spliterator;
 import java.util.function.Consumer;
-import java.util.function.Function;
+import java.util.function.LongFunction;
 
 /** Traverses a range of rows, which it reads one by one. */
-final class RowSpliterator<T> implements Spliterator<T> {
+public final class RowSpliterator<T> implements Spliterator<T> {
     /** The minimum number of rows in a part: fewer aren't worth another thread. */
     private static final long MIN_SPLIT = 1024;
 
-    private final Dataset dataset;
-    private final List<Field> fields;
-    private final Function<Object[], T> fromCells;
+    private final LongFunction<T> read;
     private long next;
     private final long end;
 
-    RowSpliterator(Dataset dataset, List<Field> fields, Function<Object[], T> fromCells, long next, long end) {
-        this.dataset = dataset;
-        this.fields = fields;
-        this.fromCells = fromCells;
+    /** Traverses the rows from one to another, of which {@code read} reads one. */
+    public RowSpliterator(LongFunction<T> read, long next, long end) {
+        this.read = read;
         this.next = next;
         this.end = end;
     }
@@ -29,8 +25,7 @@ final class RowSpliterator<T> implements Spliterator<T> {
         if (next >= end) {
             return false;
         }
-        long row = next++;
-        action.accept(fromCells.apply(Native.call(call -> dataset.cells(call, fields, row))));
+        action.accept(read.apply(next++));
         return true;
     }
 
@@ -42,7 +37,7 @@ final class RowSpliterator<T> implements Spliterator<T> {
         }
         long start = next;
         next += half;
-        return new RowSpliterator<>(dataset, fields, fromCells, start, start + half);
+        return new RowSpliterator<>(read, start, start + half);
     }
 
     @Override

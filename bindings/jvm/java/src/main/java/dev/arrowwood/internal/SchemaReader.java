@@ -1,9 +1,13 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT_UNALIGNED;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.ArrowwoodException;
+import dev.arrowwood.ArrowwoodException.Code;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Type;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
@@ -15,9 +19,9 @@ import java.util.Map;
 import java.util.Optional;
 
 /** Reads {@code struct ArrowSchema} of Arrow's C data interface. */
-final class SchemaReader {
+public final class SchemaReader {
     /** {@code struct ArrowSchema}. */
-    static final Struct STRUCT = new Struct(
+    public static final Struct STRUCT = new Struct(
             ADDRESS.withName("format"),
             ADDRESS.withName("name"),
             ADDRESS.withName("metadata"),
@@ -39,7 +43,7 @@ final class SchemaReader {
     private SchemaReader() {}
 
     /** Returns the columns, which are the children of a struct type. */
-    static List<Field> columns(MemorySegment struct) {
+    public static List<Field> columns(MemorySegment struct) {
         return children(struct);
     }
 
@@ -195,7 +199,7 @@ final class SchemaReader {
         };
     }
 
-    private static ArrowwoodException.Unsupported unknown(String format) {
-        return new ArrowwoodException.Unsupported("a type that this version doesn't know: '" + format + "'");
+    private static RuntimeException unknown(String format) {
+        return ArrowwoodException.of(Code.UNSUPPORTED, 0, "a type that this version doesn't know: '" + format + "'");
     }
 }

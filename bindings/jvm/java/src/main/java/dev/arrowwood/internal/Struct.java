@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
 import java.lang.foreign.AddressLayout;
 import java.lang.foreign.Arena;
@@ -18,7 +18,7 @@ import java.util.Map;
  * call names the member: {@code STRUCT.setInt(options, "format", code)}. Code that runs for each cell or row keeps the
  * {@link #offset} of a member in a constant.
  */
-final class Struct {
+public final class Struct {
     /** The first member of structs that may grow: their size, by which the library tells their version. */
     private static final String SIZE_MEMBER = "size";
 
@@ -34,7 +34,7 @@ final class Struct {
      *
      * @throws IllegalArgumentException if a member isn't aligned where the previous ones end, as C would align it
      */
-    Struct(MemoryLayout... members) {
+    public Struct(MemoryLayout... members) {
         this.layout = MemoryLayout.structLayout(members);
         for (MemoryLayout member : members) {
             String name = member.name().orElseThrow();
@@ -43,69 +43,69 @@ final class Struct {
     }
 
     /** Returns the layout, to be a member of another struct. */
-    StructLayout layout() {
+    public StructLayout layout() {
         return layout;
     }
 
     /** Returns the size in bytes. */
-    long size() {
+    public long size() {
         return layout.byteSize();
     }
 
     /** Returns the offset in bytes of a member, or of a member within members. */
-    long offset(String... path) {
+    public long offset(String... path) {
         return layout.byteOffset(
                 Arrays.stream(path).map(PathElement::groupElement).toArray(PathElement[]::new));
     }
 
     /** Allocates a zeroed struct. */
-    MemorySegment allocate(Arena arena) {
+    public MemorySegment allocate(Arena arena) {
         return arena.allocate(layout);
     }
 
     /** Allocates a struct that begins with its size: the size is set, the other members are zero. */
-    MemorySegment allocateWithSize(Arena arena) {
+    public MemorySegment allocateWithSize(Arena arena) {
         MemorySegment struct = arena.allocate(layout);
         setLong(struct, SIZE_MEMBER, size());
         return struct;
     }
 
     /** Allocates an array of zeroed structs, which has an address even if the count is 0. */
-    MemorySegment allocateArray(Arena arena, long count) {
+    public MemorySegment allocateArray(Arena arena, long count) {
         return arena.allocate(layout, Math.max(1, count));
     }
 
     /** Returns an element of an array of structs. */
-    MemorySegment element(MemorySegment array, long index) {
+    public MemorySegment element(MemorySegment array, long index) {
         return array.asSlice(index * layout.byteSize(), layout.byteSize());
     }
 
-    int getInt(MemorySegment struct, String name) {
+    public int getInt(MemorySegment struct, String name) {
         Slot slot = slot(name);
         return struct.get((ValueLayout.OfInt) slot.layout, slot.offset);
     }
 
-    long getLong(MemorySegment struct, String name) {
+    public long getLong(MemorySegment struct, String name) {
         Slot slot = slot(name);
         return struct.get((ValueLayout.OfLong) slot.layout, slot.offset);
     }
 
-    MemorySegment getAddress(MemorySegment struct, String name) {
+    public MemorySegment getAddress(MemorySegment struct, String name) {
         Slot slot = slot(name);
         return struct.get((AddressLayout) slot.layout, slot.offset);
     }
 
-    void setInt(MemorySegment struct, String name, int value) {
+    public void setInt(MemorySegment struct, String name, int value) {
         Slot slot = slot(name);
         struct.set((ValueLayout.OfInt) slot.layout, slot.offset, value);
     }
 
-    void setLong(MemorySegment struct, String name, long value) {
+    public void setLong(MemorySegment struct, String name, long value) {
         Slot slot = slot(name);
         struct.set((ValueLayout.OfLong) slot.layout, slot.offset, value);
     }
 
-    void setAddress(MemorySegment struct, String name, MemorySegment value) {
+    public void setAddress(MemorySegment struct, String name, MemorySegment value) {
         Slot slot = slot(name);
         struct.set((AddressLayout) slot.layout, slot.offset, value);
     }

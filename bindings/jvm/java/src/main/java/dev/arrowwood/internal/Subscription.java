@@ -1,9 +1,14 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
+import dev.arrowwood.ArrowwoodException;
+import dev.arrowwood.Dataset;
+import dev.arrowwood.Follow;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.Flow;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 
 /**
  * Delivers a table's new rows to one subscriber, in a thread of its own.
@@ -15,7 +20,7 @@ import java.util.concurrent.Flow;
  * subscriber is made within the monitor. Closing the parent isn't notified: the thread looks for it after each wait of
  * at most {@link #MAX_WAIT}.
  */
-final class Subscription implements Flow.Subscription, Runnable {
+public final class Subscription implements Flow.Subscription, Runnable {
     /** The longest wait for demand or rows; the thread then checks whether the parent was closed. */
     private static final Duration MAX_WAIT = Duration.ofMillis(100);
 
@@ -24,8 +29,8 @@ final class Subscription implements Flow.Subscription, Runnable {
 
     private static final System.Logger LOG = System.getLogger("dev.arrowwood");
 
-    /** The follower whose publisher was subscribed to; closing it completes the subscription. */
-    private final Follow parent;
+    /** Returns whether the follower whose publisher was subscribed to is closed, which completes the subscription. */
+    private final BooleanSupplier isParentClosed;
     /** The subscription's own follower. Null if the table can't be followed; {@link #failure} is the reason. */
     private final Follow follow;
 
@@ -38,16 +43,23 @@ final class Subscription implements Flow.Subscription, Runnable {
     /** The first failure, which ends the subscription; guarded by this. */
     private Throwable failure;
 
-    private Subscription(Follow parent, Follow follow, Flow.Subscriber<? super Dataset> subscriber) {
-        this.parent = parent;
+    private Subscription(BooleanSupplier isParentClosed, Follow follow, Flow.Subscriber<? super Dataset> subscriber) {
+        this.isParentClosed = isParentClosed;
         this.follow = follow;
         this.subscriber = subscriber;
     }
 
-    /** Starts following. Throws only if the subscriber is null; other failures go to {@code onError}. */
-    static void start(Follow parent, Flow.Subscriber<? super Dataset> subscriber) {
+    /**
+     * Starts following. Throws only if the subscriber is null; other failures go to {@code onError}.
+     *
+     * @param open returns the subscription's own follower
+     * @param isParentClosed returns whether the follower whose publisher was subscribed to is closed
+     * @param subscriber receives the rows
+     */
+    public static void start(
+            Supplier<Follow> open, BooleanSupplier isParentClosed, Flow.Subscriber<? super Dataset> subscriber) {
         Objects.requireNonNull(subscriber);
-        Subscription subscription = open(parent, subscriber);
+        Subscription subscription = create(open, isParentClosed, subscriber);
         try {
             Thread.ofPlatform().daemon().name("arrowwood-publisher").start(subscription);
         } catch (Throwable e) {
@@ -57,11 +69,12 @@ final class Subscription implements Flow.Subscription, Runnable {
         }
     }
 
-    private static Subscription open(Follow parent, Flow.Subscriber<? super Dataset> subscriber) {
+    private static Subscription create(
+            Supplier<Follow> open, BooleanSupplier isParentClosed, Flow.Subscriber<? super Dataset> subscriber) {
         try {
-            return new Subscription(parent, parent.restart(), subscriber);
+            return new Subscription(isParentClosed, open.get(), subscriber);
         } catch (Throwable e) {
-            Subscription failed = new Subscription(parent, null, subscriber);
+            Subscription failed = new Subscription(isParentClosed, null, subscriber);
             failed.fail(e);
             return failed;
         }
@@ -143,7 +156,7 @@ final class Subscription implements Flow.Subscription, Runnable {
             if (reason != null) {
                 throw reason;
             }
-            if (parent.isClosed()) {
+            if (isParentClosed.getAsBoolean()) {
                 // No signal may follow onComplete, not even onError with an exception that onComplete throws.
                 cancel();
                 subscriber.onComplete();

@@ -1,5 +1,7 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
+import dev.arrowwood.ArrowwoodException;
+import dev.arrowwood.types.Type;
 import java.math.BigInteger;
 import java.time.Duration;
 import java.time.Instant;
@@ -12,7 +14,7 @@ import java.time.ZonedDateTime;
 import java.util.Optional;
 
 /** Checks times of {@code java.time} against the types of columns, and compares them exactly. */
-final class Times {
+public final class Times {
     private static final BigInteger NANOS_PER_SECOND = BigInteger.valueOf(1_000_000_000);
     /** A count that equals no value, as it exceeds 64 bits. */
     private static final BigInteger EQUAL_TO_NONE = BigInteger.ONE.shiftLeft(100);
@@ -20,7 +22,7 @@ final class Times {
     private Times() {}
 
     /** The count to compare with for a time between two counts of a column's unit. */
-    enum Side {
+    public enum Side {
         /** The count before the time, for {@code <=} and {@code >}. */
         BELOW,
         /** The count after the time, for {@code <} and {@code >=}. */

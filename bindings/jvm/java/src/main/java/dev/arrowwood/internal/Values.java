@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.internal;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_BYTE;
@@ -6,6 +6,11 @@ import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import dev.arrowwood.ArrowwoodException;
+import dev.arrowwood.ArrowwoodException.Code;
+import dev.arrowwood.types.Field;
+import dev.arrowwood.types.Interval;
+import dev.arrowwood.types.Type;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
@@ -35,12 +40,12 @@ import java.util.UUID;
  * bytes are a pointer in it, with their {@code length} beside. {@code unit} is the unit of times, or the scale of a
  * decimal.
  */
-final class Values {
+public final class Values {
     /** The number of 64-bit words in the union, which the digits of a decimal fill. */
     private static final int WORD_COUNT = 4;
 
     /** {@code arrowwood_value}. */
-    static final Struct VALUE = new Struct(
+    public static final Struct VALUE = new Struct(
             JAVA_INT.withName("kind"),
             JAVA_INT.withName("unit"),
             JAVA_LONG.withName("length"),
@@ -89,10 +94,10 @@ final class Values {
     static final int TIMESTAMP = 13;
     static final int DURATION = 14;
     static final int INTERVAL = 15;
-    static final int LIST = 16;
-    static final int MAP = 17;
-    static final int STRUCT = 18;
-    static final int UNION = 19;
+    public static final int LIST = 16;
+    public static final int MAP = 17;
+    public static final int STRUCT = 18;
+    public static final int UNION = 19;
 
     /** The number of bytes of a value of kind {@link #DECIMAL}. */
     private static final int DECIMAL_SIZE = WORD_COUNT * Long.BYTES;
@@ -109,11 +114,11 @@ final class Values {
 
     private Values() {}
 
-    static int kind(MemorySegment value) {
+    public static int kind(MemorySegment value) {
         return value.get(JAVA_INT, KIND);
     }
 
-    static long length(MemorySegment value) {
+    public static long length(MemorySegment value) {
         return value.get(JAVA_LONG, LENGTH);
     }
 
@@ -122,12 +127,12 @@ final class Values {
         return call.bytes(value.get(JAVA_LONG, WORD), length(value), owner);
     }
 
-    static String text(Native.Call call, MemorySegment value, Arena owner) throws Throwable {
+    public static String text(Native.Call call, MemorySegment value, Arena owner) throws Throwable {
         return new String(bytes(call, value, owner), StandardCharsets.UTF_8);
     }
 
     /** Reads a value that is not nested; {@code owner} frees its dataset. */
-    static Object read(Native.Call call, MemorySegment value, Arena owner) throws Throwable {
+    public static Object read(Native.Call call, MemorySegment value, Arena owner) throws Throwable {
         long word = value.get(JAVA_LONG, WORD);
         return switch (kind(value)) {
             case NULL -> null;
@@ -145,7 +150,7 @@ final class Values {
             case DURATION -> duration(word, perSecond(value));
             case INTERVAL ->
                 new Interval(value.get(JAVA_INT, MONTHS), value.get(JAVA_INT, DAYS), value.get(JAVA_LONG, NANOSECONDS));
-            default -> throw new ArrowwoodException.Internal("a value of an unknown kind: " + kind(value));
+            default -> throw ArrowwoodException.of(Code.INTERNAL, 0, "a value of an unknown kind: " + kind(value));
         };
     }
 
@@ -162,8 +167,38 @@ final class Values {
         }
     }
 
+    /** Returns the value of {@code enum arrowwood_unit}. */
+    static int code(Type.Unit unit) {
+        return switch (unit) {
+            case SECOND -> 0;
+            case MILLISECOND -> 1;
+            case MICROSECOND -> 2;
+            case NANOSECOND -> 3;
+        };
+    }
+
+    /** Returns the unit for a value of {@code enum arrowwood_unit}. */
+    static Type.Unit unit(int code) {
+        return switch (code) {
+            case 0 -> Type.Unit.SECOND;
+            case 1 -> Type.Unit.MILLISECOND;
+            case 2 -> Type.Unit.MICROSECOND;
+            case 3 -> Type.Unit.NANOSECOND;
+            default -> throw ArrowwoodException.of(Code.INTERNAL, 0, "a time of an unknown unit: " + code);
+        };
+    }
+
+    /** Returns the unit of an {@code arrowwood_value} of kind {@link #INTERVAL}. */
+    private static int code(Type.IntervalUnit unit) {
+        return switch (unit) {
+            case YEAR_MONTH -> 0;
+            case DAY_TIME -> 1;
+            case MONTH_DAY_NANO -> 2;
+        };
+    }
+
     private static long perSecond(MemorySegment value) {
-        return Type.Unit.of(value.get(JAVA_INT, UNIT)).perSecond();
+        return unit(value.get(JAVA_INT, UNIT)).perSecond();
     }
 
     private static Object timestamp(MemorySegment value, long count) {
@@ -208,7 +243,7 @@ final class Values {
     }
 
     /** Copies a value's text or bytes into memory that lives until the call ends. */
-    interface ByteCopier {
+    public interface ByteCopier {
         MemorySegment copy(byte[] bytes);
     }
 
@@ -294,7 +329,7 @@ final class Values {
 
     private static void putCount(MemorySegment value, int kind, long count, Type.Unit unit) {
         put(value, kind, count);
-        value.set(JAVA_INT, UNIT, unit.code);
+        value.set(JAVA_INT, UNIT, code(unit));
     }
 
     private static void put(MemorySegment value, int kind, long word) {
@@ -303,7 +338,7 @@ final class Values {
     }
 
     /** Writes any Java object as a value of a type, which is null if unknown. */
-    static void write(MemorySegment value, Object object, Type type, ByteCopier copier) {
+    public static void write(MemorySegment value, Object object, Type type, ByteCopier copier) {
         switch (object) {
             case null -> putNull(value);
             case Boolean flag -> putBool(value, flag);
@@ -331,7 +366,7 @@ final class Values {
     }
 
     /** Returns the type of the values, without dictionaries and run-end encoding; null for null. */
-    static Type valueType(Type type) {
+    public static Type valueType(Type type) {
         return switch (type) {
             case Type.Dictionary(Type keys, Type values, boolean ordered) -> valueType(values);
             case Type.RunEndEncoded(Type ends, Field values) -> valueType(values.type());
@@ -375,7 +410,8 @@ final class Values {
      * Writes any Java object as a value to compare with values of a type, which is null if unknown. Loses no digits: a
      * time finer than the column's unit becomes the count on one {@code side} of it.
      */
-    static void writeCompared(MemorySegment value, Object object, Type columnType, Times.Side side, ByteCopier copier) {
+    public static void writeCompared(
+            MemorySegment value, Object object, Type columnType, Times.Side side, ByteCopier copier) {
         Type type = valueType(columnType);
         if (object instanceof Optional<?> optional) {
             writeCompared(value, optional.orElse(null), type, side, copier);
@@ -423,7 +459,7 @@ final class Values {
         Type.IntervalUnit unit = valueType(type) instanceof Type.Interval(Type.IntervalUnit columnUnit)
                 ? columnUnit
                 : Type.IntervalUnit.MONTH_DAY_NANO;
-        value.set(JAVA_INT, UNIT, unit.code);
+        value.set(JAVA_INT, UNIT, code(unit));
     }
 
     private static void putInteger(MemorySegment value, BigInteger number, Type type) {

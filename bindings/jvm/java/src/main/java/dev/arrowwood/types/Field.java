@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.types;
 
 import java.util.Map;
 import java.util.Objects;
@@ -52,7 +52,7 @@ public record Field(String name, Type type, boolean nullable, Map<String, String
         return Optional.ofNullable(metadata.get("ARROW:extension:name"));
     }
 
-    /** Returns the field as {@link Schema#parse} reads it: {@code price: float64 not null}. */
+    /** Returns the field as {@link dev.arrowwood.Schema#parse} reads it: {@code price: float64 not null}. */
     @Override
     public String toString() {
         boolean needsQuotes = name.isEmpty()

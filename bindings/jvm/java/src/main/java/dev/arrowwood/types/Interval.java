@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.types;
 
 /**
  * A length of time by the calendar.

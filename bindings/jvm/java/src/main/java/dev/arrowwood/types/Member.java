@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.types;
 
 /**
  * A value of a union.

@@ -1,4 +1,4 @@
-package dev.arrowwood;
+package dev.arrowwood.types;
 
 import java.util.List;
 import java.util.Locale;
@@ -6,8 +6,8 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 
 /**
- * A type of Arrow's columnar format. {@code toString} returns the name that {@link Schema#parse} reads, such as
- * {@code timestamp[us, UTC]}.
+ * A type of Arrow's columnar format. {@code toString} returns the name that {@link dev.arrowwood.Schema#parse} reads,
+ * such as {@code timestamp[us, UTC]}.
  *
  * <pre>{@code
  * switch (field.type()) {
@@ -21,34 +21,20 @@ public sealed interface Type {
     /** A unit of time. */
     enum Unit {
         /** Seconds. */
-        SECOND("s", 1, 0),
+        SECOND("s", 1),
         /** Milliseconds. */
-        MILLISECOND("ms", 1_000, 1),
+        MILLISECOND("ms", 1_000),
         /** Microseconds. */
-        MICROSECOND("us", 1_000_000, 2),
+        MICROSECOND("us", 1_000_000),
         /** Nanoseconds. */
-        NANOSECOND("ns", 1_000_000_000, 3);
+        NANOSECOND("ns", 1_000_000_000);
 
         private final String symbol;
         private final long perSecond;
-        /** The value of {@code enum arrowwood_unit}. */
-        final int code;
 
-        Unit(String symbol, long perSecond, int code) {
+        Unit(String symbol, long perSecond) {
             this.symbol = symbol;
             this.perSecond = perSecond;
-            this.code = code;
-        }
-
-        /** Returns the unit for a code of the C library. */
-        static Unit of(int code) {
-            return switch (code) {
-                case 0 -> SECOND;
-                case 1 -> MILLISECOND;
-                case 2 -> MICROSECOND;
-                case 3 -> NANOSECOND;
-                default -> throw new ArrowwoodException.Internal("a time of an unknown unit: " + code);
-            };
         }
 
         /**
@@ -70,18 +56,11 @@ public sealed interface Type {
     /** The parts of intervals. */
     enum IntervalUnit {
         /** Months. */
-        YEAR_MONTH(0),
+        YEAR_MONTH,
         /** Days and milliseconds. */
-        DAY_TIME(1),
+        DAY_TIME,
         /** Months, days and nanoseconds. */
-        MONTH_DAY_NANO(2);
-
-        /** The unit of an {@code arrowwood_value} of kind ARROWWOOD_KIND_INTERVAL. */
-        final int code;
-
-        IntervalUnit(int code) {
-            this.code = code;
-        }
+        MONTH_DAY_NANO;
 
         /** Returns {@code month_day_nano} and the like. */
         @Override
@@ -227,7 +206,12 @@ public sealed interface Type {
      * @param unit its unit; seconds and milliseconds have 32 bits, the others 64
      */
     record Time(Unit unit) implements Type {
-        int bits() {
+        /**
+         * Returns the size of a value.
+         *
+         * @return 32 or 64 bits
+         */
+        public int bits() {
             return switch (unit) {
                 case SECOND, MILLISECOND -> 32;
                 case MICROSECOND, NANOSECOND -> 64;
