@@ -22,8 +22,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use arrow_array::*;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Compression, Dataset, Format, OpenOptions, Report, SyncPolicy, Value, WriteOptions, Writer, WriterOptions, check,
-    open, repair,
+    Compression, Dataset, ErrorKind, Format, OpenOptions, Report, SyncPolicy, Value, WriteOptions, Writer,
+    WriterOptions, check, open, repair,
 };
 
 use crate::dice::Dice;
@@ -691,7 +691,9 @@ fn repair_keeps_all_rows_of_a_file_with_a_damaged_magic() {
         bytes[offset] ^= 1;
         fs::write(&path, &bytes).unwrap();
 
-        arrowwood::open(&path).unwrap_err();
+        let error = arrowwood::open(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        assert!(error.message().contains("`arrowwood check --repair`"), "{error}");
         let partial = OpenOptions::new().partial(true).path(&path).unwrap();
         assert_eq!(partial.len().unwrap(), 30);
         drop(partial);

@@ -4,9 +4,9 @@ use crate::array::Bytes;
 use crate::error::{Error, ErrorKind};
 #[cfg(feature = "check")]
 use crate::error::{Result, none_if_corrupt};
-use crate::ipc::framing::CONTINUATION;
+use crate::ipc::framing::{CONTINUATION, MAGIC};
 #[cfg(feature = "check")]
-use crate::ipc::framing::{MAGIC, MessageHeader, MessageKind, NextMessage, Window, find_message};
+use crate::ipc::framing::{MessageHeader, MessageKind, NextMessage, Window, find_message};
 
 /// The number of bytes that are examined.
 const HEAD: usize = 512;
@@ -88,6 +88,13 @@ pub(in crate::ipc) fn not_arrow_error(bytes: &Bytes, cause: Option<Error>) -> Er
     if let Some((_, what, remedy)) = SIGNATURES.iter().find(|(signature, ..)| head.starts_with(signature)) {
         return Error::invalid(format!("not Arrow data: this looks like {what}; {remedy}"));
     }
+    let text = describe_text(&head);
+    if text.is_none() && ends_with_magic(bytes) {
+        return Error::invalid(
+            "the first bytes of this Arrow file are damaged, but its end is not; `arrowwood check --repair` \
+             finds its rows by the footer",
+        );
+    }
     if head.iter().all(|&byte| byte == 0) {
         return Error::invalid(
             "not Arrow data: it begins with zeros, as a file that was never written to its end does",
@@ -98,11 +105,18 @@ pub(in crate::ipc) fn not_arrow_error(bytes: &Bytes, cause: Option<Error>) -> Er
     {
         return cause.unwrap_or_else(|| Error::invalid("an Arrow stream without a schema"));
     }
-    if let Some(what) = describe_text(&head) {
+    if let Some(what) = text {
         return Error::invalid(format!("not Arrow data: this looks like {what}"));
     }
     let cause = cause.map_or_else(String::new, |e| format!(" ({})", e.message()));
     Error::invalid(format!("not Arrow data: expected an Arrow IPC file or stream{cause}"))
+}
+
+/// Returns true if bytes end like an Arrow file, and can be read.
+fn ends_with_magic(bytes: &Bytes) -> bool {
+    let Some(last) = bytes.len().checked_sub(MAGIC.len()) else { return false };
+    let mut magic = [0; MAGIC.len()];
+    bytes.read_at(last, &mut magic).is_ok() && magic == *MAGIC
 }
 
 /// Returns a guess at the format of text, with advice; `None` if the bytes are not text.
