@@ -2,11 +2,11 @@
 //!
 //! The object gets its name after its last byte has arrived, and never replaces another object.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrowwood::mapping::FileSystem;
 use arrowwood::{Dataset, Error, ErrorKind, PushedRows, Result, blocking, write_pushed};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -264,10 +264,11 @@ impl UploadTarget {
 
     /// Gives the hidden file its name, unless another file has it, and syncs the name to the disk.
     fn link(&self) -> object_store::Result<SendOutcome> {
-        let files = LocalFileSystem::new();
+        let files = LocalFileSystem::default();
         let hidden = files.path_to_filesystem(&self.path())?;
         let named = files.path_to_filesystem(&self.location.path)?;
-        let linked = link_or_rename(&hidden, &named).and_then(|()| sync_folder_of(&named));
+        let file_system = FileSystem::default();
+        let linked = file_system.rename_noreplace(&hidden, &named).and_then(|()| file_system.sync_parent(&named));
         // Fails if the file was renamed.
         let _ = std::fs::remove_file(&hidden);
         match linked {
@@ -275,28 +276,6 @@ impl UploadTarget {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(SendOutcome::Exists),
             Err(e) => Err(object_store::Error::Generic { store: "file", source: Box::new(e) }),
         }
-    }
-}
-
-/// Syncs the names in the folder of a file to the disk. Its bytes were synced when it was written.
-fn sync_folder_of(path: &std::path::Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
-/// Links a file to another name, or renames it on file systems without links. Never replaces a file, except that
-/// another process may create it just before the rename.
-fn link_or_rename(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
-    match std::fs::hard_link(from, to) {
-        Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
-            if to.try_exists()? {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
-            std::fs::rename(from, to)
-        }
-        result => result,
     }
 }
 
