@@ -288,7 +288,7 @@ sources: $(BIN)/python
 	$(BIN)/maturin sdist --out dist
 
 # The crates, in order of dependency, are built from their packages as Cargo's users will.
-CRATES := arrowwood-mapping arrowwood arrowwood-objects arrowwood-serve arrowwood-cli
+CRATES := arrowwood-mapping arrowwood arrowwood-objects arrowwood-flight arrowwood-serve arrowwood-cli
 crates:
 	cargo package $(CRATES:%=--package %)
 
@@ -478,7 +478,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates/arrowwood/src crates/mapping crates/objects crates/cli/src crates/serve/src crates/serve/page bindings/python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'crates/serve/page/*')
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates/arrowwood/src crates/mapping crates/objects crates/flight crates/cli/src crates/serve/src crates/serve/page bindings/python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'crates/serve/page/*')
 
 # The package in the environment is one of three: that of the demo, that of tests, with the library that cargo has built for the
 # tests of other languages, and that of benchmarks, which is as fast as users have it. pip is silent while it compiles, for

@@ -24,6 +24,7 @@ fn include_patterns_are_anchored() {
     for manifest in [
         "crates/arrowwood/Cargo.toml",
         "crates/cli/Cargo.toml",
+        "crates/flight/Cargo.toml",
         "crates/serve/Cargo.toml",
         "bindings/c/Cargo.toml",
         "bindings/python/Cargo.toml",

@@ -79,6 +79,7 @@ const FOLDERS: &[(&str, Layers)] = &[
             &["push"],
         ],
     ),
+    ("crates/flight/src", &[&["messages", "status"], &["framing", "ipc_stream", "target"], &["sql"]]),
     (
         "crates/serve/src",
         &[

@@ -1,116 +1,191 @@
-//! The supported messages of Arrow Flight, with the field numbers of `Flight.proto`, and gRPC's framing.
+//! The supported messages of Arrow Flight, with the field numbers of `Flight.proto`.
 
-use bytes::{BufMut, Bytes, BytesMut};
-use prost::Message;
+use bytes::Bytes;
+use prost::{Enumeration, Message};
 
 /// The prefix of the paths of all requests.
-pub(crate) const SERVICE: &str = "arrow.flight.protocol.FlightService";
-/// The size in bytes of a frame's flag and length, which precede its message.
-pub(crate) const PREFIX: usize = 5;
-/// The flag of a frame whose message is not compressed.
-pub(crate) const UNCOMPRESSED: u8 = 0;
+pub const SERVICE: &str = "arrow.flight.protocol.FlightService";
 /// The value of a number of records or bytes that the server does not know.
-pub(crate) const UNKNOWN: i64 = -1;
+pub const UNKNOWN: i64 = -1;
 
-/// The source or destination of rows: a command, or the path of one name.
+/// The source or destination of rows: a command, or a path.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct FlightDescriptor {
+pub struct FlightDescriptor {
+    /// A [`DescriptorType`], which the method of this name returns.
     #[prost(enumeration = "DescriptorType", tag = "1")]
-    pub kind: i32,
+    pub r#type: i32,
+    /// The command, if it is one.
     #[prost(bytes = "bytes", tag = "2")]
-    pub command: Bytes,
+    pub cmd: Bytes,
+    /// The path, if it is one.
     #[prost(string, repeated, tag = "3")]
     pub path: Vec<String>,
 }
 
 /// Whether a descriptor is a path or a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
-pub(crate) enum DescriptorType {
+pub enum DescriptorType {
+    /// Neither of them.
     Unknown = 0,
+    /// A path.
     Path = 1,
-    Command = 2,
+    /// A command.
+    Cmd = 2,
 }
 
-/// The request for rows in a `DoGet`, made by this server or written by a client.
+/// The request for rows in a `DoGet`, made by a server or written by a client.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Ticket {
+pub struct Ticket {
+    /// What the server needs to find the rows.
     #[prost(bytes = "bytes", tag = "1")]
     pub ticket: Bytes,
 }
 
 /// A part of a flight, on the server that describes it.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct FlightEndpoint {
+pub struct FlightEndpoint {
+    /// The ticket for the rows of this part.
     #[prost(message, optional, tag = "1")]
     pub ticket: Option<Ticket>,
 }
 
 /// The description of rows, and the tickets by which all of them are got.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct FlightInfo {
+pub struct FlightInfo {
     /// The schema as an IPC message.
     #[prost(bytes = "bytes", tag = "1")]
     pub schema: Bytes,
+    /// The descriptor that was asked for.
     #[prost(message, optional, tag = "2")]
-    pub descriptor: Option<FlightDescriptor>,
+    pub flight_descriptor: Option<FlightDescriptor>,
+    /// The parts of the rows.
     #[prost(message, repeated, tag = "3")]
-    pub endpoints: Vec<FlightEndpoint>,
+    pub endpoint: Vec<FlightEndpoint>,
     /// The number of rows, or [`UNKNOWN`].
     #[prost(int64, tag = "4")]
     pub total_records: i64,
+    /// The number of bytes, or [`UNKNOWN`].
     #[prost(int64, tag = "5")]
     pub total_bytes: i64,
+    /// True if the rows of each part precede those of the next one.
     #[prost(bool, tag = "6")]
     pub ordered: bool,
 }
 
 /// The schema of rows, as an IPC message.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct SchemaResult {
+pub struct SchemaResult {
+    /// The message.
     #[prost(bytes = "bytes", tag = "1")]
     pub schema: Bytes,
 }
 
-/// A received message of an Arrow stream.
+/// A message of an Arrow stream.
+///
+/// [`flight_data_head`](crate::flight_data_head) encodes one around a body that lies elsewhere.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct FlightData {
+pub struct FlightData {
+    /// The destination of rows that a client sends, in its first message.
     #[prost(message, optional, tag = "1")]
-    pub descriptor: Option<FlightDescriptor>,
+    pub flight_descriptor: Option<FlightDescriptor>,
     /// The metadata, a `Message` of Message.fbs.
     #[prost(bytes = "bytes", tag = "2")]
-    pub header: Bytes,
+    pub data_header: Bytes,
+    /// Bytes that belong to the application.
     #[prost(bytes = "bytes", tag = "3")]
     pub app_metadata: Bytes,
+    /// The buffers of a record batch or a dictionary.
     #[prost(bytes = "bytes", tag = "1000")]
-    pub body: Bytes,
+    pub data_body: Bytes,
 }
 
 /// The answer to a batch that was sent.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct PutResult {
+pub struct PutResult {
+    /// Bytes that belong to the application.
     #[prost(bytes = "bytes", tag = "1")]
     pub app_metadata: Bytes,
 }
 
-/// Frames a message for gRPC.
-pub(crate) fn frame_message(message: &impl Message) -> Bytes {
-    frame_messages([message])
+/// The request of a `DoAction`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Action {
+    /// The name of the action.
+    #[prost(string, tag = "1")]
+    pub r#type: String,
+    /// The message of the action.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub body: Bytes,
 }
 
-/// Frames messages for gRPC, one after another.
-pub(crate) fn frame_messages<'a, M: Message + 'a>(messages: impl IntoIterator<Item = &'a M>) -> Bytes {
-    let mut frames = BytesMut::new();
-    for message in messages {
-        let len = message.encoded_len();
-        frames.reserve(PREFIX + len);
-        frames.put_u8(UNCOMPRESSED);
-        // Only messages of this server are framed here, which are small. A wrong length would shift all later frames.
-        assert!(u32::try_from(len).is_ok(), "a message of {len} bytes does not fit into a frame");
-        frames.put_u32(len as u32);
-        // Encoding fails only for lack of capacity, which was reserved.
-        let encoded = message.encode(&mut frames);
-        assert!(encoded.is_ok(), "a message of {len} bytes was not encoded: {encoded:?}");
-    }
-    frames.freeze()
+/// An action that a server has, in its answer to `ListActions`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ActionType {
+    /// The name of the action.
+    #[prost(string, tag = "1")]
+    pub r#type: String,
+    /// What it does.
+    #[prost(string, tag = "2")]
+    pub description: String,
+}
+
+/// A part of the answer to a `DoAction`, which `Flight.proto` calls `Result`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ActionResult {
+    /// The message that the action returns.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub body: Bytes,
+}
+
+/// The request of the action `CancelFlightInfo`.
+#[derive(Clone, PartialEq, Message)]
+pub struct CancelFlightInfoRequest {
+    /// The flight, as it was described.
+    #[prost(message, optional, tag = "1")]
+    pub info: Option<FlightInfo>,
+}
+
+/// The answer to the action `CancelFlightInfo`.
+#[derive(Clone, PartialEq, Message)]
+pub struct CancelFlightInfoResult {
+    /// A [`CancelStatus`], which the method of this name returns.
+    #[prost(enumeration = "CancelStatus", tag = "1")]
+    pub status: i32,
+}
+
+/// What has become of a flight that was to be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub enum CancelStatus {
+    /// Unknown.
+    Unspecified = 0,
+    /// It is cancelled.
+    Cancelled = 1,
+    /// It will be cancelled.
+    Cancelling = 2,
+    /// It can't be cancelled, as it has ended, or never ran.
+    NotCancellable = 3,
+}
+
+/// The answer to the action `CloseSession`.
+#[derive(Clone, PartialEq, Message)]
+pub struct CloseSessionResult {
+    /// A [`CloseSessionStatus`], which the method of this name returns.
+    #[prost(enumeration = "CloseSessionStatus", tag = "1")]
+    pub status: i32,
+}
+
+/// What has become of a session that was to be closed: `CloseSessionResult.Status` in `Flight.proto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+#[repr(i32)]
+pub enum CloseSessionStatus {
+    /// Unknown.
+    Unspecified = 0,
+    /// It is closed.
+    Closed = 1,
+    /// It will be closed.
+    Closing = 2,
+    /// It can't be closed.
+    NotCloseable = 3,
 }

@@ -1,28 +1,81 @@
 //! Parses the table and the parameters of a call from a ticket's or a command's text, or from a descriptor's path.
 
-use super::messages::{DescriptorType, FlightDescriptor, Ticket};
-use crate::http::{Problem, Query, Result};
+use crate::messages::{DescriptorType, FlightDescriptor, Ticket};
+use crate::status::Status;
 
-/// Returns the table of a descriptor and its parameters, which must be among `parameters`.
-pub(super) fn parse_descriptor(descriptor: &FlightDescriptor, parameters: &[&str]) -> Result<(String, Query)> {
-    match (descriptor.kind(), &descriptor.path[..]) {
-        (DescriptorType::Path, [name]) => Ok((name.clone(), Query::parse(None, &[])?)),
-        (DescriptorType::Command, _) => {
-            let text = std::str::from_utf8(&descriptor.command);
-            parse_target(text.map_err(|_| Problem::bad_request("the command is not UTF-8"))?, parameters)
+/// The table that a call is about, and its parameters. Clients can write them by hand: `ticks?from=10&columns=price`.
+///
+/// ```
+/// use arrowwood_flight::{Target, Ticket};
+///
+/// let ticket = Ticket { ticket: "ticks?from=10".into() };
+/// assert_eq!(Target::from_ticket(&ticket)?, Target { table: "ticks", query: Some("from=10") });
+/// # Ok::<(), arrowwood_flight::Status>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// The name of the table.
+    pub table: &'a str,
+    /// The parameters, encoded as in a URL after its `?`.
+    pub query: Option<&'a str>,
+}
+
+impl<'a> Target<'a> {
+    /// Returns the target of a descriptor, which is a path of one name, or a command in the text of a ticket.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another path, or a command that is no text.
+    pub fn from_descriptor(descriptor: &'a FlightDescriptor) -> Result<Target<'a>, Status> {
+        match (descriptor.r#type(), &descriptor.path[..]) {
+            (DescriptorType::Path, [name]) => Ok(Target { table: name, query: None }),
+            (DescriptorType::Cmd, _) => {
+                let text = std::str::from_utf8(&descriptor.cmd);
+                Ok(Target::from_text(text.map_err(|_| Status::invalid_argument("the command is not UTF-8"))?))
+            }
+            _ => Err(Status::invalid_argument("a descriptor is a path of one name, a table's, or a command")),
         }
-        _ => Err(Problem::bad_request("a descriptor is a path of one name, a table's, or a command")),
+    }
+
+    /// Returns the target of a ticket.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a ticket that is no text.
+    pub fn from_ticket(ticket: &'a Ticket) -> Result<Target<'a>, Status> {
+        let text = std::str::from_utf8(&ticket.ticket);
+        Ok(Target::from_text(text.map_err(|_| Status::invalid_argument("the ticket is not UTF-8"))?))
+    }
+
+    /// Splits the text of a ticket or a command.
+    fn from_text(text: &'a str) -> Target<'a> {
+        let (table, query) = text.split_once('?').map_or((text, None), |(table, query)| (table, Some(query)));
+        Target { table, query }
     }
 }
 
-/// Returns the table of a ticket and its parameters, which must be among `parameters`.
-pub(super) fn parse_ticket(ticket: &Ticket, parameters: &[&str]) -> Result<(String, Query)> {
-    let text = std::str::from_utf8(&ticket.ticket);
-    parse_target(text.map_err(|_| Problem::bad_request("the ticket is not UTF-8"))?, parameters)
-}
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
 
-/// Parses the text of a ticket or a command, such as `ticks?from=10`.
-fn parse_target(text: &str, parameters: &[&str]) -> Result<(String, Query)> {
-    let (name, query) = text.split_once('?').map_or((text, None), |(name, query)| (name, Some(query)));
-    Ok((name.to_owned(), Query::parse(query, parameters)?))
+    use super::*;
+
+    fn descriptor(kind: DescriptorType, cmd: &'static [u8], path: &[&str]) -> FlightDescriptor {
+        let path = path.iter().map(|name| (*name).to_owned()).collect();
+        FlightDescriptor { r#type: kind.into(), cmd: Bytes::from_static(cmd), path }
+    }
+
+    #[test]
+    fn descriptors_name_one_table() {
+        let path = descriptor(DescriptorType::Path, b"", &["a?b"]);
+        assert_eq!(Target::from_descriptor(&path), Ok(Target { table: "a?b", query: None }));
+        let command = descriptor(DescriptorType::Cmd, b"a?b=c?d", &["ignored"]);
+        assert_eq!(Target::from_descriptor(&command), Ok(Target { table: "a", query: Some("b=c?d") }));
+        for wrong in [
+            descriptor(DescriptorType::Path, b"a", &[]),
+            descriptor(DescriptorType::Path, b"", &["a", "b"]),
+            descriptor(DescriptorType::Unknown, b"a", &["a"]),
+            descriptor(DescriptorType::Cmd, b"\xff", &[]),
+        ] {
+            assert!(Target::from_descriptor(&wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

@@ -1,74 +1,123 @@
 //! Encodes statements as handles, which contain their text and the values of their parameters.
-//!
-//! The server keeps no state of a statement that does not run, so any number of them may be open.
 
 use arrow_array::RecordBatch;
-use arrowwood::{Dataset, OpenOptions, StreamEncoder};
+use arrowwood::OpenOptions;
 use bytes::Bytes;
-use hyper::StatusCode;
 use prost::Message;
 
-use super::messages::{StatementHandle, StatementText};
-use crate::flight::request_stream::decode_message;
-use crate::http::{Problem, Result, ResultExt};
-use crate::sql::{NO_ID, Statement};
+use super::messages::{Any, TicketStatementQuery};
+use crate::framing::decode_message;
+use crate::messages::Ticket;
+use crate::status::Status;
 
 /// The maximum size of a handle in bytes, as all of it comes back in a ticket.
-pub(super) const MAX_HANDLE_LEN: usize = 48 << 10;
+pub const MAX_HANDLE_LEN: usize = 48 << 10;
+
+/// The content of a handle: the whole state of a statement, so that the server need not keep it. Any number of them may
+/// be open.
+///
+/// The format is Arrowwood's own; to clients a handle is any bytes.
+#[derive(Clone, PartialEq, Message)]
+pub struct StatementHandle {
+    /// The text of the statement.
+    #[prost(string, tag = "1")]
+    pub query: String,
+    /// A stream of Arrow with the values of its parameters; empty for none.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub parameters: Bytes,
+    /// The name by which a client cancels it; 0 for none.
+    #[prost(fixed64, tag = "3")]
+    pub id: u64,
+}
 
 impl StatementHandle {
-    /// Creates the handle of a statement sent as text.
-    pub fn from_text(text: StatementText) -> Result<StatementHandle> {
-        if !text.transaction.is_empty() {
-            return Err(Problem::bad_request("there are no transactions; each query is of one commit of each table"));
+    /// Creates the handle of a statement sent as text, without values and without a name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a statement of a transaction, `ResourceExhausted` for one beyond [`MAX_HANDLE_LEN`].
+    pub fn try_new(query: String, transaction_id: Option<&Bytes>) -> Result<StatementHandle, Status> {
+        if transaction_id.is_some_and(|id| !id.is_empty()) {
+            let message = "there are no transactions; each query is of one commit of each table";
+            return Err(Status::invalid_argument(message));
         }
-        StatementHandle { query: text.query, parameters: Bytes::new(), id: NO_ID }.checked()
+        StatementHandle { query, ..StatementHandle::default() }.checked()
     }
 
-    pub fn parse(handle: Bytes) -> Result<StatementHandle> {
+    /// Decodes a handle.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for bytes that are none.
+    pub fn parse(handle: Bytes) -> Result<StatementHandle, Status> {
         decode_message(handle)
     }
 
-    /// Adds a unique name, for one run.
-    pub fn with_unique_id(self) -> Result<StatementHandle> {
-        let id = getrandom::u64().map_err(|e| Problem::internal(e.to_string()))?;
-        Ok(StatementHandle { id: id.max(NO_ID + 1), ..self })
+    /// Returns the handle in a ticket; `None` for a ticket of something else.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a damaged ticket of a statement.
+    pub fn from_ticket(ticket: &Ticket) -> Result<Option<StatementHandle>, Status> {
+        match Any::parse(&ticket.ticket) {
+            Some((name, value)) if name == "TicketStatementQuery" => {
+                let ticket: TicketStatementQuery = decode_message(value)?;
+                StatementHandle::parse(ticket.statement_handle).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
+    /// Returns the ticket for the statement's rows.
+    pub fn to_ticket(&self) -> Ticket {
+        let ticket = TicketStatementQuery { statement_handle: self.bytes() };
+        Ticket { ticket: Any::pack(&ticket).encode_to_vec().into() }
+    }
+
+    /// Returns the bytes that clients get and send back.
     pub fn bytes(&self) -> Bytes {
         self.encode_to_vec().into()
     }
 
-    /// Binds values to the parameters: `stream` has one row.
-    pub fn with_parameters(self, stream: Vec<u8>) -> Result<StatementHandle> {
+    /// Sets the name of one run, by which it is cancelled.
+    pub fn with_id(self, id: u64) -> StatementHandle {
+        StatementHandle { id, ..self }
+    }
+
+    /// Binds values to the parameters: `stream` is an Arrow stream of one row.
+    ///
+    /// # Errors
+    /// As [`parameter_values`](StatementHandle::parameter_values), and `ResourceExhausted` beyond [`MAX_HANDLE_LEN`].
+    pub fn with_parameters(self, stream: Vec<u8>) -> Result<StatementHandle, Status> {
         let bound = StatementHandle { parameters: stream.into(), ..self }.checked()?;
-        bound.parameters()?;
+        bound.parameter_values()?;
         Ok(bound)
     }
 
     /// Checks the size of the handle.
-    fn checked(self) -> Result<StatementHandle> {
+    fn checked(self) -> Result<StatementHandle, Status> {
         let len = self.encoded_len();
         if len > MAX_HANDLE_LEN {
-            let detail = format!("a statement and its parameters have at most {MAX_HANDLE_LEN} bytes, got {len}");
-            return Err(Problem::too_large(detail));
+            let message = format!("a statement and its parameters have at most {MAX_HANDLE_LEN} bytes, got {len}");
+            return Err(Status::resource_exhausted(message));
         }
         Ok(self)
     }
 
-    /// Decodes and checks the values of the parameters.
-    fn parameters(&self) -> Result<Option<RecordBatch>> {
+    /// Decodes and checks the values of the parameters: a row, or `None` if there are none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a damaged stream, for several rows, and for nested values.
+    pub fn parameter_values(&self) -> Result<Option<RecordBatch>, Status> {
         if self.parameters.is_empty() {
             return Ok(None);
         }
         let bytes = arrowwood::Bytes::from(self.parameters.to_vec());
         let rows = OpenOptions::new().max_decompressed_bytes(MAX_HANDLE_LEN as u64).bytes(bytes).map_err(damaged)?;
         if let Some(nested) = rows.schema().fields().iter().find(|field| field.data_type().is_nested()) {
-            let detail = format!("parameter '{}' is nested; values of plain types are taken", nested.name());
-            return Err(Problem::bad_request(detail));
+            let message = format!("parameter '{}' is nested; values of plain types are taken", nested.name());
+            return Err(Status::invalid_argument(message));
         }
         if rows.len().map_err(damaged)? != 1 {
-            return Err(Problem::bad_request("parameters are one row; bind and run the statement once for each"));
+            let message = "parameters are one row; bind and run the statement once for each";
+            return Err(Status::invalid_argument(message));
         }
         rows.validate(|_, _| ()).map_err(damaged)?;
         rows.to_record_batches()
@@ -76,30 +125,50 @@ impl StatementHandle {
             .transpose()
             .map_err(damaged)
     }
+}
 
-    /// Returns the statement to plan or run.
-    pub fn statement(&self) -> Result<Statement> {
-        Ok(Statement { text: self.query.clone(), parameters: self.parameters()?, max_rows: None, self_table: None })
+fn damaged(e: arrowwood::Error) -> Status {
+    Status::invalid_argument(format!("the parameters are damaged: {}", e.message()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::Int64Array;
+    use arrowwood::{Dataset, WriteOptions};
+
+    use super::*;
+    use crate::status::Code;
+
+    fn stream(values: Vec<i64>) -> Vec<u8> {
+        let batch = RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(values)) as _)]).unwrap();
+        let mut stream = Vec::new();
+        let dataset = Dataset::try_from(vec![batch]).unwrap();
+        arrowwood::write_to(&dataset, &mut stream, &WriteOptions::default()).unwrap();
+        stream
     }
-}
 
-/// Encodes a schema as a message of a stream.
-pub(super) fn schema_message(schema: &arrow_schema::SchemaRef) -> Result<Bytes> {
-    let encoder = StreamEncoder::new(schema.clone()).or_table_problem()?;
-    Ok(encoder.schema_message().head().or_table_problem()?.into())
-}
+    #[test]
+    fn tickets_contain_the_statement() {
+        let handle = StatementHandle::try_new("select ?".into(), Some(&Bytes::new())).unwrap();
+        assert_eq!(handle.parameter_values(), Ok(None));
+        let bound = handle.with_parameters(stream(vec![7])).unwrap().with_id(9);
+        let read = StatementHandle::from_ticket(&bound.to_ticket()).unwrap().unwrap();
+        assert_eq!((read.query.as_str(), read.id), ("select ?", 9));
+        let values = read.parameter_values().unwrap().unwrap();
+        assert_eq!(values.column(0).as_ref(), &Int64Array::from(vec![7]) as &dyn arrow_array::Array);
+        assert_eq!(StatementHandle::from_ticket(&Ticket { ticket: "ticks".into() }), Ok(None));
+    }
 
-/// Converts rows made by the server to a dataset.
-pub(super) fn dataset(batch: RecordBatch) -> Result<Dataset> {
-    Dataset::from_batches(batch.schema(), vec![batch]).map_err(|e| Problem::internal(e.to_string()))
-}
-
-fn damaged(e: arrowwood::Error) -> Problem {
-    Problem::bad_request(format!("the parameters are damaged: {}", e.message()))
-}
-
-/// Returns the refusal of a command or an action that this server does not have.
-pub(super) fn not_spoken(name: &str) -> Problem {
-    let detail = format!("{name} is not done here: the server answers statements that only read");
-    Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail)
+    #[test]
+    fn statements_have_limits() {
+        let code = |result: Result<StatementHandle, Status>| result.unwrap_err().code;
+        let new = |text: &str| StatementHandle::try_new(text.into(), None);
+        assert_eq!(code(new(&"x".repeat(MAX_HANDLE_LEN))), Code::ResourceExhausted);
+        assert_eq!(code(StatementHandle::try_new("x".into(), Some(&"t".into()))), Code::InvalidArgument);
+        assert_eq!(code(new("x").unwrap().with_parameters(stream(vec![1, 2]))), Code::InvalidArgument);
+        assert_eq!(code(new("x").unwrap().with_parameters(vec![1; 40])), Code::InvalidArgument);
+        assert_eq!(code(new("x").unwrap().with_parameters(vec![1; MAX_HANDLE_LEN])), Code::ResourceExhausted);
+    }
 }

@@ -1,4 +1,4 @@
-//! Describes the results for primary and foreign keys, which are empty: tables have none.
+//! Describes the answers to requests for primary and foreign keys.
 
 use std::sync::Arc;
 
@@ -6,8 +6,9 @@ use arrow_schema::DataType::{Int32, UInt8, Utf8};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// The kind of the requested keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::flight) enum KeyKind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyKind {
+    /// The keys of a table.
     Primary,
     /// Exported and imported keys, and those between two tables.
     Foreign,
@@ -40,15 +41,17 @@ const FOREIGN: &[(&str, DataType, bool)] = &[
     ("delete_rule", UInt8, false),
 ];
 
-/// Returns the columns of the result for keys of a kind.
-pub(super) fn schema(kind: KeyKind) -> SchemaRef {
-    let columns = match kind {
-        KeyKind::Primary => PRIMARY,
-        KeyKind::Foreign => FOREIGN,
-    };
-    let mut fields = Vec::with_capacity(columns.len());
-    for (name, data_type, nullable) in columns {
-        fields.push(Field::new(*name, data_type.clone(), *nullable));
+impl KeyKind {
+    /// Returns the columns of the answer.
+    pub fn schema(self) -> SchemaRef {
+        let columns = match self {
+            KeyKind::Primary => PRIMARY,
+            KeyKind::Foreign => FOREIGN,
+        };
+        let mut fields = Vec::with_capacity(columns.len());
+        for (name, data_type, nullable) in columns {
+            fields.push(Field::new(*name, data_type.clone(), *nullable));
+        }
+        Arc::new(Schema::new(fields))
     }
-    Arc::new(Schema::new(fields))
 }

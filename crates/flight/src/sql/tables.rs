@@ -1,106 +1,129 @@
-//! Lists catalogs, schemas and tables: one catalog with one schema, which contains the tables that the caller may read.
+//! Makes the answers that list catalogs, schemas and tables.
 
-use std::iter;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 
-use super::handle::schema_message;
-use super::messages::{GetDbSchemas, GetTables};
-use crate::http::{Problem, Result};
-use crate::session::Session;
+use super::messages::{CommandGetDbSchemas, CommandGetTables};
 
-/// The only catalog.
-const CATALOG: &str = "arrowwood";
-/// The only schema, which contains all tables.
-const SCHEMA: &str = "public";
-/// The type of all tables.
-const TABLE: &str = "TABLE";
-
-fn text(name: &str, nullable: bool) -> Field {
-    Field::new(name, DataType::Utf8, nullable)
+fn schema_of(columns: &[(&str, bool)]) -> SchemaRef {
+    let field = |(name, nullable): &(&str, bool)| Field::new(*name, DataType::Utf8, *nullable);
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
 fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
-fn batch(fields: Vec<Field>, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|e| Problem::internal(e.to_string()))
+pub(super) fn catalogs_schema() -> SchemaRef {
+    schema_of(&[("catalog_name", false)])
 }
 
-/// Lists the only catalog.
-pub(super) fn catalogs() -> Result<RecordBatch> {
-    batch(vec![text("catalog_name", false)], vec![texts([CATALOG])])
+/// Returns the answer to `CommandGetCatalogs`: their names.
+///
+/// # Errors
+/// Those of [`RecordBatch::try_new`], which are bugs here.
+pub fn catalogs<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<RecordBatch, ArrowError> {
+    RecordBatch::try_new(catalogs_schema(), vec![texts(names)])
 }
 
-/// Lists the only type of tables.
-pub(super) fn table_types() -> Result<RecordBatch> {
-    batch(vec![text("table_type", false)], vec![texts([TABLE])])
+pub(super) fn table_types_schema() -> SchemaRef {
+    schema_of(&[("table_type", false)])
 }
 
-/// Returns true if `name` is the only catalog, or not given.
-fn is_catalog(name: Option<&str>) -> bool {
-    name.is_none_or(|name| name == CATALOG)
+/// Returns the answer to `CommandGetTableTypes`: their names.
+///
+/// # Errors
+/// Those of [`RecordBatch::try_new`], which are bugs here.
+pub fn table_types<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<RecordBatch, ArrowError> {
+    RecordBatch::try_new(table_types_schema(), vec![texts(names)])
 }
 
-/// Lists the only schema, if it is requested.
-pub(super) fn db_schemas(request: &GetDbSchemas) -> Result<RecordBatch> {
-    let is_match = is_catalog(request.catalog.as_deref()) && is_like(request.schema_pattern.as_deref(), SCHEMA);
-    let fields = vec![text("catalog_name", true), text("db_schema_name", false)];
-    let catalogs = is_match.then_some(CATALOG);
-    let schemas = is_match.then_some(SCHEMA);
-    batch(fields, vec![texts(catalogs), texts(schemas)])
+pub(super) fn db_schemas_schema() -> SchemaRef {
+    schema_of(&[("catalog_name", true), ("db_schema_name", false)])
 }
 
-/// Returns the columns of the result for tables.
-pub(super) fn tables_schema(request: &GetTables) -> SchemaRef {
-    let mut fields = vec![text("catalog_name", true), text("db_schema_name", true)];
-    fields.extend([text("table_name", false), text("table_type", false)]);
-    if request.include_schema {
-        fields.push(Field::new("table_schema", DataType::Binary, false));
+/// Returns the answer to `CommandGetDbSchemas`: the catalog and the name of each.
+///
+/// # Errors
+/// Those of [`RecordBatch::try_new`], which are bugs here.
+pub fn db_schemas(schemas: &[(&str, &str)]) -> Result<RecordBatch, ArrowError> {
+    let catalogs = texts(schemas.iter().map(|(catalog, _)| *catalog));
+    let names = texts(schemas.iter().map(|(_, name)| *name));
+    RecordBatch::try_new(db_schemas_schema(), vec![catalogs, names])
+}
+
+/// A row of the answer to `CommandGetTables`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRow<'a> {
+    /// The catalog.
+    pub catalog: &'a str,
+    /// The schema in the catalog.
+    pub db_schema: &'a str,
+    /// The name of the table.
+    pub name: String,
+    /// The type of the table.
+    pub table_type: &'a str,
+    /// The columns of the table as an IPC message, if they are requested.
+    pub table_schema: Option<Bytes>,
+}
+
+/// Returns the columns of the answer to `CommandGetTables`.
+pub fn tables_schema(include_schema: bool) -> SchemaRef {
+    let mut fields = Vec::from([("catalog_name", true), ("db_schema_name", true)]);
+    fields.extend([("table_name", false), ("table_type", false)]);
+    let names = schema_of(&fields);
+    if !include_schema {
+        return names;
     }
-    Arc::new(Schema::new(fields))
+    let table_schema = Arc::new(Field::new("table_schema", DataType::Binary, false));
+    Arc::new(Schema::new(names.fields().iter().cloned().chain([table_schema]).collect::<Vec<_>>()))
 }
 
-/// Lists the requested tables that the caller may read. Blocks.
-pub(super) fn tables(session: &Session, request: &GetTables) -> Result<RecordBatch> {
-    let is_type = request.table_types.is_empty() || request.table_types.iter().any(|name| name == TABLE);
-    let is_schema = is_catalog(request.catalog.as_deref()) && is_like(request.schema_pattern.as_deref(), SCHEMA);
-    let mut names = Vec::new();
-    let mut schemas = Vec::new();
-    for entry in session.shared.catalog.list()? {
-        let is_match = is_type && is_schema && is_like(request.table_pattern.as_deref(), &entry.name);
-        if !is_match || !session.caller.rights().may_read(&entry.name) {
-            continue;
-        }
-        if request.include_schema {
-            // A table that can't be opened is omitted, as its columns are unknown; a query for it gets the error.
-            let Some(schema) = encode_table_schema(session, &entry.name) else { continue };
-            schemas.push(schema);
-        }
-        names.push(entry.name);
-    }
+/// Returns the answer to `CommandGetTables`.
+///
+/// # Errors
+/// `InvalidArgumentError` if schemas are included and one is missing.
+pub fn tables(rows: &[TableRow<'_>], include_schema: bool) -> Result<RecordBatch, ArrowError> {
     let mut columns = vec![
-        texts(iter::repeat_n(CATALOG, names.len())),
-        texts(iter::repeat_n(SCHEMA, names.len())),
-        texts(names.iter().map(String::as_str)),
-        texts(iter::repeat_n(TABLE, names.len())),
+        texts(rows.iter().map(|row| row.catalog)),
+        texts(rows.iter().map(|row| row.db_schema)),
+        texts(rows.iter().map(|row| row.name.as_str())),
+        texts(rows.iter().map(|row| row.table_type)),
     ];
-    if request.include_schema {
-        columns.push(Arc::new(BinaryArray::from_iter_values(&schemas)));
+    if include_schema {
+        let schemas = rows.iter().map(|row| row.table_schema.as_deref());
+        columns.push(Arc::new(schemas.collect::<BinaryArray>()));
     }
-    RecordBatch::try_new(tables_schema(request), columns).map_err(|e| Problem::internal(e.to_string()))
+    RecordBatch::try_new(tables_schema(include_schema), columns)
 }
 
-fn encode_table_schema(session: &Session, name: &str) -> Option<Bytes> {
-    let table = session.shared.catalog.get(name).ok()?;
-    let rows = table.rows().ok()?;
-    // Engines know only the columns of a table, without its metadata.
-    let columns: SchemaRef = Arc::new(Schema::new(rows.schema().fields().clone()));
-    schema_message(&columns).ok()
+impl CommandGetDbSchemas {
+    /// Returns true if a schema of a catalog is requested.
+    pub fn matches(&self, catalog: &str, db_schema: &str) -> bool {
+        is_in(self.catalog.as_deref(), catalog) && is_like(self.db_schema_filter_pattern.as_deref(), db_schema)
+    }
+}
+
+impl CommandGetTables {
+    /// Returns true if tables of a type, in a schema of a catalog, are requested.
+    pub fn matches_kind(&self, catalog: &str, db_schema: &str, table_type: &str) -> bool {
+        let is_type = self.table_types.is_empty() || self.table_types.iter().any(|name| name == table_type);
+        let is_schema = is_like(self.db_schema_filter_pattern.as_deref(), db_schema);
+        is_type && is_schema && is_in(self.catalog.as_deref(), catalog)
+    }
+
+    /// Returns true if tables of a name are requested.
+    pub fn matches_name(&self, name: &str) -> bool {
+        is_like(self.table_name_filter_pattern.as_deref(), name)
+    }
+}
+
+/// Returns true if `name` is the requested catalog, or none is requested.
+fn is_in(requested: Option<&str>, name: &str) -> bool {
+    requested.is_none_or(|requested| requested == name)
 }
 
 /// Returns true if `text` matches a pattern, in which `%` matches any text, `_` any character, and `\` escapes the next
@@ -168,5 +191,32 @@ mod tests {
             assert_eq!(is_like(Some(pattern), text), expected, "{pattern} {text}");
         }
         assert!(is_like(None, "anything"));
+    }
+
+    #[test]
+    fn requests_without_names_are_for_all() {
+        assert!(CommandGetDbSchemas::default().matches("any", "main"));
+        let request = CommandGetDbSchemas { catalog: Some("a".into()), db_schema_filter_pattern: Some("m%".into()) };
+        let found =
+            [("a", "main"), ("b", "main"), ("a", "other")].map(|(catalog, name)| request.matches(catalog, name));
+        assert_eq!(found, [true, false, false]);
+        assert!(CommandGetTables::default().matches_kind("any", "main", "VIEW"));
+        let request = CommandGetTables { table_types: vec!["TABLE".into()], ..CommandGetTables::default() };
+        assert_eq!(["TABLE", "VIEW"].map(|kind| request.matches_kind("a", "main", kind)), [true, false]);
+        assert!(request.matches_name("t"));
+    }
+
+    #[test]
+    fn answers_have_the_columns_that_were_announced() {
+        let row =
+            |table_schema| TableRow { catalog: "c", db_schema: "s", name: "t".into(), table_type: "T", table_schema };
+        for (row, include_schema) in [(row(None), false), (row(Some("x".into())), true)] {
+            let batch = tables(&[row], include_schema).unwrap();
+            assert_eq!((batch.schema(), batch.num_rows()), (tables_schema(include_schema), 1));
+        }
+        assert!(tables(&[row(None)], true).is_err());
+        assert_eq!(tables(&[], true).unwrap().num_rows(), 0);
+        assert_eq!(catalogs(["c"]).unwrap().schema(), catalogs_schema());
+        assert_eq!(db_schemas(&[("c", "s")]).unwrap().schema(), db_schemas_schema());
     }
 }

@@ -78,8 +78,8 @@ const TYPES: &[SqlType] = &[
     text("TIMESTAMP", TIME_BASE + TIMESTAMP_SUBCODE, Some(29), "TIMESTAMP '"),
 ];
 
-/// Returns the columns of the result.
-pub(super) fn schema() -> SchemaRef {
+/// Returns the columns of the answer to `CommandGetXdbcTypeInfo`.
+pub fn xdbc_type_info_schema() -> SchemaRef {
     use DataType::{Boolean, Int32, List, Utf8};
     let parameters = List(Arc::new(Field::new("item", Utf8, false)));
     let columns = [
@@ -107,10 +107,13 @@ pub(super) fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields.to_vec()))
 }
 
-/// Returns the type with the number `number`, or all types.
-pub(super) fn types(number: Option<i32>) -> Result<RecordBatch, ArrowError> {
+/// Returns the answer to `CommandGetXdbcTypeInfo`: the type with the number `data_type`, or all types.
+///
+/// # Errors
+/// Those of [`RecordBatch::try_new`], which are bugs here.
+pub fn xdbc_type_info(data_type: Option<i32>) -> Result<RecordBatch, ArrowError> {
     let types: Vec<&SqlType> =
-        TYPES.iter().filter(|sql_type| number.is_none_or(|number| sql_type.number == number)).collect();
+        TYPES.iter().filter(|sql_type| data_type.is_none_or(|number| sql_type.number == number)).collect();
     let item = Arc::new(Field::new("item", DataType::Utf8, false));
     let columns = vec![
         string_column(&types, |sql_type| Some(sql_type.name)),
@@ -133,7 +136,7 @@ pub(super) fn types(number: Option<i32>) -> Result<RecordBatch, ArrowError> {
         int_column(&types, |sql_type| sql_type.is_signed.map(|_| RADIX)),
         int_column(&types, |_| None),
     ];
-    RecordBatch::try_new(schema(), columns)
+    RecordBatch::try_new(xdbc_type_info_schema(), columns)
 }
 
 fn int_column(types: &[&SqlType], value: fn(&SqlType) -> Option<i32>) -> ArrayRef {

@@ -6,13 +6,13 @@
 use std::io;
 use std::sync::Arc;
 
+use arrowwood_flight::{FlightData, frame_messages};
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
 
 use super::framing::FLIGHT_FRAMING;
-use super::messages::{FlightData, frame_messages};
 use super::put::{PutStream, audit, receive_first, receive_header};
 use super::request_stream::RequestStream;
 use super::status::body_response;

@@ -5,15 +5,14 @@
 //! one name, or the same text as a command. Bodies are sent from the mapping in place. Commands and tickets of [Flight
 //! SQL](sql) are protobuf messages, whose first bytes can't begin the name of a table.
 //!
-//! Read in this order: `messages` (of Flight, as gRPC frames them), `target` (tickets and descriptors),
-//! `request_stream` (received messages), `status` (responses), `framing` (rows that are sent), `put` and `exchange`
-//! (rows that are received), `sql`.
+//! Messages and their frames are those of the crate `arrowwood_flight`. Read in this order: `target` (tickets and
+//! descriptors), `request_stream` (received messages), `status` (responses), `framing` (rows that are sent), `put` and
+//! `exchange` (rows that are received), `sql`.
 //!
 //! It may use all rooms but `view` and `server`, and only what they re-export.
 
 mod exchange;
 mod framing;
-mod messages;
 mod put;
 mod request_stream;
 mod sql;
@@ -22,6 +21,12 @@ mod target;
 
 use std::sync::Arc;
 
+pub(crate) use arrowwood_flight::SERVICE;
+use arrowwood_flight::sql::{Any, SqlCommand};
+use arrowwood_flight::{
+    DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, UNKNOWN, decode_message,
+    frame_message,
+};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
@@ -29,13 +34,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, Version};
 
 use self::framing::FLIGHT_FRAMING;
-pub(crate) use self::messages::SERVICE;
-use self::messages::{
-    DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, UNKNOWN, frame_message,
-};
-use self::request_stream::{RequestStream, decode_message};
-use self::sql::SqlCommand;
-use self::sql::messages::Any;
+use self::request_stream::RequestStream;
 pub(crate) use self::status::refusal_response;
 use self::status::{body_response, message_response};
 use self::target::{parse_descriptor, parse_ticket};
@@ -88,14 +87,14 @@ pub(crate) async fn answer(
         "ListFlights" => call.session.run_blocking(list).await,
         "GetFlightInfo" => {
             let descriptor = requests.only_message::<FlightDescriptor>().await?;
-            match SqlCommand::parse(&descriptor.command)? {
+            match SqlCommand::parse(&descriptor.cmd)? {
                 Some(command) => sql::flight_info(call.sql(), descriptor, command).await,
                 None => flight_info(call.session, descriptor).await,
             }
         }
         "GetSchema" => {
             let descriptor = requests.only_message::<FlightDescriptor>().await?;
-            if let Some(command) = SqlCommand::parse(&descriptor.command)? {
+            if let Some(command) = SqlCommand::parse(&descriptor.cmd)? {
                 return sql::schema(call.sql(), command).await;
             }
             schema(call.session, &descriptor).await
@@ -110,7 +109,7 @@ pub(crate) async fn answer(
         }
         "DoPut" => {
             let first = put::receive_first(&call.session, &mut requests).await?;
-            if let Some(command) = Any::parse(&first.descriptor.command) {
+            if let Some(command) = Any::parse(&first.descriptor.cmd) {
                 return sql::put(call.sql(), requests, command, first.header).await;
             }
             trace.is_write = true;
@@ -220,8 +219,8 @@ fn describe_flight(table: Arc<Table>, descriptor: FlightDescriptor, query: &Quer
     }
     Ok(FlightInfo {
         schema,
-        descriptor: Some(descriptor),
-        endpoints,
+        flight_descriptor: Some(descriptor),
+        endpoint: endpoints,
         total_records: if is_counted { i64::try_from(rows).unwrap_or(UNKNOWN) } else { UNKNOWN },
         total_bytes: UNKNOWN,
         ordered: true,
@@ -251,11 +250,8 @@ fn list(session: &Session) -> Result<Response<ResponseBody>> {
         if !session.caller.rights().may_read(&entry.name) {
             continue;
         }
-        let descriptor = FlightDescriptor {
-            kind: DescriptorType::Path.into(),
-            command: Bytes::new(),
-            path: vec![entry.name.clone()],
-        };
+        let descriptor =
+            FlightDescriptor { r#type: DescriptorType::Path.into(), cmd: Bytes::new(), path: vec![entry.name.clone()] };
         // Tables that can't be opened are omitted: they may have been removed, and a call for them gets the error.
         let info = session.shared.catalog.get(&entry.name).and_then(|table| {
             let query = Query::parse(None, &[])?;

@@ -8,12 +8,15 @@
 use std::collections::VecDeque;
 use std::{io, slice};
 
+use arrowwood::MessageKind;
+use arrowwood_flight::{
+    FlightData, FlightDescriptor, PutResult, SERVICE, decode_message, frame_messages, message_kind, push_message,
+};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::messages::{FlightData, FlightDescriptor, PutResult, SERVICE, frame_messages};
-use super::request_stream::{MAX_REQUEST_LEN, ReceivedMessage, RequestStream, decode_message};
+use super::request_stream::{MAX_REQUEST_LEN, ReceivedMessage, RequestStream};
 use super::target::parse_descriptor;
 use crate::http::{BodySource, BodyStep, Problem, Query, Result};
 use crate::ingest::{AppendResults, Destination, IngestSession, PendingBatches, ReceivedBody, SMALL, lost};
@@ -23,18 +26,6 @@ use crate::session::Session;
 
 /// The maximum size in bytes of the protobuf fields around a body.
 const MAX_FIELDS_LEN: usize = 1 << 20;
-/// The alignment of messages in an IPC stream.
-const IPC_ALIGNMENT: usize = 8;
-/// The word before the length of a message in an IPC stream.
-const CONTINUATION: u32 = u32::MAX;
-/// The bytes in the vtable of a flatbuffer before the offsets of fields: its own length and its table's.
-const VTABLE_HEADER: usize = 2 * size_of::<u16>();
-/// The number of the field of a `Message` that has the type of its header.
-const HEADER_TYPE_FIELD: usize = 1;
-/// The types of headers, as in the union `MessageHeader` of Message.fbs.
-const SCHEMA_HEADER: u8 = 1;
-const DICTIONARY_HEADER: u8 = 2;
-const BATCH_HEADER: u8 = 3;
 /// The parameters of a command for sent rows.
 const PARAMETERS: &[&str] = &["ack", "producer", "epoch", "sequence"];
 
@@ -85,8 +76,9 @@ pub(super) fn parse_first_target(message: Bytes) -> Result<((String, Query), Byt
 /// Parses the first message into its descriptor and its header.
 fn parse_first(message: Bytes) -> Result<(FlightDescriptor, Bytes)> {
     let first: FlightData = decode_message(message)?;
-    let descriptor = first.descriptor.ok_or_else(|| Problem::bad_request("the first message has a descriptor"))?;
-    Ok((descriptor, first.header))
+    let descriptor =
+        first.flight_descriptor.ok_or_else(|| Problem::bad_request("the first message has a descriptor"))?;
+    Ok((descriptor, first.data_header))
 }
 
 /// Returns the maximum size of a message. A caller without the right to write gets no memory for rows.
@@ -115,54 +107,7 @@ pub(super) async fn receive_header(
         return Ok(None);
     };
     let data: FlightData = decode_message(message)?;
-    Ok(Some((data.header, share)))
-}
-
-/// The kinds of messages in a stream of record batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum IpcMessageKind {
-    Schema,
-    Dictionary,
-    Batch,
-}
-
-/// Returns the kind of a `Message` of Message.fbs; `None` if it is damaged, or of another kind.
-fn message_kind(metadata: &[u8]) -> Option<IpcMessageKind> {
-    let root = usize::try_from(i32_at(metadata, 0)?).ok()?;
-    // The root table begins with the distance to its vtable, which has the offset of each field in the table, or 0.
-    let vtable = root.checked_sub_signed(isize::try_from(i32_at(metadata, root)?).ok()?)?;
-    let entry = VTABLE_HEADER + HEADER_TYPE_FIELD * size_of::<u16>();
-    let vtable_len = usize::from(u16_at(metadata, vtable)?);
-    let header_type = usize::from(u16_at(metadata, vtable + entry)?);
-    if header_type == 0 || vtable_len <= entry {
-        return None;
-    }
-    match *metadata.get(root + header_type)? {
-        SCHEMA_HEADER => Some(IpcMessageKind::Schema),
-        DICTIONARY_HEADER => Some(IpcMessageKind::Dictionary),
-        BATCH_HEADER => Some(IpcMessageKind::Batch),
-        _ => None,
-    }
-}
-
-fn i32_at(bytes: &[u8], offset: usize) -> Option<i32> {
-    Some(i32::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
-}
-
-fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
-}
-
-/// Appends a message to an IPC stream.
-pub(super) fn push_message(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
-    let padded_len = metadata.len().next_multiple_of(IPC_ALIGNMENT);
-    // gRPC frames have lengths of 32 bits, so that metadata received in one fits.
-    assert!(u32::try_from(padded_len).is_ok(), "metadata of {padded_len} bytes in a gRPC message");
-    stream.extend_from_slice(&CONTINUATION.to_le_bytes());
-    stream.extend_from_slice(&(padded_len as u32).to_le_bytes());
-    stream.extend_from_slice(metadata);
-    stream.resize(stream.len() + (padded_len - metadata.len()), 0);
-    stream.extend_from_slice(body);
+    Ok(Some((data.data_header, share)))
 }
 
 impl PutStream {
@@ -174,7 +119,7 @@ impl PutStream {
         (name, query): (&str, &Query),
         (header, preamble_share): (Bytes, OwnedSemaphorePermit),
     ) -> Result<PutStream> {
-        if message_kind(&header) != Some(IpcMessageKind::Schema) {
+        if message_kind(&header) != Some(MessageKind::Schema) {
             return Err(Problem::bad_request("a schema is expected before the first record batch"));
         }
         let destination = Destination::open(&ingest, name, query).await?;
@@ -277,9 +222,9 @@ impl PutStream {
             return Err(Problem::unavailable("the server is stopping"));
         }
         let data: FlightData = decode_message(received.message.clone())?;
-        match message_kind(&data.header) {
-            Some(IpcMessageKind::Dictionary) => self.keep_dictionary(&data, received.share)?,
-            Some(IpcMessageKind::Batch) => {
+        match message_kind(&data.data_header) {
+            Some(MessageKind::DictionaryBatch) => self.keep_dictionary(&data, received.share)?,
+            Some(MessageKind::RecordBatch) => {
                 // The schema and the dictionaries are repeated with each submission.
                 let mut share = match self.ingest.state.memory.share(self.preamble.len()) {
                     Ok(share) => share,
@@ -294,7 +239,7 @@ impl PutStream {
                 self.submit(&batches, share).await?;
             }
             // Metadata without a batch is ignored.
-            None if data.header.is_empty() => (),
+            None if data.data_header.is_empty() => (),
             _ => return Err(Problem::bad_request("a record batch or a dictionary is expected")),
         }
         Ok(true)
@@ -310,7 +255,7 @@ impl PutStream {
         {
             let data = decode_message::<FlightData>(next.message.clone()).ok();
             let fits = |data: &FlightData| {
-                message_kind(&data.header) == Some(IpcMessageKind::Batch) && len + data_len(data) <= SMALL
+                message_kind(&data.data_header) == Some(MessageKind::RecordBatch) && len + data_len(data) <= SMALL
             };
             let Some(data) = data.filter(fits) else {
                 self.deferred = Some(next);
@@ -332,7 +277,7 @@ impl PutStream {
     fn keep_dictionary(&mut self, data: &FlightData, share: OwnedSemaphorePermit) -> Result<()> {
         self.preamble_share.merge(share);
         let max_len = self.ingest.session.shared.limits.body;
-        push_message(&mut self.preamble, &data.header, &data.body);
+        push_message(&mut self.preamble, &data.data_header, &data.data_body);
         if self.preamble.len() > max_len {
             let detail = format!("the dictionaries of a call have at most {max_len} bytes; make several");
             return Err(Problem::too_large(detail));
@@ -357,7 +302,7 @@ impl PutStream {
         assert!(!batches.is_empty(), "no batches are submitted, and none would be answered");
         let mut bytes = self.preamble.clone();
         for data in batches {
-            push_message(&mut bytes, &data.header, &data.body);
+            push_message(&mut bytes, &data.data_header, &data.data_body);
         }
         bytes.extend_from_slice(Framing::STREAM.end());
         let pending = self.destination.submit(&self.ingest, ReceivedBody { bytes, share }, batches.len()).await?;
@@ -367,7 +312,7 @@ impl PutStream {
 }
 
 fn data_len(data: &FlightData) -> usize {
-    data.header.len() + data.body.len()
+    data.data_header.len() + data.data_body.len()
 }
 
 /// Logs that a call appends rows, or why batches are refused after its response has begun.

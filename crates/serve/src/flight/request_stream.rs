@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use arrowwood_flight::{FRAME_PREFIX, decode_message, frame_len};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
@@ -12,7 +13,6 @@ use prost::Message;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
-use super::messages::{PREFIX, UNCOMPRESSED};
 use crate::http::{Problem, Result};
 use crate::ops::Memory;
 use crate::session::Session;
@@ -86,8 +86,7 @@ impl RequestStream {
     /// Returns the next message, if all of it has arrived.
     pub fn poll_next(&mut self, max_len: usize) -> Result<Option<ReceivedMessage>> {
         loop {
-            if self.buffer.len() >= PREFIX {
-                let end = PREFIX + message_len(&self.buffer, max_len)?;
+            if let Some(end) = frame_len(&self.buffer, max_len)? {
                 // The share is taken before the message is received, so that half-received messages don't wait for each
                 // other.
                 let share = match self.share.take() {
@@ -96,8 +95,8 @@ impl RequestStream {
                 };
                 if self.buffer.len() >= end {
                     self.wait_start = None;
-                    self.buffer.advance(PREFIX);
-                    let message = self.buffer.split_to(end - PREFIX).freeze();
+                    self.buffer.advance(FRAME_PREFIX);
+                    let message = self.buffer.split_to(end - FRAME_PREFIX).freeze();
                     return Ok(Some(ReceivedMessage { message, share }));
                 }
                 self.share = Some(share);
@@ -151,29 +150,10 @@ impl RequestStream {
     pub async fn only_message<M: Message + Default>(&mut self) -> Result<M> {
         let received = self.next(MAX_REQUEST_LEN).await?;
         let received = received.ok_or_else(|| Problem::bad_request("the call has no message"))?;
-        decode_message(received.message)
+        Ok(decode_message(received.message)?)
     }
 }
 
 fn broken() -> Problem {
     Problem::bad_request("the call broke off in the middle of a message")
-}
-
-/// Returns the length of the message at the beginning of `buffer`, without its prefix.
-fn message_len(buffer: &BytesMut, max_len: usize) -> Result<usize> {
-    let [flag, len @ ..] = buffer.first_chunk::<PREFIX>().ok_or_else(broken)?;
-    if *flag != UNCOMPRESSED {
-        let detail = "compressed messages are not taken; compress the buffers of record batches";
-        return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail));
-    }
-    let len = u32::from_be_bytes(*len) as usize;
-    if len > max_len {
-        return Err(Problem::too_large(format!("a message has at most {max_len} bytes, got {len}; send several")));
-    }
-    Ok(len)
-}
-
-/// Decodes a protobuf message.
-pub(crate) fn decode_message<M: Message + Default>(message: Bytes) -> Result<M> {
-    M::decode(message).map_err(|e| Problem::bad_request(format!("the message is damaged: {e}")))
 }

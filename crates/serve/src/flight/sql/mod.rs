@@ -6,92 +6,45 @@
 mod actions;
 mod handle;
 mod info;
-mod keys;
-pub(super) mod messages;
 mod tables;
-mod types;
 
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
+use arrowwood::Dataset;
+use arrowwood_flight::sql::{
+    CommandPreparedStatementQuery, DoPutPreparedStatementResult, MAX_HANDLE_LEN, SqlCommand, StatementHandle, catalogs,
+    sql_info, table_types, unsupported, xdbc_type_info,
+};
+use arrowwood_flight::{
+    FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, UNKNOWN, decode_message,
+    frame_message, push_message, schema_message,
+};
 use bytes::Bytes;
 use hyper::Response;
 use prost::Message;
 
 pub(super) use self::actions::{action, list_actions};
-use self::handle::{dataset, not_spoken, schema_message};
-use self::keys::KeyKind;
-use self::messages::{
-    Any, GetDbSchemas, GetSqlInfo, GetTables, GetXdbcTypeInfo, HandleMessage, StatementHandle, StatementText,
-};
+use self::handle::{statement_of, with_unique_id};
 use super::framing::FLIGHT_FRAMING;
-use super::messages::{
-    FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, PutResult, SchemaResult, Ticket, UNKNOWN, frame_message,
-};
-use super::put::push_message;
-use super::request_stream::{RequestStream, decode_message};
+use super::request_stream::RequestStream;
 use super::status::{body_response, message_response};
-use crate::http::{Problem, ResponseBody, Result};
+use crate::http::{Problem, ResponseBody, Result, ResultExt};
 use crate::read::{Framing, whole_framed_body};
 use crate::session::Session;
 use crate::sql::{RunningQuery, SqlEngine, SqlSession, require_engine, results, statement};
 
-/// The request in a command or a ticket.
-pub(super) enum SqlCommand {
-    /// A statement, sent as text or as a handle.
-    Statement(StatementHandle),
-    Catalogs,
-    DbSchemas(GetDbSchemas),
-    Tables(GetTables),
-    TableTypes,
-    SqlInfo(GetSqlInfo),
-    TypeInfo(GetXdbcTypeInfo),
-    Keys(KeyKind),
-}
-
-impl SqlCommand {
-    /// Parses the request in a command or a ticket. Returns `None` if it is text, which belongs to Flight itself.
-    pub fn parse(bytes: &Bytes) -> Result<Option<SqlCommand>> {
-        let Some((name, value)) = Any::parse(bytes) else { return Ok(None) };
-        Ok(Some(match name.as_str() {
-            "CommandStatementQuery" => {
-                SqlCommand::Statement(StatementHandle::from_text(decode_message::<StatementText>(value)?)?)
-            }
-            "TicketStatementQuery" | "CommandPreparedStatementQuery" => {
-                SqlCommand::Statement(StatementHandle::parse(decode_message::<HandleMessage>(value)?.handle)?)
-            }
-            "CommandGetCatalogs" => SqlCommand::Catalogs,
-            "CommandGetDbSchemas" => SqlCommand::DbSchemas(decode_message(value)?),
-            "CommandGetTables" => SqlCommand::Tables(decode_message(value)?),
-            "CommandGetTableTypes" => SqlCommand::TableTypes,
-            "CommandGetSqlInfo" => SqlCommand::SqlInfo(decode_message(value)?),
-            "CommandGetXdbcTypeInfo" => SqlCommand::TypeInfo(decode_message(value)?),
-            "CommandGetPrimaryKeys" => SqlCommand::Keys(KeyKind::Primary),
-            "CommandGetExportedKeys" | "CommandGetImportedKeys" | "CommandGetCrossReference" => {
-                SqlCommand::Keys(KeyKind::Foreign)
-            }
-            other => return Err(not_spoken(other)),
-        }))
-    }
-
-    /// Returns the columns of the result.
-    async fn schema(&self, sql: &SqlSession, engine: &dyn SqlEngine) -> Result<SchemaRef> {
-        Ok(match self {
-            SqlCommand::Statement(handle) => statement::plan(sql, engine, handle.statement()?).await?.schema,
-            SqlCommand::Catalogs => tables::catalogs()?.schema(),
-            SqlCommand::DbSchemas(request) => tables::db_schemas(request)?.schema(),
-            SqlCommand::Tables(request) => tables::tables_schema(request),
-            SqlCommand::TableTypes => tables::table_types()?.schema(),
-            SqlCommand::SqlInfo(_) => info::schema(),
-            SqlCommand::TypeInfo(_) => types::schema(),
-            SqlCommand::Keys(kind) => keys::schema(*kind),
-        })
-    }
-}
-
 fn internal(e: ArrowError) -> Problem {
     Problem::internal(e.to_string())
+}
+
+/// Returns the columns of a command's result.
+async fn schema_of(command: &SqlCommand, sql: &SqlSession, engine: &dyn SqlEngine) -> Result<SchemaRef> {
+    match command {
+        SqlCommand::Statement(handle) => Ok(statement::plan(sql, engine, statement_of(handle)?).await?.schema),
+        _ => command.schema().ok_or_else(|| Problem::internal("a command without columns")),
+    }
 }
 
 /// Returns the endpoint for the result of a command: one ticket, for this server.
@@ -101,19 +54,15 @@ pub(super) async fn flight_info(
     command: SqlCommand,
 ) -> Result<Response<ResponseBody>> {
     let engine = require_engine(&sql.state)?;
-    let schema = command.schema(&sql, engine.as_ref()).await?;
+    let schema = schema_of(&command, &sql, engine.as_ref()).await?;
     let ticket = match command {
-        SqlCommand::Statement(handle) => {
-            let ticket = HandleMessage { handle: handle.with_unique_id()?.bytes() };
-            Any::pack("TicketStatementQuery", &ticket).encode_to_vec().into()
-        }
-        _ => descriptor.command.clone(),
+        SqlCommand::Statement(handle) => with_unique_id(handle)?.to_ticket(),
+        _ => Ticket { ticket: descriptor.cmd.clone() },
     };
-    let endpoint = FlightEndpoint { ticket: Some(Ticket { ticket }) };
     Ok(message_response(frame_message(&FlightInfo {
-        schema: schema_message(&schema)?,
-        descriptor: Some(descriptor),
-        endpoints: vec![endpoint],
+        schema: schema_message(&schema).or_table_problem()?,
+        flight_descriptor: Some(descriptor),
+        endpoint: vec![FlightEndpoint { ticket: Some(ticket) }],
         total_records: UNKNOWN,
         total_bytes: UNKNOWN,
         ordered: true,
@@ -123,35 +72,40 @@ pub(super) async fn flight_info(
 /// Returns the columns of a command's result.
 pub(super) async fn schema(sql: SqlSession, command: SqlCommand) -> Result<Response<ResponseBody>> {
     let engine = require_engine(&sql.state)?;
-    let schema = command.schema(&sql, engine.as_ref()).await?;
-    Ok(message_response(frame_message(&SchemaResult { schema: schema_message(&schema)? })))
+    let schema = schema_of(&command, &sql, engine.as_ref()).await?;
+    let schema = schema_message(&schema).or_table_problem()?;
+    Ok(message_response(frame_message(&SchemaResult { schema })))
 }
 
 /// Returns a command's result.
 pub(super) async fn get(sql: SqlSession, command: SqlCommand) -> Result<Response<ResponseBody>> {
     let engine = require_engine(&sql.state)?;
     if let SqlCommand::Statement(handle) = command {
-        let running = RunningQuery::begin(&sql, engine.as_ref(), handle.statement()?, handle.id).await?;
+        let running = RunningQuery::begin(&sql, engine.as_ref(), statement_of(&handle)?, handle.id).await?;
         return Ok(body_response(results::framed_body(running, FLIGHT_FRAMING, sql.session)?));
     }
     let session = sql.session;
     let rows = session.run_blocking(move |session| metadata_rows(session, &engine, &command)).await?;
-    Ok(body_response(whole_framed_body(dataset(rows)?, FLIGHT_FRAMING, session)?))
+    let rows = Dataset::from_batches(rows.schema(), vec![rows]).map_err(|e| Problem::internal(e.to_string()))?;
+    Ok(body_response(whole_framed_body(rows, FLIGHT_FRAMING, session)?))
 }
 
 /// Returns the result of a command that asks for information about tables or the server. Blocks.
 fn metadata_rows(session: &Session, engine: &Arc<dyn SqlEngine>, command: &SqlCommand) -> Result<RecordBatch> {
     match command {
         SqlCommand::Statement(_) => Err(Problem::internal("a statement is not metadata")),
-        SqlCommand::Catalogs => tables::catalogs(),
-        SqlCommand::DbSchemas(request) => tables::db_schemas(request),
         SqlCommand::Tables(request) => tables::tables(session, request),
-        SqlCommand::TableTypes => tables::table_types(),
+        SqlCommand::Catalogs => catalogs([tables::CATALOG]).map_err(internal),
+        SqlCommand::DbSchemas(request) => tables::db_schemas(request).map_err(internal),
+        SqlCommand::TableTypes => table_types([tables::TABLE]).map_err(internal),
         SqlCommand::SqlInfo(request) => {
-            info::info(engine.as_ref(), &session.shared.limits, &request.info).map_err(internal)
+            let mut facts = info::facts(engine.as_ref(), &session.shared.limits);
+            facts.retain(|(number, _)| request.info.is_empty() || request.info.contains(number));
+            sql_info(&facts).map_err(internal)
         }
-        SqlCommand::TypeInfo(request) => types::types(request.data_type).map_err(internal),
-        SqlCommand::Keys(kind) => Ok(RecordBatch::new_empty(keys::schema(*kind))),
+        SqlCommand::XdbcTypeInfo(request) => xdbc_type_info(request.data_type).map_err(internal),
+        // Tables have no keys.
+        SqlCommand::Keys(kind) => Ok(RecordBatch::new_empty(kind.schema())),
     }
 }
 
@@ -165,24 +119,26 @@ pub(super) async fn put(
     require_engine(&sql.state)?;
     let (name, value) = command;
     if name != "CommandPreparedStatementQuery" {
-        return Err(not_spoken(&name));
+        return Err(unsupported(&name).into());
     }
-    let handle = StatementHandle::parse(decode_message::<HandleMessage>(value)?.handle)?;
+    let command: CommandPreparedStatementQuery = decode_message(value)?;
+    let handle = StatementHandle::parse(command.prepared_statement_handle)?;
     let mut stream = Vec::new();
     if !header.is_empty() {
         push_message(&mut stream, &header, &[]);
     }
-    while let Some(received) = requests.next(handle::MAX_HANDLE_LEN).await? {
+    while let Some(received) = requests.next(MAX_HANDLE_LEN).await? {
         let data: FlightData = decode_message(received.message)?;
-        if !data.header.is_empty() {
-            push_message(&mut stream, &data.header, &data.body);
+        if !data.data_header.is_empty() {
+            push_message(&mut stream, &data.data_header, &data.data_body);
         }
-        if stream.len() > handle::MAX_HANDLE_LEN {
-            return Err(Problem::too_large(format!("parameters have at most {} bytes", handle::MAX_HANDLE_LEN)));
+        if stream.len() > MAX_HANDLE_LEN {
+            return Err(Problem::too_large(format!("parameters have at most {} bytes", MAX_HANDLE_LEN)));
         }
     }
     stream.extend_from_slice(Framing::STREAM.end());
-    let bound = sql.session.run_blocking(move |_| handle.with_parameters(stream)).await?;
-    let app_metadata = HandleMessage { handle: bound.bytes() }.encode_to_vec().into();
+    let bound = sql.session.run_blocking(move |_| Ok(handle.with_parameters(stream)?)).await?;
+    let result = DoPutPreparedStatementResult { prepared_statement_handle: Some(bound.bytes()) };
+    let app_metadata = result.encode_to_vec().into();
     Ok(message_response(frame_message(&PutResult { app_metadata })))
 }
