@@ -18,7 +18,7 @@ use super::request_stream::RequestStream;
 use super::status::body_response;
 use super::target::parse_descriptor;
 use crate::catalog::Table;
-use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt};
+use crate::http::{BodyPart, Problem, Query, ResponseBody, Result, ResultExt};
 use crate::ingest::IngestSession;
 use crate::read::{Follower, follow};
 use crate::session::Session;
@@ -81,7 +81,8 @@ pub(super) async fn begin(ingest: IngestSession, mut requests: RequestStream) ->
     let append_task = AbortOnDrop(tokio::spawn(appender.run(requests, (first.header, first.share))).abort_handle());
     let exchange =
         Exchange { session: session.clone(), table, follower, answers, _append_task: append_task, end: None };
-    Ok(body_response(if is_followed { follow::body(exchange, session) } else { ResponseBody::steps(exchange) }))
+    let body = ResponseBody::steps(exchange, Exchange::step);
+    Ok(body_response(if is_followed { follow::counted(body, session) } else { body }))
 }
 
 /// Appends the client's batches until the call ends.
@@ -132,59 +133,36 @@ impl BatchAppender {
     }
 }
 
-fn failed<S>(refusal: Problem) -> BodyStep<S> {
-    BodyStep::Failed(io::Error::other(refusal))
-}
-
 impl Exchange {
     /// Sends the answer to a batch. `None` means that the client has finished sending: the call ends after the rows
     /// that are committed at this time.
-    async fn answer(mut self, answer: Option<Result<Bytes>>) -> BodyStep<Exchange> {
+    async fn answer(mut self, answer: Option<Result<Bytes>>) -> io::Result<BodyPart<Exchange>> {
         match answer {
-            Some(Ok(answer)) => return BodyStep::Data(self, vec![answer]),
-            Some(Err(refusal)) => return failed(refusal),
-            None if self.follower.is_none() => return BodyStep::End(Vec::new()),
+            Some(Ok(answer)) => return Ok((vec![answer], Some(self))),
+            Some(Err(refusal)) => return Err(io::Error::other(refusal)),
+            None if self.follower.is_none() => return Ok((Vec::new(), None)),
             None => (),
         }
         let table = self.table.clone();
-        match self.session.run_blocking(move |_| table.progress().or_table_problem()).await {
-            Ok(progress) => {
-                self.end = Some(progress.end);
-                BodyStep::Data(self, Vec::new())
-            }
-            Err(refusal) => failed(refusal),
-        }
-    }
-
-    /// Continues after a step of the follower.
-    fn after_follower(mut self, step: BodyStep<Follower>) -> BodyStep<Exchange> {
-        match step {
-            BodyStep::Data(follower, bytes) => {
-                self.follower = Some(follower);
-                BodyStep::Data(self, bytes)
-            }
-            BodyStep::Failed(e) => BodyStep::Failed(e),
-            // The call is not complete: batches that the client has sent in the meantime may be unanswered.
-            BodyStep::End(_) => failed(self.end_reason()),
-        }
+        let progress = self.session.run_blocking(move |_| table.progress().or_table_problem()).await;
+        self.end = Some(progress.map_err(io::Error::other)?.end);
+        Ok((Vec::new(), Some(self)))
     }
 
     /// Returns the reason why the follower ended.
-    fn end_reason(&self) -> Problem {
-        if self.session.is_stopping() {
+    fn end_reason(&self) -> io::Error {
+        io::Error::other(if self.session.is_stopping() {
             Problem::unavailable("the server is stopping")
         } else if self.session.is_valid() {
             Problem::conflict("schema_mismatch", "the table has another schema now; call again")
         } else {
             Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked")
-        }
+        })
     }
-}
 
-impl BodySource for Exchange {
-    async fn step(mut self) -> BodyStep<Exchange> {
+    async fn step(mut self) -> io::Result<BodyPart<Exchange>> {
         if self.session.is_stopping() || !self.session.is_valid() {
-            return failed(self.end_reason());
+            return Err(self.end_reason());
         }
         let Some(mut follower) = self.follower.take() else {
             let answer = self.answers.recv().await;
@@ -192,10 +170,10 @@ impl BodySource for Exchange {
         };
         if let Some(head) = follower.begin() {
             self.follower = Some(follower);
-            return head.map_or_else(BodyStep::Failed, |head| BodyStep::Data(self, vec![head]));
+            return Ok((vec![head?], Some(self)));
         }
         if self.end.is_some_and(|end| follower.next_row() >= end) {
-            return BodyStep::End(Vec::new());
+            return Ok((Vec::new(), None));
         }
         tokio::select! {
             answer = self.answers.recv(), if self.end.is_none() => {
@@ -203,8 +181,13 @@ impl BodySource for Exchange {
                 self.answer(answer).await
             }
             waited = follower.wait() => {
-                let step = follower.send(waited).await;
-                self.after_follower(step)
+                let (bytes, follower) = follower.send(waited).await?;
+                if follower.is_none() {
+                    // The call is not complete: batches that the client has sent in the meantime may be unanswered.
+                    return Err(self.end_reason());
+                }
+                self.follower = follower;
+                Ok((bytes, Some(self)))
             }
         }
     }

@@ -34,6 +34,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, Version};
 
 use self::framing::FLIGHT_FRAMING;
+use self::put::PutStream;
 use self::request_stream::RequestStream;
 pub(crate) use self::status::refusal_response;
 use self::status::{body_response, message_response};
@@ -113,7 +114,8 @@ pub(crate) async fn answer(
                 return sql::put(call.sql(), requests, command, first.header).await;
             }
             trace.is_write = true;
-            Ok(body_response(ResponseBody::steps(put::begin(call.ingest(), requests, first).await?)))
+            let put = put::begin(call.ingest(), requests, first).await?;
+            Ok(body_response(ResponseBody::steps(put, PutStream::step)))
         }
         "DoExchange" => exchange::begin(call.ingest(), requests).await,
         "DoAction" => {
@@ -186,7 +188,7 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Resp
     let follower =
         session.run_blocking(move |session| Follower::open(table, &query, session.clone(), FLIGHT_FRAMING)).await?;
     session.peer.mark_as_follower();
-    Ok(body_response(follow::body(follower, &session)))
+    Ok(body_response(follow::counted(ResponseBody::steps(follower, Follower::step), &session)))
 }
 
 async fn flight_info(session: Session, descriptor: FlightDescriptor) -> Result<Response<ResponseBody>> {
@@ -261,5 +263,5 @@ fn list(session: &Session) -> Result<Response<ResponseBody>> {
             frames.push(frame_message(&info));
         }
     }
-    Ok(body_response(ResponseBody::several(frames)))
+    Ok(body_response(ResponseBody::new(frames.concat())))
 }

@@ -18,7 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::request_stream::{MAX_REQUEST_LEN, ReceivedMessage, RequestStream};
 use super::target::parse_descriptor;
-use crate::http::{BodySource, BodyStep, Problem, Query, Result};
+use crate::http::{BodyPart, Problem, Query, Result};
 use crate::ingest::{AppendResults, Destination, IngestSession, PendingBatches, ReceivedBody, SMALL, lost};
 use crate::ops::AuditLine;
 use crate::read::Framing;
@@ -329,20 +329,20 @@ pub(super) fn audit(session: &Session, call: &str, refusal: Option<&Problem>) {
     });
 }
 
-impl BodySource for PutStream {
-    async fn step(mut self) -> BodyStep<PutStream> {
+impl PutStream {
+    pub async fn step(mut self) -> io::Result<BodyPart<PutStream>> {
         match self.next().await {
             Ok(Some(answers)) => {
                 let mut results = Vec::with_capacity(answers.len());
                 for answer in answers {
                     results.push(PutResult { app_metadata: answer.into() });
                 }
-                BodyStep::Data(self, vec![frame_messages(&results)])
+                Ok((vec![frame_messages(&results)], Some(self)))
             }
-            Ok(None) => BodyStep::End(Vec::new()),
+            Ok(None) => Ok((Vec::new(), None)),
             Err(refusal) => {
                 audit(&self.ingest.session, "DoPut", Some(&refusal));
-                BodyStep::Failed(io::Error::other(refusal))
+                Err(io::Error::other(refusal))
             }
         }
     }

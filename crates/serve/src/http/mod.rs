@@ -16,6 +16,6 @@ pub(crate) use problem::{Problem, Result, ResultExt};
 pub(crate) use query::{Query, header, header_name, header_number, media_type, short};
 pub(crate) use response::{allow, empty, json_response, text, with_type};
 pub use response_body::WorkerBody;
-pub(crate) use response_body::{BodySource, BodyStep, ResponseBody};
+pub(crate) use response_body::{BodyPart, ResponseBody};
 pub(crate) use send_stall::SendStall;
 pub(crate) use socket_options::set_options;

@@ -81,7 +81,8 @@ pub(crate) async fn follow(session: Session, parts: &Parts, name: &str) -> Resul
     let first_row = follower.next_row();
     let numbering = HeaderValue::try_from(follower.numbering()).map_err(|e| Problem::internal(e.to_string()))?;
     session.peer.mark_as_follower();
-    let mut response = with_type(StatusCode::OK, RowFormat::Arrow.media_type(), follow::body(follower, &session));
+    let body = follow::counted(ResponseBody::steps(follower, Follower::step), &session);
+    let mut response = with_type(StatusCode::OK, RowFormat::Arrow.media_type(), body);
     response.headers_mut().insert(header_name("arrowwood-first-row"), HeaderValue::from(first_row));
     response.headers_mut().insert(header_name("arrowwood-numbering"), numbering);
     Ok(response)
@@ -95,5 +96,6 @@ pub(crate) async fn events(session: Session, parts: &Parts, name: &str) -> Resul
     let table = session.table(name).await?;
     let events = session.run_blocking(move |session| EventStream::open(table, &query, session.clone())).await?;
     session.peer.mark_as_follower();
-    Ok(with_type(StatusCode::OK, "text/event-stream", follow::body(events, &session)))
+    let body = follow::counted(ResponseBody::steps(events, EventStream::step), &session);
+    Ok(with_type(StatusCode::OK, "text/event-stream", body))
 }

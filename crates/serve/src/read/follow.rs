@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::frames::{Framing, frames};
 use super::rows::{check_start, numbers, selected};
 use crate::catalog::{Kind, Progress, Snapshot, Table, snapshot};
-use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt};
+use crate::http::{BodyPart, Problem, Query, ResponseBody, Result, ResultExt};
 use crate::ops::{Metrics, blocking};
 use crate::session::Session;
 
@@ -105,23 +105,22 @@ impl Follower {
     }
 
     /// Sends the rows that [`wait`](Follower::wait) returned.
-    pub async fn send(self, waited: Result<u64, StreamEnd>) -> BodyStep<Follower> {
+    pub async fn send(self, waited: Result<u64, StreamEnd>) -> io::Result<BodyPart<Follower>> {
         let end_of_stream = Bytes::from_static(self.framing.end());
         let end = match waited {
             Ok(end) => end,
-            Err(StreamEnd::Whole) => return BodyStep::End(vec![end_of_stream]),
-            Err(StreamEnd::Broken(why)) => return BodyStep::Failed(io::Error::other(why)),
+            Err(StreamEnd::Whole) => return Ok((vec![end_of_stream], None)),
+            Err(StreamEnd::Broken(why)) => return Err(io::Error::other(why)),
         };
         let session = self.session.clone();
-        match blocking(move || self.encode(end)).await {
-            Ok(Ok((follower, Some(bytes)))) => BodyStep::Data(follower, bytes),
+        match blocking(move || self.encode(end)).await? {
+            Ok((follower, Some(bytes))) => Ok((bytes, Some(follower))),
             // A client that reconnects gets the rest with the new schema.
-            Ok(Ok((_, None))) => BodyStep::End(vec![end_of_stream]),
-            Ok(Err(e)) => {
+            Ok((_, None)) => Ok((vec![end_of_stream], None)),
+            Err(e) => {
                 session.on_failure(&Problem::from_table_error(&e));
-                BodyStep::Failed(io::Error::other(e))
+                Err(io::Error::other(e))
             }
-            Err(e) => BodyStep::Failed(e),
         }
     }
 
@@ -175,6 +174,15 @@ impl Follower {
             }
         }
     }
+
+    pub async fn step(mut self) -> io::Result<BodyPart<Follower>> {
+        if let Some(head) = self.begin() {
+            return Ok((vec![head?], Some(self)));
+        }
+        let may_continue = self.session.is_valid() && !self.session.is_stopping();
+        let waited = if may_continue { self.wait().await } else { Err(StreamEnd::Whole) };
+        self.send(waited).await
+    }
 }
 
 /// The reason why a stream ends.
@@ -183,17 +191,6 @@ pub(crate) enum StreamEnd {
     Whole,
     /// The next rows can't be sent.
     Broken(&'static str),
-}
-
-impl BodySource for Follower {
-    async fn step(mut self) -> BodyStep<Follower> {
-        if let Some(head) = self.begin() {
-            return head.map_or_else(BodyStep::Failed, |head| BodyStep::Data(self, vec![head]));
-        }
-        let may_continue = self.session.is_valid() && !self.session.is_stopping();
-        let waited = if may_continue { self.wait().await } else { Err(StreamEnd::Whole) };
-        self.send(waited).await
-    }
 }
 
 // ---- events ----
@@ -226,6 +223,43 @@ impl EventStream {
         let progress = progress.or_table_problem()?;
         let last_check = Instant::now();
         Ok(EventStream { snapshot, session, progress, interval, comment_interval, sent: None, last_check })
+    }
+
+    pub async fn step(mut self) -> io::Result<BodyPart<EventStream>> {
+        if let Some((_, when)) = self.sent {
+            sleep_until(when + self.interval).await;
+        }
+        let start = Instant::now();
+        // The channel of a file has no sender: it is closed from the start.
+        let grows = self.snapshot.table.kind == Kind::Table;
+        loop {
+            if self.session.is_stopping() || !self.session.is_valid() {
+                return Ok((Vec::new(), None));
+            }
+            let current = *self.progress.borrow_and_update();
+            if current.is_lost {
+                return Ok(end_event());
+            }
+            if self.sent.is_none_or(|(last, _)| last != current) {
+                self.sent = Some((current, Instant::now()));
+                return Ok((vec![event(&current)], Some(self)));
+            }
+            if start.elapsed() >= self.comment_interval {
+                return Ok((vec![Bytes::from_static(b": alive\n\n")], Some(self)));
+            }
+            tokio::select! {
+                changed = self.progress.changed(), if grows => if changed.is_err() { return Ok(end_event()) },
+                () = self.session.wait_for_stop() => (),
+                () = sleep_until((self.last_check + CHECK_INTERVAL).min(start + self.comment_interval)) => {
+                    if self.last_check.elapsed() >= CHECK_INTERVAL {
+                        self.last_check = Instant::now();
+                        if !self.is_same().await {
+                            return Ok(end_event());
+                        }
+                    }
+                }
+            }
+        }
     }
 
     /// Returns true if the table or file is still the one of the first event, or if it can't be inspected now: the next
@@ -265,48 +299,9 @@ fn event(progress: &Progress) -> Bytes {
     format!("event: rows\nid: {end}\ndata: {data}\n\n").into()
 }
 
-impl BodySource for EventStream {
-    async fn step(mut self) -> BodyStep<EventStream> {
-        if let Some((_, when)) = self.sent {
-            sleep_until(when + self.interval).await;
-        }
-        let start = Instant::now();
-        // The channel of a file has no sender: it is closed from the start.
-        let grows = self.snapshot.table.kind == Kind::Table;
-        loop {
-            if self.session.is_stopping() || !self.session.is_valid() {
-                return BodyStep::End(Vec::new());
-            }
-            let current = *self.progress.borrow_and_update();
-            if current.is_lost {
-                return end_event();
-            }
-            if self.sent.is_none_or(|(last, _)| last != current) {
-                self.sent = Some((current, Instant::now()));
-                return BodyStep::Data(self, vec![event(&current)]);
-            }
-            if start.elapsed() >= self.comment_interval {
-                return BodyStep::Data(self, vec![Bytes::from_static(b": alive\n\n")]);
-            }
-            tokio::select! {
-                changed = self.progress.changed(), if grows => if changed.is_err() { return end_event() },
-                () = self.session.wait_for_stop() => (),
-                () = sleep_until((self.last_check + CHECK_INTERVAL).min(start + self.comment_interval)) => {
-                    if self.last_check.elapsed() >= CHECK_INTERVAL {
-                        self.last_check = Instant::now();
-                        if !self.is_same().await {
-                            return end_event();
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// Ends a stream of events: the table or file is gone.
-fn end_event() -> BodyStep<EventStream> {
-    BodyStep::End(vec![Bytes::from_static(b"event: end\ndata: {}\n\n")])
+fn end_event() -> BodyPart<EventStream> {
+    (vec![Bytes::from_static(b"event: end\ndata: {}\n\n")], None)
 }
 
 /// Returns true if a table is still the one that is followed, or if it can't be inspected now: the next check follows
@@ -316,11 +311,11 @@ async fn is_same(table: &Arc<Table>) -> bool {
     blocking(move || table.is_same().unwrap_or(true)).await.unwrap_or(false)
 }
 
-/// Returns the body of a response that follows a table.
-pub(crate) fn body(steps: impl BodySource, session: &Session) -> ResponseBody {
+/// Counts a response that follows a table, until its `body` has been sent or was abandoned.
+pub(crate) fn counted(body: ResponseBody, session: &Session) -> ResponseBody {
     let metrics = session.metrics().clone();
     metrics.followers.add(1);
-    ResponseBody::steps(steps).holding(FollowerGuard(metrics))
+    body.holding(FollowerGuard(metrics))
 }
 
 /// Counts a follower until it is dropped.

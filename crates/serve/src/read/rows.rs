@@ -11,7 +11,7 @@ use hyper::header::{self, HeaderMap};
 use super::condition::parse_condition_on;
 use super::frames::{Framing, frames};
 use crate::catalog::{Kind, Snapshot, Table, snapshot};
-use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt, header, media_type};
+use crate::http::{BodyPart, Problem, Query, ResponseBody, Result, ResultExt, header, media_type};
 use crate::ops::{Budget, Share};
 use crate::session::Session;
 
@@ -401,14 +401,15 @@ async fn stream(mut selection: Selection, encoder: RowEncoder, session: Session)
             })
             .await?;
     }
-    Ok(ResponseBody::steps(RowStream { selection, encoder, session, budget, current: None, has_begun: false }))
+    let state = RowStream { selection, encoder, session, budget, current: None, has_begun: false };
+    Ok(ResponseBody::steps(state, RowStream::step))
 }
 
-impl BodySource for RowStream {
-    async fn step(self) -> BodyStep<RowStream> {
+impl RowStream {
+    async fn step(self) -> io::Result<BodyPart<RowStream>> {
         let session = self.session.clone();
         if !session.is_valid() {
-            return BodyStep::Failed(io::Error::other("the token was revoked"));
+            return Err(io::Error::other("the token was revoked"));
         }
         let selection = &self.selection;
         let has_rows = self.current.is_some() || selection.first_matches.is_some();
@@ -416,28 +417,53 @@ impl BodySource for RowStream {
         let chunk = if is_searching {
             let mut budget = self.budget.clone();
             let chunk = budget.run_blocking(budget.step(), move |share| self.next_chunk(Some(share))).await;
-            chunk.map(|(rows, bytes)| (rows.map(|rows| RowStream { budget, ..rows }), bytes))
+            chunk.map(|(bytes, rows)| (bytes, rows.map(|rows| RowStream { budget, ..rows })))
         } else {
             session.run_blocking(move |_| self.next_chunk(None)).await
         };
-        match chunk {
-            Ok((Some(rows), bytes)) => BodyStep::Data(rows, bytes),
-            Ok((None, bytes)) => BodyStep::End(bytes),
-            Err(refusal) => session.break_off(refusal),
+        chunk.map_err(|refusal| session.break_off(refusal))
+    }
+
+    /// Makes the next bytes, with a share of memory if rows have to be searched. Blocks.
+    fn next_chunk(mut self, share: Option<&mut Share>) -> Result<BodyPart<RowStream>> {
+        let mut bytes = Vec::new();
+        if !self.has_begun {
+            self.has_begun = true;
+            bytes.extend(self.encoder.heading(&self.selection.schema).or_table_problem()?);
         }
+        let current = match self.current.take() {
+            Some(current) => Some(current),
+            None => self.selection.take(share)?,
+        };
+        let Some(current) = current else {
+            bytes.extend(self.encoder.end());
+            return Ok((bytes, None));
+        };
+        let (chunk, rows) = self.encoder.encode_chunk(&current).or_table_problem()?;
+        bytes.extend(chunk);
+        let len = current.len().or_table_problem()?;
+        assert!(rows > 0 || len == 0, "a chunk without rows: the response would never end");
+        if rows < len {
+            self.current = Some(current.slice(rows, len).or_table_problem()?);
+        }
+        Ok((bytes, Some(self)))
     }
 }
 
 /// Creates the body of a response with all rows of a dataset.
 pub(crate) fn whole_body(rows: Dataset, form: RowFormat, session: Session) -> Result<ResponseBody> {
     let encoder = RowEncoder::try_new(form, rows.schema()).or_table_problem()?;
-    Ok(ResponseBody::steps(DatasetStream { rows, encoder, session, has_begun: false }))
+    Ok(whole_stream(rows, encoder, session))
 }
 
 /// Creates the body of a response with all rows of a dataset as a framed Arrow stream.
 pub(crate) fn whole_framed_body(rows: Dataset, framing: Framing, session: Session) -> Result<ResponseBody> {
     let encoder = RowEncoder::arrow(rows.schema(), framing).or_table_problem()?;
-    Ok(ResponseBody::steps(DatasetStream { rows, encoder, session, has_begun: false }))
+    Ok(whole_stream(rows, encoder, session))
+}
+
+fn whole_stream(rows: Dataset, encoder: RowEncoder, session: Session) -> ResponseBody {
+    ResponseBody::steps(DatasetStream { rows, encoder, session, has_begun: false }, DatasetStream::step)
 }
 
 /// The state of a response with all rows of a dataset.
@@ -450,7 +476,13 @@ struct DatasetStream {
 }
 
 impl DatasetStream {
-    fn next_chunk(mut self) -> arrowwood::Result<NextChunk<DatasetStream>> {
+    async fn step(self) -> io::Result<BodyPart<DatasetStream>> {
+        let session = self.session.clone();
+        let chunk = session.run_blocking(move |_| self.next_chunk().or_table_problem()).await;
+        chunk.map_err(|refusal| session.break_off(refusal))
+    }
+
+    fn next_chunk(mut self) -> arrowwood::Result<BodyPart<DatasetStream>> {
         let mut bytes = Vec::new();
         if !self.has_begun {
             self.has_begun = true;
@@ -458,53 +490,12 @@ impl DatasetStream {
         }
         if self.rows.is_empty()? {
             bytes.extend(self.encoder.end());
-            return Ok((None, bytes));
+            return Ok((bytes, None));
         }
         let (chunk, rows) = self.encoder.encode_chunk(&self.rows)?;
         assert!(rows > 0, "a chunk without rows: the response would never end");
         bytes.extend(chunk);
         self.rows = self.rows.slice(rows, u64::MAX)?;
-        Ok((Some(self), bytes))
-    }
-}
-
-impl BodySource for DatasetStream {
-    async fn step(self) -> BodyStep<DatasetStream> {
-        let session = self.session.clone();
-        match session.run_blocking(move |_| self.next_chunk().or_table_problem()).await {
-            Ok((Some(rows), bytes)) => BodyStep::Data(rows, bytes),
-            Ok((None, bytes)) => BodyStep::End(bytes),
-            Err(refusal) => session.break_off(refusal),
-        }
-    }
-}
-
-/// The next state, or `None` at the end, and the bytes to send.
-type NextChunk<S> = (Option<S>, Vec<Bytes>);
-
-impl RowStream {
-    /// Makes the next bytes, with a share of memory if rows have to be searched. Blocks.
-    fn next_chunk(mut self, share: Option<&mut Share>) -> Result<NextChunk<RowStream>> {
-        let mut bytes = Vec::new();
-        if !self.has_begun {
-            self.has_begun = true;
-            bytes.extend(self.encoder.heading(&self.selection.schema).or_table_problem()?);
-        }
-        let current = match self.current.take() {
-            Some(current) => Some(current),
-            None => self.selection.take(share)?,
-        };
-        let Some(current) = current else {
-            bytes.extend(self.encoder.end());
-            return Ok((None, bytes));
-        };
-        let (chunk, rows) = self.encoder.encode_chunk(&current).or_table_problem()?;
-        bytes.extend(chunk);
-        let len = current.len().or_table_problem()?;
-        assert!(rows > 0 || len == 0, "a chunk without rows: the response would never end");
-        if rows < len {
-            self.current = Some(current.slice(rows, len).or_table_problem()?);
-        }
-        Ok((Some(self), bytes))
+        Ok((bytes, Some(self)))
     }
 }

@@ -1,13 +1,12 @@
 //! Dispatches requests to their routes, and completes responses.
 
 use std::borrow::Cow;
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::Poll;
 
 use arrowwood::Error;
+use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -80,12 +79,8 @@ pub(crate) async fn answer(app: &AppState, peer: Peer, request: Request<Incoming
 /// Awaits `work`. A panic in it, a failed assertion, is answered with 500, and the connection goes on with other
 /// requests.
 async fn catch_panic<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let mut work = pin!(work);
-    poll_fn(|context| {
-        catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)))
-            .unwrap_or_else(|panic| Poll::Ready(Err(Problem::from_table_error(&Error::from_panic(&*panic)))))
-    })
-    .await
+    let caught = AssertUnwindSafe(work).catch_unwind().await;
+    caught.unwrap_or_else(|panic| Err(Problem::from_table_error(&Error::from_panic(&*panic))))
 }
 
 /// Splits a path into its segments, and decodes them.

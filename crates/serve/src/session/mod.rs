@@ -20,7 +20,7 @@ pub(crate) use self::peer::{Admission, Peer};
 pub(crate) use self::state::ServerState;
 use crate::auth::Caller;
 use crate::catalog::{Audience, Snapshot, Table, describe};
-use crate::http::{BodyStep, Problem, Result};
+use crate::http::{Problem, Result};
 use crate::ops::{Budget, Metrics, blocking, log};
 
 /// The caller of a long-running request.
@@ -69,10 +69,10 @@ impl Session {
         log::message(format_args!("an answer to {} broke off: {reason}", self.peer.address));
     }
 
-    /// Breaks off a response that has begun, and logs why.
-    pub fn break_off<S>(&self, refusal: Problem) -> BodyStep<S> {
+    /// Logs why a response that has begun breaks off, and returns its error.
+    pub fn break_off(&self, refusal: Problem) -> io::Error {
         self.on_failure(&refusal);
-        BodyStep::Failed(io::Error::other(refusal))
+        io::Error::other(refusal)
     }
 
     /// Returns an error as the last line of a response in lines that has begun.

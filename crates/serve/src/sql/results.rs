@@ -1,10 +1,12 @@
 //! Sends results of the SQL engine as rows of tables are sent: buffers of files are not copied.
 
+use std::io;
+
 use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
 
 use super::statement::RunningQuery;
-use crate::http::{BodySource, BodyStep, ResponseBody, Result, ResultExt};
+use crate::http::{BodyPart, ResponseBody, Result, ResultExt};
 use crate::read::{Framing, RowEncoder, RowFormat};
 use crate::session::Session;
 
@@ -33,49 +35,45 @@ pub(crate) fn framed_body(running: RunningQuery, framing: Framing, session: Sess
 
 fn stream(running: RunningQuery, encoder: RowEncoder, session: Session) -> ResponseBody {
     let schema = running.schema();
-    ResponseBody::steps(ResultStream { running, encoder, session, schema, current: None, has_begun: false })
+    let state = ResultStream { running, encoder, session, schema, current: None, has_begun: false };
+    ResponseBody::steps(state, ResultStream::step)
 }
 
 impl ResultStream {
-    /// Returns the next step of the response.
-    async fn next(mut self) -> Result<BodyStep<ResultStream>> {
+    async fn step(self) -> io::Result<BodyPart<ResultStream>> {
+        let session = self.session.clone();
+        self.next().await.map_err(|refusal| session.break_off(refusal))
+    }
+
+    /// Returns the next part of the response.
+    async fn next(mut self) -> Result<BodyPart<ResultStream>> {
         self.session.check_valid()?;
         if !self.has_begun {
             self.has_begun = true;
             let heading = self.encoder.heading(&self.schema).or_table_problem()?;
-            return Ok(BodyStep::Data(self, heading.into_iter().collect()));
+            return Ok((heading.into_iter().collect(), Some(self)));
         }
         if self.current.is_none() {
             self.current = self.running.next().await?;
         }
         let Some(current) = self.current.take() else {
-            return Ok(BodyStep::End(self.encoder.end().into_iter().collect()));
+            return Ok((self.encoder.end().into_iter().collect(), None));
         };
         let session = self.session.clone();
         session.run_blocking(move |_| self.encode(&current).or_table_problem()).await
     }
 
     /// Encodes the first rows of `current`, and keeps the others. Blocks.
-    fn encode(mut self, current: &Dataset) -> arrowwood::Result<BodyStep<ResultStream>> {
+    fn encode(mut self, current: &Dataset) -> arrowwood::Result<BodyPart<ResultStream>> {
         let len = current.len()?;
         if len == 0 {
-            return Ok(BodyStep::Data(self, Vec::new()));
+            return Ok((Vec::new(), Some(self)));
         }
         let (bytes, rows) = self.encoder.encode_chunk(current)?;
         assert!(rows > 0, "a chunk without rows: the response would never end");
         if rows < len {
             self.current = Some(current.slice(rows, len)?);
         }
-        Ok(BodyStep::Data(self, bytes))
-    }
-}
-
-impl BodySource for ResultStream {
-    async fn step(self) -> BodyStep<ResultStream> {
-        let session = self.session.clone();
-        match self.next().await {
-            Ok(step) => step,
-            Err(refusal) => session.break_off(refusal),
-        }
+        Ok((bytes, Some(self)))
     }
 }

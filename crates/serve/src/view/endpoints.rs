@@ -115,7 +115,7 @@ async fn answer_from(
             }
             let grouping =
                 session.run_blocking(move |session| Grouping::from_query(snapshot, &query, session.clone())).await?;
-            return Ok(json_lines(ResponseBody::steps(grouping)));
+            return Ok(json_lines(ResponseBody::steps(grouping, Grouping::step)));
         }
         ViewRoute::Image => return session.run_blocking(move |_| image::image(&snapshot, &query)).await,
         ViewRoute::Messages => {
@@ -131,7 +131,7 @@ async fn answer_from(
         ViewRoute::Views => {
             let search_page = page.clone();
             let search = session.run_blocking(move |_| Search::from_query(snapshot, &query, search_page)).await?;
-            return Ok(json_lines(ResponseBody::steps(search)));
+            return Ok(json_lines(ResponseBody::steps(search, Search::step)));
         }
     };
     Ok(json_response(StatusCode::OK, &json))

@@ -10,7 +10,7 @@ use hyper::{Response, StatusCode};
 
 use super::state::ViewSession;
 use crate::catalog::Snapshot;
-use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt, with_type};
+use crate::http::{BodyPart, Problem, Query, ResponseBody, Result, ResultExt, with_type};
 use crate::ops::blocking;
 use crate::read::{RowFormat, whole_body};
 use crate::sql::SqlEngine;
@@ -79,7 +79,11 @@ pub(crate) async fn saved(page: &ViewSession, rows: Dataset, form: ExportFormat)
 async fn parquet(page: &ViewSession, rows: Dataset) -> Result<Response<ResponseBody>> {
     let engine = page.state.sql.engine.clone().ok_or_else(no_parquet)?;
     let file = page.session.run_blocking(move |_| write_parquet(engine.as_ref(), &rows)).await?;
-    Ok(with_type(StatusCode::OK, "application/vnd.apache.parquet", ResponseBody::steps(FileStream(file))))
+    Ok(with_type(
+        StatusCode::OK,
+        "application/vnd.apache.parquet",
+        ResponseBody::steps(FileStream(file), FileStream::step),
+    ))
 }
 
 /// Writes rows to an unnamed file. Blocks.
@@ -104,20 +108,16 @@ fn no_parquet() -> Problem {
 struct FileStream(File);
 
 impl FileStream {
+    async fn step(self) -> io::Result<BodyPart<FileStream>> {
+        let (file, chunk) = blocking(move || self.read_chunk()).await.flatten()?;
+        let rest = (!chunk.is_empty()).then_some(file);
+        Ok((vec![Bytes::from(chunk)], rest))
+    }
+
     /// Reads the next bytes; none at the end. Blocks.
     fn read_chunk(mut self) -> io::Result<(FileStream, Vec<u8>)> {
         let mut chunk = Vec::with_capacity(CHUNK_BYTES);
         (&mut self.0).take(CHUNK_BYTES as u64).read_to_end(&mut chunk)?;
         Ok((self, chunk))
-    }
-}
-
-impl BodySource for FileStream {
-    async fn step(self) -> BodyStep<FileStream> {
-        match blocking(move || self.read_chunk()).await.flatten() {
-            Ok((_, chunk)) if chunk.is_empty() => BodyStep::End(Vec::new()),
-            Ok((file, chunk)) => BodyStep::Data(file, vec![Bytes::from(chunk)]),
-            Err(e) => BodyStep::Failed(e),
-        }
     }
 }

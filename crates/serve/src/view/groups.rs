@@ -18,7 +18,7 @@ use super::export::{ExportFormat, saved};
 use super::state::ViewSession;
 use super::value_condition;
 use crate::catalog::Snapshot;
-use crate::http::{BodySource, BodyStep, Problem, Query, ResponseBody, Result, ResultExt};
+use crate::http::{BodyPart, Problem, Query, ResponseBody, Result, ResultExt};
 use crate::ops::{Share, too_much};
 use crate::read::parse_condition_on;
 use crate::session::Session;
@@ -404,6 +404,26 @@ impl Grouping {
         Ok(Grouping { session, progress: Arc::default(), request, work: None })
     }
 
+    pub async fn step(mut self) -> io::Result<BodyPart<Grouping>> {
+        if self.session.is_stopping() || !self.session.is_valid() {
+            return Err(io::Error::other("the server is stopping"));
+        }
+        let (report, next) = match self.wait().await? {
+            Some(Ok(result)) => (result.response, None),
+            // The response has begun: the last line has the error.
+            Some(Err(problem)) => (self.session.error_line(problem), None),
+            None => {
+                let report = json!({
+                    "searched": self.progress.searched.load(Ordering::Relaxed),
+                    "of": self.progress.total.load(Ordering::Relaxed),
+                    "found": self.progress.groups.load(Ordering::Relaxed),
+                });
+                (report, Some(self))
+            }
+        };
+        Ok((vec![Bytes::from(format!("{report}\n"))], next))
+    }
+
     /// Waits for the result, but at most until the next report, for which it returns `None`.
     async fn wait(&mut self) -> io::Result<Option<Result<GroupResult>>> {
         if let Some(request) = self.request.take() {
@@ -418,32 +438,6 @@ impl Grouping {
             Ok(Ok(result)) => Ok(Some(result)),
             Ok(Err(_)) => Err(io::Error::other("the work was given up")),
             Err(_) => Ok(None),
-        }
-    }
-}
-
-fn json_line(json: &Json) -> Vec<Bytes> {
-    vec![Bytes::from(format!("{json}\n"))]
-}
-
-impl BodySource for Grouping {
-    async fn step(mut self) -> BodyStep<Grouping> {
-        if self.session.is_stopping() || !self.session.is_valid() {
-            return BodyStep::Failed(io::Error::other("the server is stopping"));
-        }
-        match self.wait().await {
-            Ok(Some(Ok(result))) => BodyStep::End(json_line(&result.response)),
-            // The response has begun: the last line has the error.
-            Ok(Some(Err(problem))) => BodyStep::End(json_line(&self.session.error_line(problem))),
-            Ok(None) => {
-                let report = json!({
-                    "searched": self.progress.searched.load(Ordering::Relaxed),
-                    "of": self.progress.total.load(Ordering::Relaxed),
-                    "found": self.progress.groups.load(Ordering::Relaxed),
-                });
-                BodyStep::Data(self, json_line(&report))
-            }
-            Err(e) => BodyStep::Failed(e),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::state::ViewSession;
 use crate::catalog::Snapshot;
-use crate::http::{BodySource, BodyStep, Problem, Query, Result, ResultExt};
+use crate::http::{BodyPart, Problem, Query, Result, ResultExt};
 use crate::ops::{Budget, Share};
 use crate::read::parse_condition_on;
 
@@ -74,6 +74,19 @@ impl Search {
         Ok(Search { page, snapshot, condition, sort, candidates, searched: 0, matches: Vec::new(), budget })
     }
 
+    pub async fn step(self) -> io::Result<BodyPart<Search>> {
+        let session = self.page.session.clone();
+        if session.is_stopping() || !session.is_valid() {
+            return Err(io::Error::other("the server is stopping"));
+        }
+        let mut budget = self.budget.clone();
+        let searched = budget.run_blocking(budget.step(), move |share| self.search(share)).await;
+        // The response has begun, so an error is its last line.
+        let (search, report) = searched.unwrap_or_else(|refusal| (None, session.error_line(refusal)));
+        let line = Bytes::from(report.to_string() + "\n");
+        Ok((vec![line], search.map(|search| Search { budget, ..search })))
+    }
+
     /// Searches the next rows, or ends the search. Returns the state if it goes on, and a report of the progress.
     /// Blocks.
     fn search(mut self, share: &mut Share) -> Result<(Option<Search>, Json)> {
@@ -129,26 +142,5 @@ impl Search {
         assert_eq!(order.len(), self.matches.len(), "sorting has lost or added rows");
         self.matches = order.into_iter().map(|index| self.matches[index as usize]).collect();
         Ok(())
-    }
-}
-
-/// Returns a report as a line of the response.
-fn report_line(report: &Json) -> Vec<Bytes> {
-    vec![Bytes::from(report.to_string() + "\n")]
-}
-
-impl BodySource for Search {
-    async fn step(self) -> BodyStep<Search> {
-        let session = self.page.session.clone();
-        if session.is_stopping() || !session.is_valid() {
-            return BodyStep::Failed(io::Error::other("the server is stopping"));
-        }
-        let mut budget = self.budget.clone();
-        match budget.run_blocking(budget.step(), move |share| self.search(share)).await {
-            Ok((Some(search), report)) => BodyStep::Data(Search { budget, ..search }, report_line(&report)),
-            Ok((None, report)) => BodyStep::End(report_line(&report)),
-            // The response has begun, so the error is its last line.
-            Err(refusal) => BodyStep::End(report_line(&session.error_line(refusal))),
-        }
     }
 }

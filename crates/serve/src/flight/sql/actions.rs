@@ -30,7 +30,7 @@ pub(in crate::flight) fn list_actions() -> Response<ResponseBody> {
     for (kind, description) in ACTIONS {
         frames.push(frame_message(&ActionType { r#type: (*kind).into(), description: (*description).into() }));
     }
-    body_response(ResponseBody::several(frames))
+    body_response(ResponseBody::new(frames.concat()))
 }
 
 /// Answers `DoAction`.
