@@ -1,16 +1,20 @@
 //! Parses conditions on rows, as written in a URL: `price > 100 and symbol in ('IBM')`.
 //!
 //! ```text
-//! any     := all ("or" all)*
-//! all     := one ("and" one)*
-//! one     := "not" one | "(" any ")" | column test | sum operator sum
-//! test    := operator value
-//!          | ["not"] "in" "(" value ("," value)* ")"
-//!          | "is" ["not"] ("null" | "nan" | "as in row" number)
-//! sum     := product (("+" | "-") product)*
-//! product := factor (("*" | "/" | "%") factor)*
-//! factor  := number | column | "(" sum ")"
+//! any        := all ("or" all)*
+//! all        := not ("and" not)*
+//! not        := "not" not | comparison
+//! comparison := sum (operator sum | ["not"] "in" list | "is" ["not"] kind)?
+//! sum        := product (("+" | "-") product)*
+//! product    := factor (("*" | "/" | "%") factor)*
+//! factor     := "-" factor | "(" any ")" | number | column | text | "true" | "false" | "null" | "nan"
+//! list       := "(" value ("," value)* ")"
+//! kind       := "null" | "nan" | "as in row" number
 //! ```
+//!
+//! [`Parser::expr`] parses all of these, with a [`Power`] for each of the first seven rules. What it parses is a
+//! condition, a computed value, or a single token. The token's meaning depends on what stands beside it: in
+//! `day = '2024-01-01'` the text is a date.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
@@ -78,9 +82,10 @@ fn parse(text: &str, schema: &Arc<Schema>, rows: Option<&Dataset>) -> Result<Pre
         return error(format!("a condition has at most {MAX_BYTES} bytes, got {}", text.len()));
     }
     let mut parser = Parser { tokens: tokens(text)?, position: 0, values: 0, row_value_bytes: 0, schema, rows };
-    let predicate = parser.any(0)?;
-    if let Some(token) = parser.next() {
-        return error(format!("expected 'and', 'or' or the end, got {token}"));
+    let whole = parser.expr(Power::Any, 0)?;
+    let predicate = parser.condition(whole)?;
+    if let Some(token) = parser.peek() {
+        return expected("'and', 'or' or the end", Some(token));
     }
     check_types(&predicate, schema)?;
     Ok(predicate)
@@ -119,6 +124,12 @@ enum TokenKind {
     Open,
     Close,
     Comma,
+}
+
+impl Token {
+    fn is_word(&self, keyword: &str) -> bool {
+        matches!(&self.kind, TokenKind::Word(word) if word.eq_ignore_ascii_case(keyword))
+    }
 }
 
 impl std::fmt::Display for Token {
@@ -224,7 +235,57 @@ fn operator(chars: &mut Chars<'_>, number: usize) -> Result<Operator> {
 
 // ---- grammar ----
 
-/// Parses by recursive descent: a method for each rule of the grammar, which consumes the tokens of the rule.
+/// The rules of the grammar by the power of their operators, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Power {
+    Any,
+    All,
+    Not,
+    Comparison,
+    Sum,
+    Product,
+    Factor,
+}
+
+impl Power {
+    /// Returns the power of the operator that `kind` is after an operand. The `-1` in `a -1` is one too, although it is
+    /// a token of its own.
+    fn of(kind: &TokenKind) -> Option<Power> {
+        match kind {
+            TokenKind::Word(word) => match word.to_ascii_lowercase().as_str() {
+                "or" => Some(Power::Any),
+                "and" => Some(Power::All),
+                "is" | "in" | "not" => Some(Power::Comparison),
+                _ => None,
+            },
+            TokenKind::Operator(_) => Some(Power::Comparison),
+            TokenKind::Sign('*' | '/' | '%') => Some(Power::Product),
+            TokenKind::Sign(_) => Some(Power::Sum),
+            TokenKind::Number(digits) if digits.starts_with(['+', '-']) => Some(Power::Sum),
+            _ => None,
+        }
+    }
+}
+
+/// A part of a condition.
+enum Expr {
+    Condition(Predicate),
+    Computed(Expression),
+    /// A column or a value, without parentheses.
+    Token(Token),
+}
+
+impl Expr {
+    /// Returns the name, if the part may be a column without parentheses.
+    fn name(&self) -> Option<&str> {
+        match self {
+            Expr::Token(Token { kind: TokenKind::Word(name) | TokenKind::Quoted(name), .. }) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// Parses by the powers of operators.
 struct Parser<'a> {
     tokens: Vec<Token>,
     /// The index of the next token.
@@ -238,247 +299,202 @@ struct Parser<'a> {
     rows: Option<&'a Dataset>,
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.position)
+    }
+
     fn next(&mut self) -> Option<Token> {
         self.position += 1;
         self.tokens.get(self.position - 1).cloned()
     }
 
-    fn kind_at(&self, index: usize) -> Option<&TokenKind> {
-        self.tokens.get(index).map(|token| &token.kind)
-    }
-
     /// Consumes the next token if it is `keyword`, and returns true if it was.
     fn eat(&mut self, keyword: &str) -> bool {
-        match self.kind_at(self.position) {
-            Some(TokenKind::Word(word)) if word.eq_ignore_ascii_case(keyword) => {
-                self.position += 1;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn expected<T>(&self, what: &str, got: Option<&Token>) -> Result<T> {
-        match got {
-            Some(token) => error(format!("expected {what}, got {token}")),
-            None => error(format!("expected {what} at the end")),
-        }
+        let is_next = self.peek().is_some_and(|token| token.is_word(keyword));
+        self.position += usize::from(is_next);
+        is_next
     }
 
     fn require(&mut self, kind: &TokenKind, what: &str) -> Result<()> {
-        let token = self.next();
-        match &token {
+        match self.next() {
             Some(token) if token.kind == *kind => Ok(()),
-            other => self.expected(what, other.as_ref()),
+            other => expected(what, other.as_ref()),
         }
     }
 
-    fn any(&mut self, depth: usize) -> Result<Predicate> {
-        let mut parts = vec![self.all(depth)?];
-        while self.eat("or") {
-            parts.push(self.all(depth)?);
-        }
-        balanced(parts, |a, b| a | b)
-    }
-
-    fn all(&mut self, depth: usize) -> Result<Predicate> {
-        let mut parts = vec![self.one(depth)?];
-        while self.eat("and") {
-            parts.push(self.one(depth)?);
-        }
-        balanced(parts, |a, b| a & b)
-    }
-
-    fn one(&mut self, depth: usize) -> Result<Predicate> {
-        if depth > MAX_DEPTH {
-            return error(format!("a condition is at most {MAX_DEPTH} deep"));
-        }
-        if self.eat("not") {
-            return self.one(depth + 1).map(|inner| !inner);
-        }
-        if self.is_computed() {
-            return self.computed(depth);
-        }
-        let token = self.next();
-        match token.as_ref().map(|token| &token.kind) {
-            Some(TokenKind::Open) => {
-                let inner = self.any(depth + 1)?;
-                self.require(&TokenKind::Close, "')'")?;
-                Ok(inner)
-            }
-            Some(TokenKind::Word(name) | TokenKind::Quoted(name)) => self.test(name),
-            _ => self.expected("a column, 'not' or '('", token.as_ref()),
-        }
-    }
-
-    /// Returns true if a comparison of a computed value comes next: a number, a column in arithmetic or compared with
-    /// another one, or parentheses before an operator.
-    fn is_computed(&self) -> bool {
-        match self.kind_at(self.position) {
-            Some(TokenKind::Number(_) | TokenKind::Sign(_)) => true,
-            Some(TokenKind::Word(name) | TokenKind::Quoted(name)) => {
-                self.is_column(name) && self.is_operation_at(self.position + 1)
-            }
-            Some(TokenKind::Open) => {
-                let next = self.closing_parenthesis().and_then(|end| self.kind_at(end + 1));
-                matches!(next, Some(TokenKind::Sign(_) | TokenKind::Operator(_) | TokenKind::Number(_)))
-            }
-            _ => false,
-        }
-    }
-
-    /// Returns true if arithmetic begins after a column, or a comparison with a computed value.
-    fn is_operation_at(&self, index: usize) -> bool {
-        if self.is_sign_at(index) {
-            return true;
-        }
-        let Some(TokenKind::Operator(_)) = self.kind_at(index) else { return false };
-        match self.kind_at(index + 1) {
-            Some(TokenKind::Open) => true,
-            // `true`, `nan` and the like are values, whatever columns exist.
-            Some(TokenKind::Word(name)) if !is_value(name) && self.is_column(name) => true,
-            Some(_) => self.is_sign_at(index + 2),
-            None => false,
-        }
-    }
-
-    /// Returns true for an operator of arithmetic. The `-1` in `a -1` is one too, although it is a token of its own.
-    fn is_sign_at(&self, index: usize) -> bool {
-        match self.kind_at(index) {
-            Some(TokenKind::Number(digits)) => digits.starts_with(['+', '-']),
-            Some(TokenKind::Sign(_)) => true,
-            _ => false,
-        }
-    }
-
-    /// Returns the index of the token that closes the parenthesis which comes next.
-    fn closing_parenthesis(&self) -> Option<usize> {
-        let mut depth = 0;
-        for index in self.position..self.tokens.len() {
-            match self.kind_at(index) {
-                Some(TokenKind::Open) => depth += 1,
-                Some(TokenKind::Close) if depth <= 1 => return Some(index),
-                Some(TokenKind::Close) => depth -= 1,
-                _ => (),
-            }
-        }
-        None
-    }
-
-    fn is_column(&self, name: &str) -> bool {
-        self.schema.column_with_name(name).is_some()
-    }
-
-    /// Parses a comparison of a computed value.
-    fn computed(&mut self, depth: usize) -> Result<Predicate> {
-        let left = self.sum(depth)?;
-        let token = self.next();
-        let Some(Token { kind: TokenKind::Operator(operator), .. }) = token else {
-            return self.expected("a comparison", token.as_ref());
-        };
-        Ok(left.compare(operator, self.sum(depth)?))
-    }
-
-    fn sum(&mut self, depth: usize) -> Result<Expression> {
-        let mut sum = self.product(depth)?;
-        loop {
-            match self.kind_at(self.position) {
-                Some(TokenKind::Sign(sign @ ('+' | '-'))) => {
-                    let is_added = *sign == '+';
-                    self.position += 1;
-                    let next = self.product(depth)?;
-                    sum = if is_added { sum + next } else { sum - next };
-                }
-                Some(TokenKind::Number(digits)) if digits.starts_with(['+', '-']) => self.split_sign(),
-                _ => return Ok(sum),
-            }
-        }
-    }
-
-    /// Splits a signed number after an operand into two tokens: an operator, and a number.
-    fn split_sign(&mut self) {
-        let Some(token) = self.tokens.get_mut(self.position) else { return };
-        let TokenKind::Number(digits) = &mut token.kind else { return };
-        let sign = digits.remove(0);
-        debug_assert!("+-".contains(sign), "'{sign}{digits}' is no signed number");
-        let sign = Token { kind: TokenKind::Sign(sign), start: token.start };
-        token.start += 1;
-        self.tokens.insert(self.position, sign);
-    }
-
-    fn product(&mut self, depth: usize) -> Result<Expression> {
-        let mut product = self.factor(depth)?;
-        while let Some(TokenKind::Sign(sign @ ('*' | '/' | '%'))) = self.kind_at(self.position) {
-            let sign = *sign;
-            self.position += 1;
-            let next = self.factor(depth)?;
-            product = match sign {
-                '*' => product * next,
-                '/' => product / next,
-                _ => product % next,
-            };
-        }
-        Ok(product)
-    }
-
-    fn factor(&mut self, depth: usize) -> Result<Expression> {
-        if depth > MAX_DEPTH {
-            return error(format!("a condition is at most {MAX_DEPTH} deep"));
-        }
+    fn count_value(&mut self) -> Result<()> {
         self.values += 1;
         if self.values > MAX_VALUES {
             return error(format!("a condition has at most {MAX_VALUES} values"));
         }
-        let token = self.next();
-        match token.as_ref().map(|token| &token.kind) {
-            Some(TokenKind::Number(digits)) => number(digits, "", &DataType::Float64).map(Expression::from),
-            Some(TokenKind::Word(name) | TokenKind::Quoted(name)) if self.is_column(name) => Ok(col(name)),
-            Some(TokenKind::Sign('-')) => self.factor(depth + 1).map(|inner| -inner),
-            Some(TokenKind::Open) => {
-                let inner = self.sum(depth + 1)?;
-                self.require(&TokenKind::Close, "')'")?;
-                Ok(inner)
-            }
-            _ => self.expected("a number, a column or '('", token.as_ref()),
-        }
+        Ok(())
     }
 
-    /// Parses a test of column `name`.
-    fn test(&mut self, name: &str) -> Result<Predicate> {
-        let Some((_, field)) = self.schema.column_with_name(name) else {
-            let names: Vec<_> = self
-                .schema
-                .fields()
-                .iter()
-                .take(MAX_LISTED_COLUMNS)
-                .map(|field| format!("'{}'", field.name()))
-                .collect();
-            return error(format!("there is no column '{name}'; there are {}", names.join(", ")));
+    /// Returns the number of column `name`, and its field.
+    fn column(&self, name: &str) -> Result<(usize, &'a Field)> {
+        if let Some(column) = self.schema.column_with_name(name) {
+            return Ok(column);
+        }
+        let fields = self.schema.fields().iter().take(MAX_LISTED_COLUMNS);
+        let names: Vec<_> = fields.map(|field| format!("'{}'", field.name())).collect();
+        error(format!("there is no column '{name}'; there are {}", names.join(", ")))
+    }
+
+    /// Parses operands, and the operators between them that have at least the power `min`.
+    fn expr(&mut self, min: Power, depth: usize) -> Result<Expr> {
+        let mut left = self.operand(min, depth)?;
+        while let Some(power) = self.peek().and_then(|token| Power::of(&token.kind)) {
+            // Conditions can't be compared.
+            if power < min || (power >= Power::Comparison && matches!(left, Expr::Condition(_))) {
+                break;
+            }
+            left = match power {
+                Power::Any => Expr::Condition(self.chain("or", left, Power::All, depth)?),
+                Power::All => Expr::Condition(self.chain("and", left, Power::Not, depth)?),
+                Power::Not | Power::Comparison => Expr::Condition(self.comparison(left, depth)?),
+                Power::Sum | Power::Product | Power::Factor => Expr::Computed(self.arithmetic(left, depth)?),
+            };
+        }
+        Ok(left)
+    }
+
+    /// Parses what an operator of a lower power than `min` can't be in: a token, a part in parentheses, or a part after
+    /// `not` or `-`.
+    fn operand(&mut self, min: Power, depth: usize) -> Result<Expr> {
+        if depth > MAX_DEPTH {
+            return error(format!("a condition is at most {MAX_DEPTH} deep"));
+        }
+        if min <= Power::Not && self.eat("not") {
+            let inner = self.expr(Power::Not, depth + 1)?;
+            return Ok(Expr::Condition(!self.condition(inner)?));
+        }
+        let what = match min {
+            Power::Any | Power::All | Power::Not => "a column, 'not' or '('",
+            Power::Comparison | Power::Sum => "a value",
+            Power::Product | Power::Factor => "a number, a column or '('",
         };
-        let data_type = field.data_type().clone();
-        if self.eat("is") {
-            let is_negated = self.eat("not");
-            let predicate = self.kind_of_value(name)?;
-            return Ok(if is_negated { !predicate } else { predicate });
-        }
-        let is_negated = self.eat("not");
-        if self.eat("in") {
-            let predicate = self.list(name, &data_type)?;
-            return Ok(if is_negated { !predicate } else { predicate });
-        }
-        let token = self.next();
-        match token {
-            Some(Token { kind: TokenKind::Operator(operator), .. }) if !is_negated => {
-                let value = self.value(name, &data_type)?;
-                Ok(col(name).compare(operator, value))
+        let Some(token) = self.next() else { return expected(what, None) };
+        match token.kind {
+            TokenKind::Open => {
+                // A computed value has no conditions in it.
+                let inner = self.expr(if min > Power::Comparison { Power::Sum } else { Power::Any }, depth + 1)?;
+                self.require(&TokenKind::Close, "')'")?;
+                if let Expr::Condition(_) = inner {
+                    return Ok(inner);
+                }
+                self.count_value()?;
+                self.computed(inner).map(Expr::Computed)
             }
-            other if is_negated => self.expected("'in'", other.as_ref()),
-            other => self.expected("a comparison, 'in' or 'is'", other.as_ref()),
+            TokenKind::Sign('-') => {
+                self.count_value()?;
+                let inner = self.expr(Power::Factor, depth + 1)?;
+                Ok(Expr::Computed(-self.computed(inner)?))
+            }
+            TokenKind::Operator(_) | TokenKind::Sign(_) | TokenKind::Close | TokenKind::Comma => {
+                expected(what, Some(&token))
+            }
+            _ => Ok(Expr::Token(token)),
         }
     }
 
-    /// Parses the rest of a test of column `name` after `is` or `is not`.
+    /// Parses the rest of parts that are joined by `keyword`, and have operators of at least the power `min`.
+    fn chain(&mut self, keyword: &str, first: Expr, min: Power, depth: usize) -> Result<Predicate> {
+        let mut parts = vec![self.condition(first)?];
+        while self.eat(keyword) {
+            let part = self.expr(min, depth)?;
+            parts.push(self.condition(part)?);
+        }
+        balanced(parts, if keyword == "or" { |a, b| a | b } else { |a, b| a & b })
+    }
+
+    /// Parses the rest of a comparison.
+    fn comparison(&mut self, left: Expr, depth: usize) -> Result<Predicate> {
+        let field = left.name().map(|name| self.column(name)).transpose()?.map(|(_, field)| field);
+        if let Some(&Token { kind: TokenKind::Operator(operator), .. }) = self.peek() {
+            self.position += 1;
+            let right = self.expr(Power::Sum, depth)?;
+            return match (field, right) {
+                (Some(field), Expr::Token(token)) if !self.is_column(&token) => {
+                    Ok(col(field.name()).compare(operator, self.value(Some(token), field)?))
+                }
+                (_, right) => Ok(self.computed(left)?.compare(operator, self.computed(right)?)),
+            };
+        }
+        let Some(field) = field else { return expected("a comparison", self.peek()) };
+        let is_kind = self.eat("is");
+        let is_negated = self.eat("not");
+        let predicate = if is_kind {
+            self.kind_of_value(field.name())?
+        } else if self.eat("in") {
+            self.list(field)?
+        } else {
+            return expected("'in'", self.peek());
+        };
+        Ok(if is_negated { !predicate } else { predicate })
+    }
+
+    /// Returns true if the value after a comparison is a column. Quoted text is a value, and so are `true`, `nan` and
+    /// the like, whatever columns exist.
+    fn is_column(&self, token: &Token) -> bool {
+        let is_value = ["true", "false", "null", "nan"].iter().any(|value| token.is_word(value));
+        matches!(&token.kind, TokenKind::Word(name) if !is_value && self.schema.column_with_name(name).is_some())
+    }
+
+    /// Parses the sign after `left`, and what belongs to it.
+    fn arithmetic(&mut self, left: Expr, depth: usize) -> Result<Expression> {
+        let left = self.computed(left)?;
+        let sign = match self.tokens.get_mut(self.position) {
+            // The sign of a number after an operand is an operator, before what is left of the number.
+            Some(Token { kind: TokenKind::Number(digits), start }) => {
+                *start += 1;
+                digits.remove(0)
+            }
+            Some(Token { kind: TokenKind::Sign(sign), .. }) => {
+                self.position += 1;
+                *sign
+            }
+            other => return expected("an operator", other.as_deref()),
+        };
+        let right = self.expr(if "+-".contains(sign) { Power::Product } else { Power::Factor }, depth)?;
+        let right = self.computed(right)?;
+        Ok(match sign {
+            '+' => left + right,
+            '-' => left - right,
+            '*' => left * right,
+            '/' => left / right,
+            _ => left % right,
+        })
+    }
+
+    /// Returns a part as a condition.
+    fn condition(&self, part: Expr) -> Result<Predicate> {
+        if let Some(name) = part.name() {
+            self.column(name)?;
+            return expected("a comparison, 'in' or 'is'", self.peek());
+        }
+        match part {
+            Expr::Condition(predicate) => Ok(predicate),
+            _ => expected("a comparison", self.peek()),
+        }
+    }
+
+    /// Returns a part as a value of arithmetic, or of a comparison that has some.
+    fn computed(&mut self, part: Expr) -> Result<Expression> {
+        let token = match part {
+            Expr::Computed(expression) => return Ok(expression),
+            Expr::Condition(_) => return expected("'and', 'or' or the end", self.peek()),
+            Expr::Token(token) => token,
+        };
+        self.count_value()?;
+        match &token.kind {
+            TokenKind::Number(digits) => number(digits, "", &DataType::Float64).map(Expression::from),
+            TokenKind::Word(name) | TokenKind::Quoted(name) => Ok(col(self.column(name)?.1.name())),
+            _ => expected("a number, a column or '('", Some(&token)),
+        }
+    }
+
+    /// Parses the rest of a comparison of column `name` after `is` or `is not`.
     fn kind_of_value(&mut self, name: &str) -> Result<Predicate> {
         if self.eat("null") {
             return Ok(col(name).is_null());
@@ -487,23 +503,21 @@ impl Parser<'_> {
             return Ok(is_nan(name));
         }
         if !(self.eat("as") && self.eat("in") && self.eat("row")) {
-            return self.expected("'null', 'nan' or 'as in row'", self.tokens.get(self.position));
+            return expected("'null', 'nan' or 'as in row'", self.peek());
         }
         let token = self.next();
         let number = match token.as_ref().map(|token| &token.kind) {
             Some(TokenKind::Number(digits)) => digits.parse::<u64>().ok(),
             _ => None,
         };
-        let Some(number) = number else { return self.expected("the number of a row", token.as_ref()) };
+        let Some(number) = number else { return expected("the number of a row", token.as_ref()) };
         self.as_in_row(name, number)
     }
 
     /// Returns the predicate for rows with the value that column `name` has in row `number`.
     fn as_in_row(&mut self, name: &str, number: u64) -> Result<Predicate> {
         let Some(rows) = self.rows else { return error("rows have no numbers here, but in their table or file") };
-        let Some((column, field)) = self.schema.column_with_name(name) else {
-            return error(format!("there is no column '{name}'"));
-        };
+        let (column, field) = self.column(name)?;
         let first = rows.first_row();
         let end = first.saturating_add(rows.len().map_err(|e| row_error(number, &e))?);
         if number < first || number >= end {
@@ -527,38 +541,42 @@ impl Parser<'_> {
         }
     }
 
-    fn list(&mut self, name: &str, data_type: &DataType) -> Result<Predicate> {
+    fn list(&mut self, field: &Field) -> Result<Predicate> {
         self.require(&TokenKind::Open, "'('")?;
         let mut values = Vec::new();
         loop {
-            values.push(self.value(name, data_type)?);
-            let token = self.next();
-            match token.as_ref().map(|token| &token.kind) {
-                Some(TokenKind::Comma) => (),
-                Some(TokenKind::Close) => return Ok(col(name).is_in(values)),
-                _ => return self.expected("',' or ')'", token.as_ref()),
+            let value = self.next();
+            values.push(self.value(value, field)?);
+            match self.next() {
+                Some(Token { kind: TokenKind::Comma, .. }) => (),
+                Some(Token { kind: TokenKind::Close, .. }) => return Ok(col(field.name()).is_in(values)),
+                other => return expected("',' or ')'", other.as_ref()),
             }
         }
     }
 
-    fn value(&mut self, name: &str, data_type: &DataType) -> Result<Literal> {
-        self.values += 1;
-        if self.values > MAX_VALUES {
-            return error(format!("a condition has at most {MAX_VALUES} values"));
-        }
-        let token = self.next();
+    /// Returns the value that `token` is beside the column of `field`.
+    fn value(&mut self, token: Option<Token>, field: &Field) -> Result<Literal> {
+        self.count_value()?;
         match token.as_ref().map(|token| &token.kind) {
-            Some(TokenKind::Number(digits)) => number(digits, name, data_type),
-            Some(TokenKind::Text(text) | TokenKind::Quoted(text)) => text_value(text, name, data_type),
+            Some(TokenKind::Number(digits)) => number(digits, field.name(), field.data_type()),
+            Some(TokenKind::Text(text) | TokenKind::Quoted(text)) => text_value(text, field.name(), field.data_type()),
             Some(TokenKind::Word(word)) => match word.to_ascii_lowercase().as_str() {
                 "true" => Ok(true.into()),
                 "false" => Ok(false.into()),
                 "null" => Ok(Value::Null.into()),
                 "nan" => Ok(f64::NAN.into()),
-                _ => self.expected("a value (text stands in quotes)", token.as_ref()),
+                _ => expected("a value (text stands in quotes)", token.as_ref()),
             },
-            _ => self.expected("a value", token.as_ref()),
+            _ => expected("a value", token.as_ref()),
         }
+    }
+}
+
+fn expected<T>(what: &str, got: Option<&Token>) -> Result<T> {
+    match got {
+        Some(token) => error(format!("expected {what}, got {token}")),
+        None => error(format!("expected {what} at the end")),
     }
 }
 
@@ -590,11 +608,6 @@ pub(crate) fn size_of_value(value: &Value<'_>) -> usize {
         Value::Bytes(bytes) => bytes.len(),
         _ => size_of::<Literal>(),
     }
-}
-
-/// Returns true if a word after a comparison is a value rather than a column.
-fn is_value(word: &str) -> bool {
-    ["true", "false", "null", "nan"].iter().any(|value| word.eq_ignore_ascii_case(value))
 }
 
 /// Joins all parts in a tree as shallow as possible, as predicates are evaluated recursively.
@@ -825,6 +838,8 @@ mod tests {
             ("n -1 -1 * 2 = 1", &[3]),
             ("n +1 % 2 = 3", &[1]),
             ("n - -1 = 3", &[1]),
+            ("n > - price", &[0, 1]),
+            ("n = - (1 -2) + 1", &[1]),
         ] {
             if text.starts_with("cents") {
                 assert!(refused(text).contains("ask DuckDB or Polars"));
@@ -838,7 +853,7 @@ mod tests {
             ("n + 1 in (2)", "expected a comparison, got 'in' at character 7"),
             ("(n + 1 > 2", "expected ')' at the end"),
             ("symbol * 2 > 1", "a column of numbers is expected"),
-            ("n * 2 = x", "expected a number, a column or '(', got 'x' at character 9"),
+            ("n * 2 = x", "there is no column 'x'; there are 'n', 'price'"),
         ] {
             let error = refused(text);
             assert!(error.contains(says), "{text}: {error}");
@@ -922,11 +937,34 @@ mod tests {
         }
     }
 
+    /// Only operators of a value can stand in a value, and conditions can't be compared.
+    #[test]
+    fn conditions_are_no_values() {
+        for (text, says) in [
+            ("n = 1 = 2", "expected 'and', 'or' or the end, got '==' at character 7"),
+            ("(n = 1) + 1 = 2", "expected 'and', 'or' or the end, got '+' at character 9"),
+            ("n = (n = 1)", "expected ')', got '==' at character 8"),
+            ("n = not n", "expected a value (text stands in quotes), got 'not' at character 5"),
+            ("n in (1) is null", "expected 'and', 'or' or the end, got 'is' at character 10"),
+            ("(n) in (1)", "expected a comparison, got 'in' at character 5"),
+            ("n + 1 and n = 1", "expected a comparison, got 'and' at character 7"),
+            ("not n", "expected a comparison, 'in' or 'is' at the end"),
+            ("'IBM' = symbol", "expected a number, a column or '(', got 'IBM' at character 1"),
+        ] {
+            let error = refused(text);
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
     #[test]
     fn oversized_conditions_are_refused() {
         assert!(refused(&"(".repeat(10_000)).contains("8192 bytes"));
         assert!(refused(&format!("{}n = 1", "not ".repeat(100))).contains("deep"));
         assert!(refused(&"(".repeat(8_000)).contains("deep"));
+        assert!(refused(&"- ".repeat(4_000)).contains("deep"));
+        let nested = |depth: usize| format!("{}n = 1{}", "n = 3 or n = 2 and (".repeat(depth), ")".repeat(depth));
+        assert_eq!(found(&nested(64)), [] as [u64; 0]);
+        assert!(refused(&nested(65)).contains("deep"));
         let many = vec!["1"; 1_001].join(",");
         assert!(refused(&format!("n in ({many})")).contains("1000 values"));
         let chain = vec!["n=1"; 1_000].join(" or ");
@@ -941,10 +979,122 @@ mod tests {
         }
     }
 
+    /// A part of a random condition: its text, and its values in the four rows of [`numbers`], which are computed here
+    /// and not parsed.
+    struct Part<T> {
+        text: String,
+        /// The level of the operator, weakest first.
+        level: u8,
+        values: [Option<T>; 4],
+    }
+
+    const OR: u8 = 0;
+    const AND: u8 = 1;
+    const NOT: u8 = 2;
+    const COMPARISON: u8 = 3;
+    const SUM: u8 = 4;
+    const PRODUCT: u8 = 5;
+    const FACTOR: u8 = 6;
+
+    const A: [Option<i64>; 4] = [Some(1), Some(-2), None, Some(3)];
+    const B: [Option<i64>; 4] = [Some(1), None, None, Some(-4)];
+
+    fn numbers() -> Dataset {
+        let columns = [("a", A), ("b c", B)].map(|(name, values)| {
+            let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+            (name, column, true)
+        });
+        Dataset::try_from(vec![RecordBatch::try_from_iter_with_nullable(columns).unwrap()]).unwrap()
+    }
+
+    impl<T: Copy> Part<T> {
+        fn new(text: impl Into<String>, level: u8, values: [Option<T>; 4]) -> Part<T> {
+            Part { text: text.into(), level, values }
+        }
+
+        /// Returns the text as an operand of an operator, in parentheses if its own operator is weaker than `level`.
+        fn within(&self, level: u8) -> String {
+            if self.level < level { format!("({})", self.text) } else { self.text.clone() }
+        }
+
+        /// Returns the values of an operator, which is null if an operand is null.
+        fn zip<R>(&self, other: &Part<T>, operator: impl Fn(T, T) -> R) -> [Option<R>; 4] {
+            std::array::from_fn(|row| self.values[row].zip(other.values[row]).map(|(a, b)| operator(a, b)))
+        }
+    }
+
+    /// Makes a number from random bytes; their end makes a column.
+    fn random_number(dice: &mut impl Iterator<Item = u8>, depth: usize) -> Part<i64> {
+        let roll = dice.next().unwrap_or(0);
+        match roll % 8 {
+            3 => {
+                let value = i64::from(roll / 8) - 9;
+                Part::new(value.to_string(), FACTOR, [Some(value); 4])
+            }
+            4 if depth > 0 => {
+                let inner = random_number(dice, depth - 1);
+                Part::new(format!("- {}", inner.within(FACTOR)), FACTOR, inner.values.map(|x| x.map(|x| -x)))
+            }
+            5.. if depth > 0 => {
+                let (left, right) = (random_number(dice, depth - 1), random_number(dice, depth - 1));
+                let (sign, level, values) = match roll % 8 {
+                    5 => ('+', SUM, left.zip(&right, |a, b| a + b)),
+                    6 => ('-', SUM, left.zip(&right, |a, b| a - b)),
+                    _ => ('*', PRODUCT, left.zip(&right, |a, b| a * b)),
+                };
+                Part::new(format!("{} {sign} {}", left.within(level), right.within(level + 1)), level, values)
+            }
+            1 => Part::new("(\"b c\")", FACTOR, B),
+            _ => Part::new("a", FACTOR, A),
+        }
+    }
+
+    /// Makes a condition from random bytes; their end makes a comparison.
+    fn random_condition(dice: &mut impl Iterator<Item = u8>, depth: usize) -> Part<bool> {
+        let roll = dice.next().unwrap_or(0);
+        match roll % 8 {
+            4 if depth > 0 => {
+                let inner = random_condition(dice, depth - 1);
+                Part::new(format!("not {}", inner.within(NOT)), NOT, inner.values.map(|x| x.map(|x| !x)))
+            }
+            5 | 6 if depth > 0 => {
+                let (left, right) = (random_condition(dice, depth - 1), random_condition(dice, depth - 1));
+                let [a, b] = [left.values, right.values];
+                // A false part decides about "and" whatever the other one is, as a true one does about "or".
+                let (word, level, decides) = if roll % 8 == 5 { ("AND", AND, false) } else { ("or", OR, true) };
+                let values = std::array::from_fn(|row| match (a[row], b[row]) {
+                    (a, b) if a == Some(decides) || b == Some(decides) => Some(decides),
+                    (a, b) => a.and(b).map(|_| !decides),
+                });
+                Part::new(format!("{} {word} {}", left.within(level), right.within(level)), level, values)
+            }
+            2 => Part::new("\"b c\" not in (1, -4)", COMPARISON, B.map(|b| b.map(|b| ![1, -4].contains(&b)))),
+            3 => Part::new("a is not null", COMPARISON, A.map(|a| Some(a.is_some()))),
+            _ => {
+                let (left, right) = (random_number(dice, depth), random_number(dice, depth));
+                let (operator, values) = match roll / 8 % 3 {
+                    0 => ("=", left.zip(&right, |a, b| a == b)),
+                    1 => ("<>", left.zip(&right, |a, b| a != b)),
+                    _ => (">=", left.zip(&right, |a, b| a >= b)),
+                };
+                Part::new(format!("{} {operator} {}", left.within(SUM), right.within(SUM)), COMPARISON, values)
+            }
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn arbitrary_text_parses_or_is_rejected(text in "[na('\"=<> !ornotis)0-9.,*%/+-]{0,60}") {
             let _ = parse_condition(&text, rows().schema());
+        }
+
+        #[test]
+        fn random_conditions_match_the_rows_they_should(dice in proptest::collection::vec(0..=255_u8, 0..80)) {
+            let Part { text, values, .. } = random_condition(&mut dice.into_iter(), 5);
+            let rows = numbers();
+            let predicate = parse_condition(&text, rows.schema()).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let expected: Vec<u64> = (0..4).filter(|row| values[*row as usize] == Some(true)).collect();
+            proptest::prop_assert_eq!(rows.matching_rows(&predicate).unwrap(), expected, "{}", text);
         }
     }
 }
