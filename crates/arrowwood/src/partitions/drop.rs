@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::directory_names::partition_path;
+use super::directory_names::keys_of;
+use super::place::find_partitions;
 use crate::array::Value;
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
@@ -14,23 +15,23 @@ use crate::table::remove_table;
 ///
 /// # Errors
 /// `NotFound` if there is no directory `table`; `Busy` if the partition is being written, naming the process;
-/// `InvalidArgument` as for [`partition_path`], or if not all columns are named; `Io`.
+/// `InvalidArgument` as for [`partition_path`](crate::partition_path), or if not all columns are named; `Io`.
 pub fn drop_partition(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) -> Result<bool> {
     let root = table.as_ref();
-    let path = partition_path(root, partition)?;
+    let keys = keys_of(partition)?;
     if !is_directory(root)? {
         return Err(Error::new(ErrorKind::NotFound, "there is no directory of partitions").at(root));
     }
-    if !is_directory(&path)? {
-        return Ok(false);
-    }
-    remove_table(&path).map_err(|e| e.at(&path))?;
-    // Remove the directories of the earlier columns that are empty now. The first one that is not can't be removed.
-    for parent in path.ancestors().skip(1).take(partition.len() - 1) {
-        debug_assert!(parent.starts_with(root) && parent != root, "{} is not below the table", parent.display());
-        if fs::remove_dir(parent).is_err() {
-            break;
+    let directories = find_partitions(root, &keys)?;
+    for path in &directories {
+        remove_table(path).map_err(|e| e.at(path))?;
+        // Remove the directories of the earlier columns that are empty now. The first one that is not can't be removed.
+        for parent in path.ancestors().skip(1).take(keys.len() - 1) {
+            debug_assert!(parent.starts_with(root) && parent != root, "{} is not below the table", parent.display());
+            if fs::remove_dir(parent).is_err() {
+                break;
+            }
         }
     }
-    Ok(true)
+    Ok(!directories.is_empty())
 }

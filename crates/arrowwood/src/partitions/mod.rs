@@ -2,6 +2,7 @@
 //!
 //! The modules, in reading order:
 //! - `directory_names`: encodes and parses names of directories;
+//! - `place`: finds the directory of a partition, or chooses a name;
 //! - `values`: infers and parses the values of partition columns;
 //! - `listing`: lists directories;
 //! - `origin`: all partitions as one dataset, and new partitions;
@@ -25,6 +26,7 @@ mod listing;
 #[cfg(feature = "table")]
 mod open_writer;
 mod origin;
+mod place;
 #[cfg(all(feature = "table", feature = "compute"))]
 mod unsynced;
 mod values;
@@ -35,7 +37,7 @@ mod writer;
 pub use self::alter::alter;
 #[cfg(feature = "table")]
 pub use self::drop::drop_partition;
-pub use directory_names::{PartitionKey, partition_path};
+pub use directory_names::PartitionKey;
 #[cfg(feature = "table")]
 pub use follow::{FollowFrom, PartitionsFollower, follow_partitions, partitions_lag};
 #[cfg(feature = "check")]
@@ -44,5 +46,6 @@ pub(crate) use listing::partition_directories;
 pub use open_writer::partition_writer;
 pub use origin::Partition;
 pub(crate) use origin::{PartitionOpener, open_partitions, partition_values, with_partition_columns};
+pub use place::partition_path;
 #[cfg(all(feature = "table", feature = "compute"))]
 pub use writer::{PartitionBy, PartitionedWriter};

@@ -2,16 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::directory_names::partition_path;
+use super::directory_names::{PartitionKey, keys_of};
 use super::listing::{list, partition_directories};
+use super::place::place_of;
 use crate::array::Value;
 use crate::dataset::merge_schemas;
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
+use crate::map::DirectoryLock;
 use crate::table::{Writer, WriterOptions, is_table_directory, open_table};
 use crate::types::layout::is_text;
 
@@ -21,8 +24,9 @@ use crate::types::layout::is_text;
 /// options say.
 ///
 /// # Errors
-/// As [`Writer::open`] and [`partition_path`]; `SchemaMismatch` if other partitions have other columns;
-/// `InvalidArgument` if `table` is a table without partitions.
+/// As [`Writer::open`] and [`partition_path`](crate::partition_path); `SchemaMismatch` if other partitions have other
+/// columns; `InvalidArgument` if `table` is a table without partitions; `Busy` if another process has been creating a
+/// partition for 30 seconds.
 pub fn partition_writer(
     table: impl AsRef<Path>,
     partition: &[(&str, Value<'_>)],
@@ -30,7 +34,8 @@ pub fn partition_writer(
     options: &WriterOptions,
 ) -> Result<Writer> {
     let root = table.as_ref();
-    let path = partition_path(root, partition)?;
+    let keys = keys_of(partition)?;
+    let path = place_of(root, &keys)?;
     let names: Vec<&str> = partition.iter().map(|(name, _)| *name).collect();
     let mut options = options.clone();
     options.dictionary.retain(|name| !names.contains(&name.as_str()));
@@ -62,14 +67,51 @@ pub fn partition_writer(
     };
 
     if stored.is_some() && !is_table_directory(&path)? {
-        let parent = path.parent().unwrap_or(root);
-        options
-            .medium
-            .create_dir_levels(root, parent)
-            .map_err(|e| Error::io("making the partition's directory", &e).at(parent))?;
+        return create_partition(root, &keys, stored, &options);
     }
-
     Writer::open(path, stored, &options)
+}
+
+/// The maximum time to wait for another process that creates a partition, which takes it a few syncs.
+const MAX_NAMING_WAIT: Duration = Duration::from_secs(30);
+/// The time between two attempts to lock the table's directory.
+const NAMING_RETRY_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Creates a partition and opens it. Meanwhile no other process chooses a name, which could be equal to this one on a
+/// file system that ignores case.
+fn create_partition(
+    root: &Path,
+    keys: &[PartitionKey],
+    stored: Option<SchemaRef>,
+    options: &WriterOptions,
+) -> Result<Writer> {
+    create_levels(root, root, options)?;
+    let _naming = lock_names(root, options)?;
+    let path = place_of(root, keys)?;
+    create_levels(root, path.parent().unwrap_or(root), options)?;
+    Writer::open(path, stored, options)
+}
+
+/// Creates `directory`, and those above it.
+fn create_levels(root: &Path, directory: &Path, options: &WriterOptions) -> Result<()> {
+    let created = options.medium.create_dir_levels(root, directory);
+    created.map_err(|e| Error::io("making the partition's directory", &e).at(directory))
+}
+
+/// Locks the directory of the partitions, in which names are chosen.
+fn lock_names(root: &Path, options: &WriterOptions) -> Result<DirectoryLock> {
+    let begun = Instant::now();
+    loop {
+        let lock = DirectoryLock::try_acquire(&options.medium, root);
+        if let Some(lock) = lock.map_err(|e| Error::io("locking the directory of partitions", &e).at(root))? {
+            return Ok(lock);
+        }
+        if begun.elapsed() > MAX_NAMING_WAIT {
+            let message = "another process is creating a partition, and doesn't finish; try again";
+            return Err(Error::new(ErrorKind::Busy, message).at(root));
+        }
+        std::thread::sleep(NAMING_RETRY_INTERVAL);
+    }
 }
 
 /// An existing partition.

@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
 
-use super::directory_names::text_of;
+use super::directory_names::{directory_names, text_of};
 use super::open_writer::{partition_writer, without_columns};
 use super::unsynced::UnsyncedPartitions;
 use crate::array::Value;
@@ -280,6 +280,12 @@ impl PartitionedWriter {
         let rows = dataset.select(&names)?;
         let groups = self.group_rows(&rows)?;
         let stored = rows.select_at(&self.stored)?;
+        for (keys, _) in groups.iter().filter(|(keys, _)| !self.open.contains_key(keys)) {
+            // A value that is too long for a name is refused before any row is appended.
+            for (by, text) in self.by.iter().zip(keys) {
+                let _ = directory_names(by.key(), text.as_deref())?;
+            }
+        }
         self.appends += 1;
         for (number, (keys, group)) in groups.into_iter().enumerate() {
             let rows = group.select_from(&stored)?;

@@ -34,6 +34,7 @@ mod live;
 mod merge;
 mod nulls;
 mod partition_follow;
+mod partition_names;
 mod partitions;
 mod pauses;
 mod places;
