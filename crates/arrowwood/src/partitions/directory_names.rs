@@ -12,7 +12,7 @@ use crate::array::Value;
 use crate::error::{Error, Result};
 
 /// The directory value for null.
-const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+pub(super) const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 /// A percent-encoded underscore.
 const ENCODED_UNDERSCORE: &str = "%5F";
 /// The maximum length in bytes of a name on common file systems.
@@ -100,11 +100,15 @@ pub(super) fn directory_names(key: &str, value: Option<&str>) -> Result<impl Ite
     }))
 }
 
-/// Returns a text that is equal for two names which a file system may take for one, if both are ASCII. For others it is
-/// so in most cases.
-pub(super) fn fold(name: &str) -> String {
+/// Returns true if a file system may take two names for one. The answer is right if both are ASCII; for others it is so
+/// in most cases.
+pub(super) fn are_folded_alike(name: &str, other: &str) -> bool {
+    if name.is_ascii() && other.is_ascii() {
+        return name.eq_ignore_ascii_case(other);
+    }
     // To upper case first, as `ſ` and `ß` have no other lower case.
-    name.to_uppercase().to_lowercase()
+    let fold = |name: &str| name.to_uppercase().to_lowercase();
+    fold(name) == fold(other)
 }
 
 /// Parses the column and value of a directory named `name`; returns `None` if it is not a partition.

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::directory_names::{PartitionKey, directory_names, fold, keys_of, parse};
+use super::directory_names::{NULL, PartitionKey, are_folded_alike, directory_names, keys_of, parse};
 use crate::array::Value;
 use crate::directory::{exists, is_directory};
 use crate::error::{Error, Result};
@@ -63,14 +63,17 @@ fn entries(directory: &Path) -> Result<Vec<OsString>> {
 
 /// Returns the directories of a key among `entries`: the one that would be created now, then others by name.
 fn directories_with(directory: &Path, entries: &[OsString], key: &PartitionKey) -> Result<Vec<PathBuf>> {
+    let (column, value) = key;
+    let plain = OsString::from(format!("{column}={}", value.as_deref().unwrap_or(NULL)));
     let mut names = Vec::new();
     for name in entries {
+        let is_encoded = name.as_encoded_bytes().contains(&b'%');
         // A name that isn't UTF-8 is no partition with these values.
-        if parse(name).ok().flatten().as_ref() == Some(key) && is_directory(&directory.join(name))? {
+        let may_be_it = is_encoded || *name == plain;
+        if may_be_it && parse(name).ok().flatten().as_ref() == Some(key) && is_directory(&directory.join(name))? {
             names.push(name);
         }
     }
-    let (column, value) = key;
     let preferred = directory_names(column, value.as_deref())?.next().map(OsString::from);
     names.sort_by_key(|&name| (Some(name) != preferred.as_ref(), name));
     Ok(names.into_iter().map(|name| directory.join(name)).collect())
@@ -87,13 +90,12 @@ fn new_name(
     mut is_taken: impl FnMut(&str) -> Result<bool>,
 ) -> Result<String> {
     let (column, value) = key;
-    let folded: Vec<String> = entries.iter().map(|name| fold(&name.to_string_lossy())).collect();
     let mut free = None;
     for name in directory_names(column, value.as_deref())? {
         if is_taken(&name)? {
             continue;
         }
-        if !folded.contains(&fold(&name)) {
+        if !entries.iter().any(|entry| are_folded_alike(&name, &entry.to_string_lossy())) {
             return Ok(name);
         }
         free.get_or_insert(name);
