@@ -30,9 +30,8 @@ const REMEDY_FILES: &[&str] = &[
 /// Hidden items of the library that companions use; each is to become public, or to go.
 const HIDDEN_USES: &[(&str, &str)] = &[
     ("bindings/python", "late_column_field simulate time_zone_hint"),
-    ("crates/cli", "exists is_directory is_file metadata_at"),
     ("crates/objects", "tails_equal"),
-    ("crates/serve", "COMPARED_ROWS REPLICA exists is_directory medium metadata_at simulate utc_offset_hint"),
+    ("crates/serve", "COMPARED_ROWS REPLICA medium simulate utc_offset_hint"),
 ];
 
 /// Returns the folders of the companions.

@@ -438,7 +438,7 @@ fn failed_calls_are_not_taken_for_absence() {
             for call in LOSE_ERRORS.iter().filter(|call| code.contains(*call)) {
                 let exception = ALLOWED.iter().position(|(file, allowed, _)| *file == name && allowed == call);
                 let Some(exception) = exception else {
-                    panic!("{name}:{}: {call} loses errors; see `arrowwood::exists`", number + 1)
+                    panic!("{name}:{}: {call} loses errors; see `arrowwood::mapping::exists`", number + 1)
                 };
                 is_used[exception] = true;
             }

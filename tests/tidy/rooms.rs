@@ -19,8 +19,8 @@ const FOLDERS: &[(&str, Layers)] = &[
     (
         "crates/mapping/src",
         &[
-            &["element", "error", "memory", "metadata", "os", "sync"],
-            &["mode", "unfinished_file"],
+            &["element", "error", "memory", "os", "sync"],
+            &["metadata", "mode", "unfinished_file"],
             &["fault_cause", "locked_directory"],
             &["file_system", "guard"],
             &["directory_lock", "sys"],

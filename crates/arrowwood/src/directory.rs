@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
-use crate::map;
+pub(crate) use crate::map::{exists, is_directory, metadata_at};
 
 /// The identity of a file or a directory, independent of its name. The inode of a removed file may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,38 +48,6 @@ impl FileId {
     }
 }
 
-/// Returns true if there is a file or directory at `path`.
-///
-/// # Errors
-/// `Io` if the system call fails, for which [`Path::exists`] returns false.
-pub fn exists(path: &Path) -> Result<bool> {
-    map::exists(path).map_err(|e| unseen(path, &e))
-}
-
-/// Returns true if there is a directory at `path`.
-///
-/// # Errors
-/// As [`exists`].
-pub fn is_directory(path: &Path) -> Result<bool> {
-    map::is_directory(path).map_err(|e| unseen(path, &e))
-}
-
-/// Returns true if there is a regular file at `path`.
-///
-/// # Errors
-/// As [`exists`].
-pub fn is_file(path: &Path) -> Result<bool> {
-    Ok(metadata_at(path)?.is_some_and(|metadata| metadata.is_file()))
-}
-
-/// Returns the metadata of the file or directory at `path`; `None` if there is none.
-///
-/// # Errors
-/// As [`exists`].
-pub fn metadata_at(path: &Path) -> Result<Option<Metadata>> {
-    map::metadata_at(path).map_err(|e| unseen(path, &e))
-}
-
 /// Returns true if the directory at `path` has no entries.
 ///
 /// # Errors
@@ -87,10 +55,6 @@ pub fn metadata_at(path: &Path) -> Result<Option<Metadata>> {
 pub(crate) fn is_empty_directory(path: &Path) -> Result<bool> {
     let first = std::fs::read_dir(path).and_then(|mut entries| entries.next().transpose());
     first.map(|first| first.is_none()).map_err(|e| Error::io("listing the directory", &e).at(path))
-}
-
-fn unseen(path: &Path, e: &io::Error) -> Error {
-    Error::io("looking for the path", e).at(path)
 }
 
 /// Returns a text that distinguishes the table in the directory at `path` from others of its file system. It differs

@@ -185,7 +185,7 @@ fn match_component(base: PathBuf, component: Component<'_>, entries: &mut Vec<Pa
         find_entries(&base, or_current(&base), |name| pattern.matches(&name.to_string_lossy()), entries)?;
     }
     // Reported last: the error of a directory that can't be read says more.
-    is_literal.map(drop)
+    Ok(is_literal.map(drop)?)
 }
 
 /// Adds `base` and all directories below it. A directory that is among its own parents, through a link, is not entered

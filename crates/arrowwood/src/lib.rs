@@ -183,8 +183,6 @@ pub use compute::{
 pub use dataset::{COMPARED_ROWS, tails_equal};
 pub use dataset::{Column, Dataset, Footprint, PushedRows, Row, rows_equal};
 pub use directory::table_identity;
-#[doc(hidden)]
-pub use directory::{exists, is_directory, is_file, metadata_at};
 pub use error::{Error, ErrorKind, Finding, Result};
 pub use files::local_path;
 pub use ipc::{

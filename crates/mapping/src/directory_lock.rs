@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::file_system::{FileSystem, FsOp};
 use crate::locked_directory::{LockedDirectory, is_moved_directory};
-use crate::metadata::metadata_at;
+use crate::metadata::stat;
 use crate::os::{self, DirectoryHandle, RelativePath};
 use crate::unfinished_file::{dropped_name, hidden_and_dropped, is_part_suffix, part_name};
 
@@ -64,7 +64,7 @@ impl DirectoryLock {
     /// Errors of the system.
     pub fn is_at(&self, path: &Path) -> io::Result<bool> {
         let locked = self.directory.identity()?;
-        Ok(metadata_at(path)?.is_some_and(|metadata| (metadata.dev(), metadata.ino()) == locked))
+        Ok(stat(path)?.is_some_and(|metadata| (metadata.dev(), metadata.ino()) == locked))
     }
 
     /// Returns the name that the locked directory gets, in the same parent directory, while it is removed. If the

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::locked_directory::LockedDirectory;
-use crate::metadata::is_directory;
+use crate::metadata::stat;
 use crate::os::{MountInfo, RelativePath};
 use crate::unfinished_file::{beside, part_suffix, take_over};
 
@@ -272,7 +272,7 @@ impl FileSystem {
     /// # Errors
     /// Errors of the system and of the observer.
     pub fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        if path == Path::new("") || is_directory(path)? {
+        if path == Path::new("") || is_dir(path)? {
             return Ok(());
         }
         if let Some(parent) = path.parent() {
@@ -293,13 +293,13 @@ impl FileSystem {
         if let Some(parent) = path.parent() {
             self.create_dir_levels(root, parent)?;
         }
-        if is_directory(path)? { self.sync_parent(path) } else { self.create_or_sync_dir(path) }
+        if is_dir(path)? { self.sync_parent(path) } else { self.create_or_sync_dir(path) }
     }
 
     /// Creates a directory, or syncs its name to the disk if another process was faster.
     fn create_or_sync_dir(&self, path: &Path) -> io::Result<()> {
         match self.create_dir(path) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_directory(path)? => self.sync_parent(path),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_dir(path)? => self.sync_parent(path),
             created => created,
         }
     }
@@ -500,6 +500,11 @@ impl Drop for StagingFile {
             let _ = self.medium.remove(&self.path);
         }
     }
+}
+
+/// As [`is_directory`](crate::is_directory), with the error of the system.
+fn is_dir(path: &Path) -> io::Result<bool> {
+    Ok(stat(path)?.is_some_and(|metadata| metadata.is_dir()))
 }
 
 /// The boot id of a system that has none, or doesn't tell.

@@ -6,6 +6,7 @@
 //! | survive a file that is truncated while it is mapped | [`guard`]; calls of this crate have it already |
 //! | collect bytes that never move | [`GrowableBuffer`] |
 //! | write a file that others map meanwhile | [`SharedFile`], [`SharedWords`], [`DirectoryLock`] |
+//! | ask what is at a path, and learn of errors | [`exists`], [`is_file`], [`is_directory`], [`metadata_at`] |
 //! | test the contents of the disk after a crash | [`FileSystem`], [`FsObserver`] |
 //!
 //! ```
@@ -104,7 +105,7 @@ pub use guard::{Fault, adopt_fault, check_pages, disable_sigbus_handler, guard, 
 pub use locked_directory::is_moved_directory;
 pub use mapping::Mapping;
 pub use memory::free_memory;
-pub use metadata::{exists, is_directory, metadata_at};
+pub use metadata::{exists, is_directory, is_file, metadata_at};
 pub use mode::Mode;
 pub use os::{MountInfo, fork_count, ignore_file_size_signal, is_main_thread, remote_file_system};
 pub use reserve::{ReserveAllocator, can_allocate, is_memory_short};

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::fault_cause::MappedOrigin;
 use crate::file_system::mounted;
 use crate::guard::guard;
-use crate::metadata::metadata_at;
+use crate::metadata::stat;
 use crate::mode::Mode;
 use crate::os::{MountInfo, is_on_overlay};
 use crate::sync::RwLockExt;
@@ -314,7 +314,7 @@ impl Mapping {
     /// # Errors
     /// Errors of the system.
     pub fn is_at(&self, path: &Path) -> io::Result<bool> {
-        Ok(metadata_at(path)?.is_some_and(|metadata| self.is_file(&metadata)))
+        Ok(stat(path)?.is_some_and(|metadata| self.is_file(&metadata)))
     }
 
     /// Returns true if there is a file at `path` that is not the mapped one.
@@ -322,7 +322,7 @@ impl Mapping {
     /// # Errors
     /// Errors of the system.
     pub fn is_replaced_at(&self, path: &Path) -> io::Result<bool> {
-        Ok(metadata_at(path)?.is_some_and(|metadata| !self.is_file(&metadata)))
+        Ok(stat(path)?.is_some_and(|metadata| !self.is_file(&metadata)))
     }
 
     fn is_file(&self, metadata: &Metadata) -> bool {

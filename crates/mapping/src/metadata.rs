@@ -4,11 +4,10 @@ use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 
-/// Returns the metadata of the file or directory at `path`; `None` if there is none.
-///
-/// # Errors
-/// Errors of the system.
-pub fn metadata_at(path: &Path) -> io::Result<Option<Metadata>> {
+use crate::error::{Error, Result};
+
+/// As [`metadata_at`], with the error of the system.
+pub(crate) fn stat(path: &Path) -> io::Result<Option<Metadata>> {
     use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
     match std::fs::metadata(path) {
         Ok(metadata) => Ok(Some(metadata)),
@@ -18,18 +17,41 @@ pub fn metadata_at(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Returns true if there is a file or directory at `path`.
+/// Returns the metadata of the file or directory at `path`; `None` if there is none.
 ///
 /// # Errors
-/// Errors of the system.
-pub fn exists(path: &Path) -> io::Result<bool> {
+/// `PermissionDenied` or `Io` if the system call fails, for which [`Path::exists`] returns false.
+pub fn metadata_at(path: &Path) -> Result<Option<Metadata>> {
+    stat(path).map_err(|e| Error::io("looking for the path", &e).at(path))
+}
+
+/// Returns true if there is a file or directory at `path`.
+///
+/// ```
+/// use arrowwood_mapping::exists;
+///
+/// assert!(exists("/".as_ref())? && !exists("/no/such/file".as_ref())?);
+/// # Ok::<(), arrowwood_mapping::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`metadata_at`].
+pub fn exists(path: &Path) -> Result<bool> {
     Ok(metadata_at(path)?.is_some())
 }
 
 /// Returns true if there is a directory at `path`.
 ///
 /// # Errors
-/// Errors of the system.
-pub fn is_directory(path: &Path) -> io::Result<bool> {
+/// As [`metadata_at`].
+pub fn is_directory(path: &Path) -> Result<bool> {
     Ok(metadata_at(path)?.is_some_and(|metadata| metadata.is_dir()))
+}
+
+/// Returns true if there is a regular file at `path`.
+///
+/// # Errors
+/// As [`metadata_at`].
+pub fn is_file(path: &Path) -> Result<bool> {
+    Ok(metadata_at(path)?.is_some_and(|metadata| metadata.is_file()))
 }

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::fault_cause::MappedOrigin;
 use crate::file_system::{FileSystem, FsOp, inode, mounted};
 use crate::mapping::{Mapping, fingerprint_of};
-use crate::metadata::metadata_at;
+use crate::metadata::stat;
 use crate::mode::Mode;
 use crate::sync::MutexExt;
 use crate::unfinished_file::take_over;
@@ -215,7 +215,7 @@ impl SharedFile {
     /// # Errors
     /// Errors of the system and of the observer.
     pub fn replace(&self, path: &Path) -> io::Result<()> {
-        if let Some(replaced) = metadata_at(path)? {
+        if let Some(replaced) = stat(path)? {
             take_over(&self.file, &replaced)?;
         }
         let folder = path.parent().unwrap_or(Path::new("."));

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use arrowwood::mapping::is_directory;
 use arrowwood::{
-    Bytes, CsvOptions, Dataset, Error, JsonOptions, OpenOptions, StreamReader, decompress_reader, is_directory,
-    read_csv_from, read_json_from, read_stream, stream_csv, stream_json,
+    Bytes, CsvOptions, Dataset, Error, JsonOptions, OpenOptions, StreamReader, decompress_reader, read_csv_from,
+    read_json_from, read_stream, stream_csv, stream_json,
 };
 use clap::ValueEnum;
 
@@ -136,7 +137,7 @@ impl Input {
 
 /// Returns true if `path` is a regular file, which has an end.
 pub(crate) fn is_file(path: &Path) -> CliResult<bool> {
-    Ok(!is_dash(path) && arrowwood::is_file(path)?)
+    Ok(!is_dash(path) && arrowwood::mapping::is_file(path)?)
 }
 
 fn format_from_name(path: &Path) -> Option<Format> {

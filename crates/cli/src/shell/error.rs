@@ -56,6 +56,12 @@ impl From<Error> for CliError {
     }
 }
 
+impl From<arrowwood::mapping::Error> for CliError {
+    fn from(error: arrowwood::mapping::Error) -> CliError {
+        CliError(error.into())
+    }
+}
+
 /// Converts errors of printing, which is the only direct input or output of verbs.
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> CliError {

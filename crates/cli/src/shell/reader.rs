@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
+use arrowwood::Error;
+use arrowwood::mapping::metadata_at;
 use arrowwood::readable::format_bytes;
-use arrowwood::{Error, metadata_at};
 
 use super::error::CliResult;
 use super::printable::{is_dash, stdin_or_path};

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_schema::SchemaRef;
-use arrowwood::mapping::MutexExt;
-use arrowwood::{Error, ErrorKind, Writer, WriterOptions, is_directory, metadata_at};
+use arrowwood::mapping::{MutexExt, is_directory, metadata_at};
+use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
 
 use super::table::{FileIdentity, Kind, Table, segment_digits};
 use crate::change_time::ChangeTime;
@@ -163,7 +163,7 @@ impl Catalog {
                 let identity = FileIdentity::default();
                 return Ok(Some(EntryState { kind: only.kind, path, identity, changed: None }));
             }
-            let data = metadata_at(&path).or_table_problem()?;
+            let data = metadata_at(&path).map_err(Error::from).or_table_problem()?;
             return Ok(data.map(|data| EntryState::from_metadata(only.kind, path, &data)));
         }
         let entry = inspect(name, &path).map_err(|e| Error::io("looking for the table", &e).at(&path));

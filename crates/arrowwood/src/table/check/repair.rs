@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -250,17 +250,21 @@ fn is_same_file(a: &Path, b: &Path) -> Result<bool> {
     Ok(id.is_some() && id == FileId::find(b)?)
 }
 
+/// Returns true if the error may be that of a file system without hard links.
+fn lacks_links(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied | io::ErrorKind::TooManyLinks)
+}
+
 /// Gives the file at `path` the second name `aside`, so that it stays when `path` is replaced.
 pub(crate) fn link_aside(path: &Path, aside: &Path) -> Result<()> {
     if is_same_file(path, aside)? {
         return Ok(());
     }
-    let linked = fs::hard_link(path, aside).or_else(|e| {
-        let lacks_links =
-            matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::TooManyLinks);
+    let linked = match fs::hard_link(path, aside) {
         // Without hard links there is a moment without a file of that name.
-        if !lacks_links || crate::map::exists(aside)? { Err(e) } else { fs::rename(path, aside) }
-    });
+        Err(e) if lacks_links(&e) && !exists(aside)? => fs::rename(path, aside),
+        linked => linked,
+    };
     linked.map_err(|e| moving_failed(&e, path))
 }
 

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use arrowwood::mapping::is_directory;
 use arrowwood::readable::{format_bytes, plural};
-use arrowwood::{CompactOptions, compact_with, is_directory, table_stat};
+use arrowwood::{CompactOptions, compact_with, table_stat};
 use clap::Args;
 use serde_json::json;
 

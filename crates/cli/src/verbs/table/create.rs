@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
-use arrowwood::{Error, LatePolicy, Writer, WriterOptions, exists, is_directory};
+use arrowwood::mapping::{exists, is_directory};
+use arrowwood::{Error, LatePolicy, Writer, WriterOptions};
 use clap::Args;
 
 use crate::rows::open::open_one;

@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use arrowwood::mapping::MutexExt;
-use arrowwood::{Dataset, Error, ErrorKind, Result, exists, table_stat};
+use arrowwood::mapping::{MutexExt, exists};
+use arrowwood::{Dataset, Error, ErrorKind, Result, table_stat};
 use tokio::sync::watch as progress_channel;
 
 use self::cached_rows::{CachedRows, open_mapped};
@@ -54,7 +54,7 @@ pub(crate) fn segment_digits(name: &str) -> Option<&str> {
 
 /// Returns true if the first segment still exists. Segments are dropped from the first one on.
 fn has_first_segment(path: &Path, rows: &Dataset) -> Result<bool> {
-    exists(&path.join(format!("{:0SEGMENT_DIGITS$}{SEGMENT_EXTENSION}", rows.first_row())))
+    Ok(exists(&path.join(format!("{:0SEGMENT_DIGITS$}{SEGMENT_EXTENSION}", rows.first_row())))?)
 }
 
 /// A served table, shared by all threads.
