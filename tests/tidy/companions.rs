@@ -30,8 +30,7 @@ const REMEDY_FILES: &[&str] = &[
 /// Hidden items of the library that companions use; each is to become public, or to go.
 const HIDDEN_USES: &[(&str, &str)] = &[
     ("bindings/python", "late_column_field simulate time_zone_hint"),
-    ("crates/objects", "tails_equal"),
-    ("crates/serve", "COMPARED_ROWS REPLICA medium simulate utc_offset_hint"),
+    ("crates/serve", "REPLICA medium simulate utc_offset_hint"),
 ];
 
 /// Returns the folders of the companions.
@@ -186,7 +185,7 @@ fn uses_item(code: &str, item: &HiddenItem) -> bool {
 fn uses_of_hidden_items_are_listed() {
     let core = [sources("crates/arrowwood/src"), sources("crates/mapping/src")].concat();
     let items: BTreeSet<HiddenItem> = core.iter().flat_map(|(_, text)| hidden_items(text)).collect();
-    assert!(items.len() > 10, "only {} hidden items: the search is broken", items.len());
+    assert!(items.len() > 5, "only {} hidden items: the search is broken", items.len());
     let mut found = BTreeSet::new();
     for folder in companions() {
         for (_, text) in sources(&format!("{folder}/src")) {

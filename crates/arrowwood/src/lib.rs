@@ -179,8 +179,6 @@ pub use compute::{
     AggregateFunction, Aggregation, AggregationProgress, EpochOrder, Expression, GatheredRows, IncrementalAggregation,
     Literal, Operator, Predicate, TimePart, col,
 };
-#[doc(hidden)]
-pub use dataset::{COMPARED_ROWS, tails_equal};
 pub use dataset::{Column, Dataset, Footprint, PushedRows, Row, rows_equal};
 pub use directory::table_identity;
 pub use error::{Error, ErrorKind, Finding, Result};

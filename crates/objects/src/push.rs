@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use arrowwood::{
-    Dataset, Error, ErrorKind, OpenOptions, PushedRows, Result, sealed_rows, table_identity, table_stat, tails_equal,
+    Dataset, Error, ErrorKind, OpenOptions, PushedRows, Result, rows_equal, sealed_rows, table_identity, table_stat,
 };
 
 use crate::location::{Location, Options};
@@ -20,6 +20,8 @@ use crate::upload::{UploadOutcome, upload};
 const MAX_JOINED_BYTES: u64 = 256 << 20;
 /// The maximum number of consecutive attempts in which an object is in the way and the store has no new rows.
 const MAX_BLOCKED_ATTEMPTS: u32 = 3;
+/// The maximum number of an object's rows that are compared with the table's.
+const MAX_COMPARED_ROWS: u64 = 100;
 
 /// The result of [`push`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -230,10 +232,15 @@ fn stored_end(location: &Location, rows: &Dataset, identity: &str, options: &Pus
 /// # Errors
 /// `InvalidData` if they differ.
 fn compare_tail(rows: &Dataset, object_rows: &Dataset, span: &Range<u64>) -> Result<u64> {
-    let (compared, are_equal) = tails_equal((object_rows, span.start), (rows, rows.first_row()), span.end)?;
-    let Range { start, end } = compared;
-    if are_equal {
-        return Ok(end - start);
+    let end = span.end;
+    let start = span.start.max(rows.first_row()).max(end.saturating_sub(MAX_COMPARED_ROWS)).min(end);
+    let count = end - start;
+    if count == 0 {
+        return Ok(0);
+    }
+    let rows = rows.slice(start - rows.first_row(), count)?;
+    if rows_equal(&object_rows.slice(start - span.start, count)?, &rows)? {
+        return Ok(count);
     }
     let message = format!(
         "among the rows from {start} to {end} are others than the table's: it is another table, or its rows were \

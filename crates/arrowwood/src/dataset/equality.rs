@@ -1,7 +1,4 @@
-//! [`rows_equal`] and [`tails_equal`] compare the rows of two datasets; [`Dataset::pushed_rows`] identifies rows of a
-//! table.
-
-use std::ops::Range;
+//! [`rows_equal`] compares the rows of two datasets; [`Dataset::pushed_rows`] identifies rows of a table.
 
 use arrow_array::ArrayRef;
 
@@ -18,26 +15,6 @@ impl Dataset {
         let pushed = piece.source.facts().pushed_rows?;
         Some(PushedRows { first_row: pushed.first_row.checked_add(piece.start)?, table: pushed.table.clone() })
     }
-}
-
-/// The maximum number of rows that [`tails_equal`] compares.
-pub const COMPARED_ROWS: u64 = 100;
-
-/// Compares the last rows before row number `end` that both datasets have, up to [`COMPARED_ROWS`]. Each dataset is
-/// given with the number of its first row. Returns the numbers of the compared rows, and whether they are the same.
-///
-/// # Errors
-/// Errors of reading the rows.
-pub fn tails_equal(here: (&Dataset, u64), there: (&Dataset, u64), end: u64) -> Result<(Range<u64>, bool)> {
-    let (here, here_first) = here;
-    let (there, there_first) = there;
-    let start = here_first.max(there_first).max(end.saturating_sub(COMPARED_ROWS)).min(end);
-    if start == end {
-        return Ok((start..end, true));
-    }
-    let here = here.slice(start - here_first, end - start)?;
-    let there = there.slice(start - there_first, end - start)?;
-    Ok((start..end, rows_equal(&here, &there)?))
 }
 
 /// Returns true if the rows are the same. `there` may have a newer schema: more columns, which must be null, and wider

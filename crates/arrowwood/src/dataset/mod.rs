@@ -48,7 +48,7 @@ pub(crate) use constant::ConstantColumn;
 pub use dataset::Dataset;
 #[cfg(any(feature = "table", feature = "write"))]
 pub(crate) use dataset::schema_difference;
-pub use equality::{COMPARED_ROWS, rows_equal, tails_equal};
+pub use equality::rows_equal;
 pub(crate) use partition_source::append_fields;
 pub use pushed_rows::PushedRows;
 pub use row::Row;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrowwood::{
-    COMPARED_ROWS, Dataset, Error, ErrorKind, LatePolicy, NUMBERING, PROMOTED, Result, Writer, WriterOptions, open,
-    read_stream, rows_equal,
+    Dataset, Error, ErrorKind, LatePolicy, NUMBERING, PROMOTED, Result, Writer, WriterOptions, open, read_stream,
+    rows_equal,
 };
 use serde_json::Value as Json;
 
@@ -22,6 +22,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 const STABLE_CONNECTION: Duration = Duration::from_secs(10);
 /// The maximum number of bytes received before they are synced.
 const MAX_UNSYNCED_BYTES: usize = 64 << 20;
+/// The number of rows that are compared with the server's, unless row numbers may have changed.
+const MAX_COMPARED_ROWS: u64 = 100;
 
 /// The progress of a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,7 +260,7 @@ fn recorded_numbering(rows: &Dataset) -> Result<Option<u64>> {
 /// all that the server still has.
 fn first_compared_row(local_len: u64, server_table: &TableInfo, local_numbering: Option<u64>) -> Result<u64> {
     // A shorter table is compared from its first row on.
-    let first = local_len.saturating_sub(COMPARED_ROWS);
+    let first = local_len.saturating_sub(MAX_COMPARED_ROWS);
     if local_numbering == Some(server_table.numbering) {
         return Ok(first.max(server_table.first_row));
     }
