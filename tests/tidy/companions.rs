@@ -30,7 +30,7 @@ const REMEDY_FILES: &[&str] = &[
 /// Hidden items of the library that companions use; each is to become public, or to go.
 const HIDDEN_USES: &[(&str, &str)] = &[
     ("bindings/python", "late_column_field simulate time_zone_hint"),
-    ("crates/serve", "REPLICA medium simulate utc_offset_hint"),
+    ("crates/serve", "medium simulate utc_offset_hint"),
 ];
 
 /// Returns the folders of the companions.

@@ -216,9 +216,6 @@ pub use partitions::{Partition, PartitionKey, partition_path};
 pub use partitions::{PartitionBy, PartitionedWriter};
 #[cfg(feature = "collect")]
 pub use rows::DatasetBuilder;
-#[doc(hidden)]
-#[cfg(feature = "table")]
-pub use table::REPLICA;
 #[cfg(feature = "check")]
 pub use table::RepairReport;
 #[doc(hidden)]
@@ -228,7 +225,7 @@ pub use table::publish;
 pub use table::{
     CompactOptions, Durability, FollowWaker, LatePolicy, NUMBERING, PROMOTED, RecordKind, RecordStat, SegmentStat,
     SyncPolicy, TableFollower, TableStat, Writer, WriterOptions, compact, compact_with, follow, is_replica,
-    sealed_rows, segment_stat, table_stat,
+    refuse_replica, sealed_rows, segment_stat, table_stat,
 };
 pub use text::Preview;
 #[doc(hidden)]

@@ -31,7 +31,7 @@ pub(crate) use reader::{WakeEvent, close_files, is_segment_name, is_table_direct
 #[cfg(feature = "compute")]
 pub(crate) use writer::sync_leftovers;
 pub use writer::{
-    CompactOptions, Durability, LatePolicy, NUMBERING, PROMOTED, REPLICA, SyncPolicy, Writer, WriterOptions, compact,
-    compact_on, compact_with, is_replica,
+    CompactOptions, Durability, LatePolicy, NUMBERING, PROMOTED, SyncPolicy, Writer, WriterOptions, compact,
+    compact_on, compact_with, is_replica, refuse_replica,
 };
 pub(crate) use writer::{alter, altered_schema, remove_table, write_part};

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use arrowwood::{REPLICA, Writer};
+use arrowwood::{Writer, refuse_replica};
 
 use super::producers::{BatchId, MAX_POSITIONS, PendingProducers, ProducerState, RowSpan, Verdict, judge};
 use super::queue::{AppendRequest, AppendResults, Receipt};
@@ -110,7 +110,7 @@ impl PendingAck {
             return Err(Problem::bad_request("an earlier batch of the call was refused"));
         }
         if numbered.is_some() && writer.is_replica() {
-            return Err(Problem::conflict("replica", REPLICA));
+            refuse_replica(&writer.positions()).map_err(|e| Problem::conflict("replica", e.message()))?;
         }
         let mut first = 0;
         if let Some(id) = numbered

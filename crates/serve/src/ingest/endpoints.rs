@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, ErrorKind, LatePolicy, REPLICA, WriterOptions, is_replica};
+use arrowwood::{Dataset, ErrorKind, LatePolicy, WriterOptions, refuse_replica};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
@@ -308,9 +308,7 @@ pub(crate) async fn producer(
     let producer = producer.to_owned();
     let answer = ingest.run_blocking(move |ingest| {
         let positions = table.rows().and_then(|rows| rows.positions()).or_table_problem()?;
-        if is_replica(&positions) {
-            return Err(Problem::conflict("replica", REPLICA));
-        }
+        refuse_replica(&positions).map_err(|e| Problem::conflict("replica", e.message()))?;
         let Some(position) = position_in(&positions, &producer) else {
             return Err(Problem::not_found("the producer is not known"));
         };

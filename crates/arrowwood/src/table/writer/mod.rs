@@ -37,7 +37,7 @@ pub use live::Durability;
 pub(super) use live::{LiveSegment, encode_front};
 pub(super) use open::{acquire_lock, first_segment, restore_footers, sync_segments};
 pub use options::{LatePolicy, SyncPolicy, WriterOptions};
-pub use positions::{NUMBERING, PROMOTED, REPLICA, is_replica};
+pub use positions::{NUMBERING, PROMOTED, is_replica, refuse_replica};
 pub(super) use prepared_commit::finish_commit;
 pub(crate) use remove::remove_table;
 pub use writer::Writer;

@@ -18,7 +18,7 @@ pub const PROMOTED: &str = "arrowwood/promoted";
 const OWN: [&str; 2] = [NUMBERING, PROMOTED];
 
 /// The reason why a replica takes no positions.
-pub const REPLICA: &str = "the table is a replica, made by `arrowwood pull`: it has the rows of another table, and not \
+const REPLICA: &str = "the table is a replica, made by `arrowwood pull`: it has the rows of another table, and not \
                            how far its producers are. Promote it first: `arrowwood promote TABLE --producer \
                            NAME=SEQUENCE` or `--position NAME=VALUE` for those that go on here, or without for \
                            producers that begin anew";
@@ -26,6 +26,25 @@ pub const REPLICA: &str = "the table is a replica, made by `arrowwood pull`: it 
 /// Returns true if a table with these positions is a replica that was not promoted: see [`Writer::promote`].
 pub fn is_replica(positions: &BTreeMap<String, i64>) -> bool {
     positions.contains_key(NUMBERING) && positions.get(PROMOTED) != Some(&1)
+}
+
+/// Refuses positions of producers for a table with `positions`, if it is a replica that was not promoted.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use arrowwood::{NUMBERING, PROMOTED, refuse_replica};
+///
+/// let mut positions = BTreeMap::from([(NUMBERING.to_owned(), 7)]);
+/// assert!(refuse_replica(&positions).is_err());
+/// positions.insert(PROMOTED.to_owned(), 1);
+/// assert!(refuse_replica(&positions).is_ok());
+/// ```
+///
+/// # Errors
+/// `InvalidArgument`, which says how to promote it.
+pub fn refuse_replica(positions: &BTreeMap<String, i64>) -> Result<()> {
+    if is_replica(positions) { Err(Error::invalid_argument(REPLICA)) } else { Ok(()) }
 }
 
 impl Writer {
