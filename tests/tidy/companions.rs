@@ -29,8 +29,8 @@ const REMEDY_FILES: &[&str] = &[
 
 /// Hidden items of the library that companions use; each is to become public, or to go.
 const HIDDEN_USES: &[(&str, &str)] = &[
-    ("bindings/python", "late_column_field simulate time_zone_hint"),
-    ("crates/serve", "medium simulate utc_offset_hint"),
+    ("bindings/python", "late_column_field simulate"),
+    ("crates/serve", "medium simulate"),
 ];
 
 /// Returns the folders of the companions.

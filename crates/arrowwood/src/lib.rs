@@ -163,8 +163,6 @@ mod types;
 mod readme {}
 
 pub use array::decimal_to_f64;
-#[doc(hidden)]
-pub use array::time_zone_hint;
 pub use array::{Bytes, Fetch, Items, Members, Value};
 /// Files and memory as bytes: the crate of [`Mapping`], [`View`], [`GrowableBuffer`] and [`guard`].
 #[doc(no_inline)]
@@ -228,9 +226,6 @@ pub use table::{
     refuse_replica, sealed_rows, segment_stat, table_stat,
 };
 pub use text::Preview;
-#[doc(hidden)]
-#[cfg(feature = "text")]
-pub use text::utc_offset_hint;
 #[cfg(feature = "text")]
 pub use text::{
     CsvOptions, JsonLines, JsonOptions, TextBatches, TextFile, TextStream, TextTarget, csv_header, decompress_reader,
@@ -240,10 +235,13 @@ pub use text::{
 pub use types::layout::zones_agree;
 pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
 
-/// Text that people read: sizes, counts, and names without hidden characters or secrets.
+/// Text that people read: sizes, counts, names without hidden characters or secrets, and advice for errors.
 pub mod readable {
+    pub use crate::array::time_zone_advice;
     pub use crate::escape::{escape_hidden, escape_hidden_json, escape_hidden_lines};
     pub use crate::redact::redact_urls;
+    #[cfg(feature = "text")]
+    pub use crate::text::utc_offset_advice;
     pub use crate::text::{ellipsize, format_bytes, format_count, plural};
 }
 

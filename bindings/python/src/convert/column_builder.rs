@@ -8,7 +8,8 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, MutableBuffer, NullBufferBuilder, ToByteSlice};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, IntervalUnit};
-use arrowwood::{Error, ErrorKind, Items, Members, Value, time_zone_hint, type_name};
+use arrowwood::readable::time_zone_advice;
+use arrowwood::{Error, ErrorKind, Items, Members, Value, type_name};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyTuple};
 
@@ -229,7 +230,7 @@ impl ColumnBuilder {
                 let data_type = self.field.data_type();
                 let cell = fit_to_type(data_type, value).map_err(|misfit| {
                     ConversionError::new(misfit, data_type, &value.to_string())
-                        .with_advice(time_zone_hint(data_type, value))
+                        .with_advice(time_zone_advice(data_type, value))
                 })?;
                 self.push_cell(cell)
             }

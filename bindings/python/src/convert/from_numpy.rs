@@ -8,7 +8,8 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
-use arrowwood::{Value, time_zone_hint, type_name, zones_agree};
+use arrowwood::readable::time_zone_advice;
+use arrowwood::{Value, type_name, zones_agree};
 use pyo3::prelude::*;
 
 use crate::exchange::memory::arrow_buffer;
@@ -108,7 +109,7 @@ pub fn in_zone(array: &ArrayRef, name: &str, data_type: &DataType) -> Result<Arr
         _ => return Ok(array.clone()),
     };
     if !zones_agree(Some(zone), Some("")) {
-        let advice = time_zone_hint(data_type, &Value::Timestamp(0, unit, Some("")));
+        let advice = time_zone_advice(data_type, &Value::Timestamp(0, unit, Some("")));
         let wanted = type_name(data_type);
         let got = type_name(array.data_type());
         return Err(type_error(format!("column '{name}': expected {wanted}, got NumPy's {got}{advice}")));

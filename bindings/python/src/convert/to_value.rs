@@ -2,7 +2,8 @@
 
 use arrow_buffer::i256;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
-use arrowwood::{Value, parse_time, time_zone_hint, type_name, zones_agree};
+use arrowwood::readable::time_zone_advice;
+use arrowwood::{Value, parse_time, type_name, zones_agree};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -160,7 +161,7 @@ pub fn to_stored_value<'a>(
     object: &'a Bound<'_, PyAny>,
 ) -> Result<Option<StoredValue<'a>>, ConversionError> {
     let Some(value) = to_value(data_type, object)? else { return Ok(None) };
-    let advice = time_zone_hint(data_type, &value);
+    let advice = time_zone_advice(data_type, &value);
     // Python's integers count the column's unit; integers of other columns don't.
     let counted = if let Value::Int(number) = value { in_units(data_type, number) } else { None };
     let stored = counted.unwrap_or_else(|| fit_to_type(data_type, &value));

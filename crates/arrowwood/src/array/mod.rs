@@ -47,9 +47,7 @@ pub(crate) use unchecked::{ArrayParts, UncheckedArray, byte_size, offset_range};
 pub(crate) use validate::{check_null_counts, is_trivial};
 #[cfg(feature = "collect")]
 pub(crate) use value::find_run;
-#[doc(hidden)]
-pub use value::time_zone_hint;
-pub use value::{Items, Members, Value};
+pub use value::{Items, Members, Value, time_zone_advice};
 pub(crate) use value::{field_value, key, stored_value, value};
 #[cfg(feature = "table")]
 pub(crate) use widen::narrowed;

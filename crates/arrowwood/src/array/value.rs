@@ -82,10 +82,20 @@ impl Value<'_> {
     }
 }
 
-/// Returns advice for a time with a time zone in a column without one, or the reverse; empty if `value` has another
-/// problem.
-#[doc(hidden)]
-pub fn time_zone_hint(data_type: &DataType, value: &Value<'_>) -> &'static str {
+/// Returns advice for a time with a time zone that a column of `data_type` without one refuses, or the reverse: the end
+/// of an error's message, for users of Python. Empty if `value` has another problem.
+///
+/// ```
+/// use arrow_schema::{DataType, TimeUnit};
+/// use arrowwood::Value;
+/// use arrowwood::readable::time_zone_advice;
+///
+/// let value = Value::Timestamp(0, TimeUnit::Second, None);
+/// let advice = time_zone_advice(&DataType::Timestamp(TimeUnit::Second, Some("UTC".into())), &value);
+/// assert!(advice.starts_with("; the column has a time zone: "));
+/// assert_eq!(time_zone_advice(&DataType::Int64, &value), "");
+/// ```
+pub fn time_zone_advice(data_type: &DataType, value: &Value<'_>) -> &'static str {
     let DataType::Timestamp(_, column) = data_type else { return "" };
     match (column.as_deref(), value) {
         (Some(_), Value::Timestamp(_, _, None)) => {

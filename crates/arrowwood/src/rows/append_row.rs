@@ -6,7 +6,7 @@ use super::dictionary_entries::DictionaryEntries;
 use super::plan::{Plan, PlanNode, ROWS, Storage};
 use super::sink::RowSink;
 use crate::array::value_bytes::{WIDEST, encode_fixed, encode_view, is_signed_word};
-use crate::array::{Value, time_zone_hint};
+use crate::array::{Value, time_zone_advice};
 use crate::error::{Error, Result};
 use crate::map::check_pages;
 use crate::types::{MAX_INLINE, VIEW_WIDTH};
@@ -235,7 +235,7 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
         DataType::Dictionary(_, values) => values,
         own => own,
     };
-    let advice = time_zone_hint(stored, value);
+    let advice = time_zone_advice(stored, value);
     Error::invalid_argument(format!("column '{name}': {what} is no {data_type}, or out of its range{advice}"))
 }
 

@@ -466,7 +466,7 @@ fn timestamp(value: &str, per_second: i64, has_zone: bool) -> Option<i64> {
     let Some(moment) = Moment::parse_or_midnight(value).or_else(|| Moment::parse_far(value)) else {
         return parse_count(value, per_second).or_else(|| parse(value));
     };
-    // A time without an offset may be in any zone, even in a column in UTC: see `utc_offset_hint`.
+    // A time without an offset may be in any zone, even in a column in UTC: see `utc_offset_advice`.
     if moment.has_offset == has_zone { moment.count(per_second) } else { None }
 }
 

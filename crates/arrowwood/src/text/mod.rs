@@ -49,10 +49,7 @@ pub use preview::Preview;
 #[cfg(feature = "text")]
 pub use rows::{JsonLines, csv_header, push_csv_row};
 #[cfg(feature = "text")]
-pub use scalar::parse_time;
-#[doc(hidden)]
-#[cfg(feature = "text")]
-pub use scalar::utc_offset_hint;
+pub use scalar::{parse_time, utc_offset_advice};
 #[cfg(feature = "text")]
 pub use stream::TextStream;
 #[cfg(feature = "text")]

@@ -410,10 +410,18 @@ pub fn parse_time(data_type: &DataType, text: &str) -> Option<Value<'static>> {
     }
 }
 
-/// Returns a hint how to correct `text`, if it is a time without an offset in a column of `data_type` with a time zone,
-/// or the reverse; an empty text in all other cases.
-#[doc(hidden)]
-pub fn utc_offset_hint(data_type: &DataType, text: &str) -> &'static str {
+/// Returns advice for `text`, if it is a time without an offset that a column of `data_type` with a time zone refuses,
+/// or the reverse: the end of an error's message. Empty if the text has another problem.
+///
+/// ```
+/// use arrow_schema::{DataType, TimeUnit};
+/// use arrowwood::readable::utc_offset_advice;
+///
+/// let data_type = DataType::Timestamp(TimeUnit::Second, Some("UTC".into()));
+/// assert!(utc_offset_advice(&data_type, "2026-01-31 12:00:00").starts_with("; the column has a time zone: "));
+/// assert_eq!(utc_offset_advice(&data_type, "noon"), "");
+/// ```
+pub fn utc_offset_advice(data_type: &DataType, text: &str) -> &'static str {
     let DataType::Timestamp(_, zone) = data_type else { return "" };
     match Moment::parse_or_midnight(text) {
         Some(moment) if !moment.has_offset && zone.is_some() => {

@@ -672,7 +672,7 @@ fn typed(json: &str, text: &str, name: &str, data_type: &DataType) -> Result<Lit
 }
 
 fn incomparable(text: &str, name: &str, data_type: &DataType) -> ConditionError {
-    let advice = arrowwood::utc_offset_hint(data_type, text);
+    let advice = arrowwood::readable::utc_offset_advice(data_type, text);
     let data_type = arrowwood::type_name(data_type);
     ConditionError(format!("column '{name}' of type {data_type} can't be compared with '{text}'{advice}"))
 }

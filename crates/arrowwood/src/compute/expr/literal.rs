@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 
-use crate::array::{Value, time_zone_hint};
+use crate::array::{Value, time_zone_advice};
 use crate::escape::escape_hidden;
 
 /// A comparison.
@@ -169,9 +169,9 @@ impl Literal {
     pub(super) fn advice(&self, data_type: &DataType) -> &'static str {
         match &self.0 {
             LiteralValue::Timestamp(time, unit, zone) => {
-                time_zone_hint(data_type, &Value::Timestamp(*time, *unit, zone.as_deref()))
+                time_zone_advice(data_type, &Value::Timestamp(*time, *unit, zone.as_deref()))
             }
-            LiteralValue::Date(days) => time_zone_hint(data_type, &Value::Date(*days)),
+            LiteralValue::Date(days) => time_zone_advice(data_type, &Value::Date(*days)),
             LiteralValue::Str(_) if data_type.is_temporal() => {
                 "; compare it with a time instead of text, as by datetime.fromisoformat(…) in Python"
             }

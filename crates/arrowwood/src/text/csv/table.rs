@@ -108,7 +108,7 @@ fn push_field(
     }
     let (expected, remedy) = describe_refusal(&column.field, is_null);
     let name = shorten(column.field.name());
-    let offset_hint = utc_offset_hint(column.field.data_type(), value);
+    let offset_hint = utc_offset_advice(column.field.data_type(), value);
     let remedy = if offset_hint.is_empty() { remedy } else { offset_hint };
     Err(format!("expected {expected} in column `{name}`, got {:?}{remedy}", shorten(value)))
 }

@@ -333,7 +333,7 @@ fn push_scalar(
     if is_accepted && sink.push(Some(&text)).is_some() {
         return Ok(());
     }
-    match utc_offset_hint(data_type, &text) {
+    match utc_offset_advice(data_type, &text) {
         "" => Err(type_mismatch(data_type, json)),
         hint => Err(JsonLineError::new(format!("expected {}, got {}{hint}", type_name(data_type), quoted(json)))),
     }
