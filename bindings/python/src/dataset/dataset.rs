@@ -322,8 +322,7 @@ impl Dataset {
     /// Raises:
     ///     InvalidArgument: the dataset is not of tables with ``sorted_by``, or a value is of another type.
     fn between(&self, py: Python<'_>, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Dataset> {
-        let sorted_by = self.inner.split_by_path().first().and_then(arrowwood::Dataset::sorted_by);
-        let Some(field) = sorted_by.or_else(|| self.inner.late_column_field()) else {
+        let Some(field) = self.inner.searched_column() else {
             return Err(invalid_argument("between needs a table created with sorted_by, or a part of one"));
         };
         let low = bound_value("between", &field, low)?;

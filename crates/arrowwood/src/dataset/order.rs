@@ -106,9 +106,28 @@ impl Dataset {
         self.pieces().first()?.columns.iter().position(|&column| column == number)
     }
 
-    /// As [`late_by`](Dataset::late_by), even if the column is not one of the dataset's columns.
-    #[doc(hidden)]
-    pub fn late_column_field(&self) -> Option<FieldRef> {
+    /// The column that `Dataset::between` searches, even if it is not one of the dataset's columns: that of
+    /// [`sorted_by`](Dataset::sorted_by) or [`late_by`](Dataset::late_by), for several tables that of the first. `None`
+    /// for anything but tables with such a column.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema};
+    /// # use arrowwood::{Writer, WriterOptions};
+    /// # let folder = std::env::temp_dir().join(format!("searched-{}", std::process::id()));
+    /// # let fields = ["at", "price"].map(|name| Field::new(name, DataType::Int64, false));
+    /// # let schema = Arc::new(Schema::new(fields.to_vec()));
+    /// let options = WriterOptions { sorted_by: Some("at".into()), ..WriterOptions::default() };
+    /// Writer::open(&folder, Some(schema), &options)?.close()?;
+    /// let prices = arrowwood::open(&folder)?.select(&["price"])?;
+    /// assert_eq!(prices.searched_column().unwrap().name(), "at");
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), arrowwood::Error>(())
+    /// ```
+    pub fn searched_column(&self) -> Option<FieldRef> {
+        if let Some(field) = self.split_by_path().first().and_then(Dataset::sorted_by) {
+            return Some(field);
+        }
         let source = &self.pieces().first()?.source;
         source.schema().fields().get(self.late_column()?).cloned()
     }
