@@ -1,9 +1,9 @@
 """Tests that pyarrow, Polars and Arrow Java can read a growing table while they pause between any two reads.
 
 The file may change between the reads, as a writer commits rows. A reader that pauses for at most a minute gets correct
-rows. Time is simulated: the writer publishes rows at its highest rate, with the real constants of the library.
-`ARROWWOOD_PAUSES=minute` makes the pauses real. Arrow Java is tested only in the campaign, which builds
-tests/interop/java.
+rows. The writer is a program in Rust, crates/arrowwood/examples/pauses. There time is simulated: the writer publishes
+rows at its highest rate, with the real constants of the library. `ARROWWOOD_PAUSES=minute` makes the pauses real.
+Arrow Java is tested only in the campaign, which builds tests/interop/java.
 """
 
 import io
@@ -11,19 +11,17 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-import arrowwood as aw
-from arrowwood import _arrowwood
-
 polars = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
-# How often a busy writer publishes its rows to other readers.
-PUBLISH_INTERVAL_S = 0.01564
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).parents[2] / "target")
+# The writer; `make programs` builds it.
+WRITER = TARGET / "debug/examples/pauses"
+
 # The longest pause of a reader that is allowed, and a pause that is a little shorter.
 MAX_PAUSE_S = 60
 PAUSE_S = MAX_PAUSE_S - 0.5
@@ -43,36 +41,23 @@ def make_text(column, row):
 class BusyTable:
     """A table with a writer that commits each row; `make_value` computes a value from its column and row."""
 
-    def __init__(self, folder, column_count, make_value):
+    def __init__(self, path, column_count, make_value):
         self.column_count, self.make_value = column_count, make_value
-        names = [f"column {column}" for column in range(column_count)]
-        is_text = make_value is make_text
-        # A reader takes all bytes from the first column to the last, so that wide tables get small segments.
-        segment_rows = 1 << 16 if column_count > 10 else None
-        self.writer = aw.writer(
-            folder / "ticks",
-            pa.schema(dict.fromkeys(names, pa.string() if is_text else pa.int64())),
-            dictionary=names if is_text else None,
-            segment_rows=segment_rows,
-        )
-        self.path = folder / "ticks" / f"{0:020}.arrow"
+        self.path = path / f"{0:020}.arrow"
         self.row_count = 0
+        kind = "text" if make_value is make_text else "number"
+        command = [WRITER, path, str(column_count), kind]
+        self.writer = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def commit_row(self):
-        row = self.row_count
-        self.writer.append({f"column {column}": [self.make_value(column, row)] for column in range(self.column_count)})
-        self.writer.commit()
-        self.row_count += 1
+    def close(self):
+        _, _ = self.writer.communicate()
+        assert self.writer.returncode == 0
 
     def write_for(self, seconds):
         """Commits rows for some seconds, which are real or simulated."""
-        # Commits take real time, also in simulated time.
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if not IS_REAL_TIME:
-                _arrowwood._pretend_later(round(PUBLISH_INTERVAL_S * 1e6))
-                end -= PUBLISH_INTERVAL_S
-            self.commit_row()
+        self.writer.stdin.write(f"{seconds}\n")
+        self.writer.stdin.flush()
+        self.row_count = int(self.writer.stdout.readline())
 
     def assert_first_rows(self, table):
         """Asserts that `table` has the first rows of this table, and returns their number."""
@@ -81,6 +66,20 @@ class BusyTable:
             expected = [self.make_value(column, row) for row in range(table.num_rows)]
             assert table.column(column).to_pylist() == expected, f"column {column}"
         return table.num_rows
+
+
+@pytest.fixture
+def start_table(tmp_path):
+    """Returns a function that creates a table and starts its writer, which ends with the test."""
+    tables = []
+
+    def start(column_count, make_value):
+        tables.append(BusyTable(tmp_path / "ticks", column_count, make_value))
+        return tables[-1]
+
+    yield start
+    for table in tables:
+        table.close()
 
 
 class PausedFile(io.RawIOBase):
@@ -141,8 +140,8 @@ def next_paused_read(paused_read, column_count):
     ("column_count", "make_value"),
     [(1, make_number), (10, make_number), (1, make_text), (10, make_text), (100, make_number), (20, make_text)],
 )
-def test_pyarrow_may_pause_for_a_minute_before_any_read(tmp_path, column_count, make_value):
-    table = BusyTable(tmp_path, column_count, make_value)
+def test_pyarrow_may_pause_for_a_minute_before_any_read(start_table, column_count, make_value):
+    table = start_table(column_count, make_value)
     table.write_for(10 if IS_REAL_TIME else MAX_PAUSE_S)
     paused_read, pause_count = 0, 0
     while True:
@@ -158,8 +157,8 @@ def test_pyarrow_may_pause_for_a_minute_before_any_read(tmp_path, column_count, 
 
 
 @pytest.mark.parametrize(("column_count", "make_value"), [(1, make_number), (2, make_text)])
-def test_reader_that_pauses_for_longer_gets_an_error_or_the_right_rows(tmp_path, column_count, make_value):
-    table = BusyTable(tmp_path, column_count, make_value)
+def test_reader_that_pauses_for_longer_gets_an_error_or_the_right_rows(start_table, column_count, make_value):
+    table = start_table(column_count, make_value)
     table.write_for(1)
     error_count = 0
     for pause_s in (1.1 * MAX_PAUSE_S, 2.2 * MAX_PAUSE_S):
@@ -176,12 +175,12 @@ def test_reader_that_pauses_for_longer_gets_an_error_or_the_right_rows(tmp_path,
 
 @pytest.mark.skipif("ARROWWOOD_ARROW_JAVA" not in os.environ, reason="in the campaign: it builds Arrow Java's reader")
 @pytest.mark.parametrize(("column_count", "make_value"), [(1, make_number), (10, make_number), (3, make_text)])
-def test_arrow_java_may_pause_for_a_minute_before_any_read(tmp_path, column_count, make_value):
+def test_arrow_java_may_pause_for_a_minute_before_any_read(tmp_path, start_table, column_count, make_value):
     sys.path.append(str(Path(__file__).parents[1] / "interop"))
     from run import make_java
 
     java, _ = make_java(tmp_path)
-    table = BusyTable(tmp_path, column_count, make_value)
+    table = start_table(column_count, make_value)
     table.write_for(10 if IS_REAL_TIME else MAX_PAUSE_S)
     paused_read, read_count = 0, 1
     while paused_read < read_count:
@@ -214,16 +213,16 @@ def read_with_java(command, paused_read, pause):
     return read_count, pa.table(columns, names=[f"column {column}" for column in range(len(columns))])
 
 
-def test_file_mapped_a_minute_ago_is_readable(tmp_path):
-    table = BusyTable(tmp_path, 3, make_text)
+def test_file_mapped_a_minute_ago_is_readable(start_table):
+    table = start_table(3, make_text)
     table.write_for(5)
     reader = pa.ipc.open_file(pa.memory_map(str(table.path)))
     table.write_for(PAUSE_S)
     assert table.assert_first_rows(reader.read_all()) > 0
 
 
-def test_polars_reads_published_rows(tmp_path):
-    table = BusyTable(tmp_path, 3, make_text)
+def test_polars_reads_published_rows(start_table):
+    table = start_table(3, make_text)
     for _ in range(100):
         table.write_for(0.1)
         assert table.assert_first_rows(polars.read_ipc(table.path).cast(polars.String).to_arrow()) > 0

@@ -28,7 +28,7 @@ const REMEDY_FILES: &[&str] = &[
 ];
 
 /// Hidden items of the library that companions use; each is to become public, or to go.
-const HIDDEN_USES: &[(&str, &str)] = &[("bindings/python", "simulate"), ("crates/serve", "medium simulate")];
+const HIDDEN_USES: &[(&str, &str)] = &[("crates/serve", "medium simulate")];
 
 /// Returns the folders of the companions.
 fn companions() -> impl Iterator<Item = String> {

@@ -44,7 +44,6 @@ __all__ = [
     "_Values",
     "_local_path",
     "_open_places",
-    "_pretend_later",
     "_run_cli",
     "_visible",
     "_without_secrets",
@@ -1116,9 +1115,6 @@ class _Block:
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
-
-def _pretend_later(microseconds: int) -> None:
-    """For tests: lets it be so much later for what a writer publishes to other Arrow readers."""
 
 def _local_path(text: _Path) -> Path:
     """The local path that a text names."""

@@ -102,12 +102,6 @@ mod _arrowwood {
         arrowwood::readable::redact_urls(text).into_owned()
     }
 
-    /// For tests: lets it be so much later for what a writer publishes to other Arrow readers.
-    #[pyfunction]
-    fn _pretend_later(microseconds: u64) {
-        arrowwood::simulate::simulate_elapsed(std::time::Duration::from_micros(microseconds));
-    }
-
     /// The local path that a text names.
     #[pyfunction]
     fn _local_path(text: std::path::PathBuf) -> crate::interpreter::errors::Result<std::path::PathBuf> {
