@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use arrowwood::publish::{LivePage, PATIENCE, Record, SharedWords, commit, newest, publish_footer, record_len, sleep};
+use arrowwood::publish::{
+    LivePage, PATIENCE, Record, SharedWords, commit, newest, publish_footer, record_len, request_wake, wait,
+};
 use arrowwood_model::{Faults, LoomWords};
 use loom::model::Builder;
 use loom::thread;
@@ -198,7 +200,8 @@ fn sleep_until_commit(model: &LoomWords, last_sequence: u64) {
         if sequence == last_sequence {
             break;
         }
-        sleep(model, PAGE, sequence, Duration::MAX);
+        request_wake(model, PAGE);
+        wait(model, PAGE, sequence, Duration::MAX);
     }
 }
 

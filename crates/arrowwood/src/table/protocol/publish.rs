@@ -116,14 +116,9 @@ pub fn request_wake(words: &impl SharedWords, page: LivePage) {
     words.fence(Ordering::SeqCst);
 }
 
-/// Sleeps until there is a newer commit than `sequence`, for at most `timeout`; may return early. A reader without
-/// write permission for the file can't set the flag, and is woken only by chance.
-pub fn sleep(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: Duration) {
-    request_wake(words, page);
-    wait(words, page, sequence, timeout);
-}
-
-/// Sleeps like [`sleep`], for a reader that has set the flag by [`request_wake`].
+/// Sleeps until there is a newer commit than `sequence`, for at most `timeout`, in a reader that has set the flag by
+/// [`request_wake`]; may return early. A reader without write permission for the file can't set the flag, and is woken
+/// only by chance.
 pub fn wait(words: &impl SharedWords, page: LivePage, sequence: u64, timeout: Duration) {
     if words.load64(page.sequence()) == sequence {
         words.wait(page.sequence(), sequence as u32, timeout);
