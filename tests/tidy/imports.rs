@@ -45,13 +45,6 @@ fn resolve_paths(code: &str, names: &Names, module: &[String]) -> Vec<ModulePath
     paths
 }
 
-/// Returns the paths in `code` that begin with the name of another crate, without that name.
-pub fn paths_from(code: &str, crate_name: &str) -> Vec<ModulePath> {
-    let names = Names::from([(crate_name.to_owned(), vec![crate_name.to_owned()])]);
-    let paths = resolve_paths(code, &names, &[]).into_iter();
-    paths.filter(|path| path.first().is_some_and(|first| first == crate_name)).map(|path| path[1..].to_vec()).collect()
-}
-
 /// Returns the names that the `use` declarations of `code` introduce.
 fn imported_names(code: &str, names: &Names, module: &[String]) -> Names {
     let mut imported = Names::new();

@@ -87,7 +87,7 @@
 //! 1970-01-01.
 //!
 //! # Features
-//! All are on by default. With `default-features = false` the crate only opens and reads: [`open`], [`OpenOptions`],
+//! All but `internal` are on by default. With `default-features = false` the crate only opens and reads: [`open`], [`OpenOptions`],
 //! [`Dataset`], [`Row`], [`Column`], [`Value`], [`read_stream`], [`Mapping`], and the Arrow C data interface. An
 //! operation that needs a missing feature, such as opening a compressed file, returns an error that names it.
 //!
@@ -101,6 +101,7 @@
 //! | `text` | CSV and JSON: [`read_csv_from`], [`read_json_from`], [`stream_csv`], [`stream_json`], [`Value::to_json`] | `write` |
 //! | `compression` | bodies compressed with lz4 and zstd, read and written | |
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
+//! | `internal` | what the project's own tests, fuzzers, model and benchmarks need: simulated disks, reboots and times, the protocol of commits, small zones. It may change at any time | |
 //!
 //! # Inside
 //! The modules, in the order of the picture in `ARCHITECTURE.md`; each uses only earlier ones:
@@ -216,8 +217,7 @@ pub use partitions::{PartitionBy, PartitionedWriter};
 pub use rows::DatasetBuilder;
 #[cfg(feature = "check")]
 pub use table::RepairReport;
-#[doc(hidden)]
-#[cfg(feature = "table")]
+#[cfg(all(feature = "table", feature = "internal"))]
 pub use table::publish;
 #[cfg(feature = "table")]
 pub use table::{
@@ -246,9 +246,9 @@ pub mod readable {
 }
 
 /// Observed disks, and simulated reboots and times, for tests.
-#[cfg(feature = "table")]
-#[doc(hidden)]
+#[cfg(all(feature = "table", feature = "internal"))]
 pub mod simulate {
-    pub use crate::map::{FileSystem, FsObserver, FsOp, limit_mappings, simulate_boot, simulate_mount};
+    pub use arrowwood_mapping::{FileSystem, FsObserver, FsOp, limit_mappings, simulate_boot, simulate_mount};
+
     pub use crate::table::{compact_on, simulate_elapsed, simulate_rest};
 }

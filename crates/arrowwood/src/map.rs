@@ -10,7 +10,6 @@ pub(crate) use arrowwood_mapping::{
     remote_file_system, remove_leftovers, store_fence, with_change_check,
 };
 pub use arrowwood_mapping::{
-    Element, GrowableBuffer, Mapping, Mode, SharedWords, View, can_allocate, disable_sigbus_handler, guard,
+    Element, FileSystem, GrowableBuffer, Mapping, Mode, SharedWords, View, can_allocate, disable_sigbus_handler, guard,
     is_memory_short,
 };
-pub use arrowwood_mapping::{FileSystem, FsObserver, FsOp, limit_mappings, simulate_boot, simulate_mount};

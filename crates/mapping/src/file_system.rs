@@ -514,6 +514,7 @@ const NO_BOOT_ID: [u8; 16] = [0; 16];
 static SIMULATED_BOOT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Simulates that the machine was booted with this id, or ends the simulation.
+#[cfg(feature = "internal")]
 pub fn simulate_boot(boot: Option<[u8; 16]>) {
     let boot = boot.unwrap_or(NO_BOOT_ID);
     for (half, &bytes) in SIMULATED_BOOT.iter().zip(boot.as_chunks().0) {
@@ -559,6 +560,7 @@ const NO_MOUNT: u64 = 0;
 static SIMULATED_MOUNT: AtomicU64 = AtomicU64::new(NO_MOUNT);
 
 /// Simulates that all files are opened through the mount with this id, or ends the simulation.
+#[cfg(feature = "internal")]
 pub fn simulate_mount(mount: Option<u64>) {
     SIMULATED_MOUNT.store(mount.unwrap_or(NO_MOUNT), Ordering::Relaxed);
 }

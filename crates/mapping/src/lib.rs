@@ -98,7 +98,7 @@ pub use directory_lock::{DirectoryLock, StagingDirectory, remove_leftovers};
 pub use element::Element;
 pub use error::{ChangeCheckError, Error, ErrorKind, Result};
 pub use file_system::{FileSystem, FsObserver, FsOp, StagingFile, boot_id, read_boot_id};
-#[doc(hidden)]
+#[cfg(feature = "internal")]
 pub use file_system::{simulate_boot, simulate_mount};
 pub use growable::{GrowableBuffer, PooledMemory};
 pub use guard::{Fault, adopt_fault, check_pages, disable_sigbus_handler, guard, guard_on_thread, is_guarded};
@@ -112,7 +112,7 @@ pub use reserve::{ReserveAllocator, can_allocate, is_memory_short};
 pub use shared_file::SharedFile;
 pub use shared_words::SharedWords;
 pub use sync::{MutexExt, RwLockExt};
-#[doc(hidden)]
+#[cfg(feature = "internal")]
 pub use sys::limit_mappings;
 pub use sys::{copy_nontemporal, mapped_file_count, mappings_are_scarce, prefetch, prefetch_line, store_fence};
 pub use unfinished_file::{UnfinishedFile, hidden_files};

@@ -596,7 +596,7 @@ pub(crate) fn wake_word(word: &AtomicU32) {
 
 /// The number of mappings of files.
 static MAPPED_FILES: AtomicUsize = AtomicUsize::new(0);
-/// The simulated limit; see [`limit_mappings`].
+/// The simulated limit; see `limit_mappings`.
 static SIMULATED_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Counts as one of [`MAPPED_FILES`] until it is dropped.
@@ -649,6 +649,7 @@ pub fn mapped_file_count() -> usize {
 }
 
 /// Simulates that mappings are scarce from `count` on.
+#[cfg(feature = "internal")]
 pub fn limit_mappings(count: usize) {
     SIMULATED_LIMIT.store(count, Ordering::Relaxed);
 }

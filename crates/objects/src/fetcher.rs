@@ -99,7 +99,7 @@ fn map_sparse_file(object: &Object, size: usize) -> Result<(File, Mapping)> {
     }
     let folder = cache_folder(object.options.cache.as_deref());
     let (file, path) = create_private_file(&folder).map_err(|e| cache_error(&e, &folder))?;
-    let mapping = resize_and_map(&file, &path, size, object.options.poison);
+    let mapping = resize_and_map(&file, &path, size, object.options.poison());
     std::fs::remove_file(&path).map_err(|e| cache_error(&e, &folder))?;
     Ok((file, mapping?))
 }

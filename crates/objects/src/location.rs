@@ -220,13 +220,32 @@ pub struct Options {
     /// How long to wait for the start of a response, and for each of its chunks; by default 30 seconds.
     pub timeout: Duration,
     /// The value of bytes that were not fetched, for tests; by default zero.
-    #[doc(hidden)]
+    #[cfg(feature = "internal")]
     pub poison: Option<u8>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cache: None, timeout: DEFAULT_TIMEOUT, poison: None }
+        Options {
+            cache: None,
+            timeout: DEFAULT_TIMEOUT,
+            #[cfg(feature = "internal")]
+            poison: None,
+        }
+    }
+}
+
+impl Options {
+    /// Returns the value of bytes that were not fetched; `None` for zero.
+    #[cfg(feature = "internal")]
+    pub(crate) fn poison(&self) -> Option<u8> {
+        self.poison
+    }
+
+    /// Returns the value of bytes that were not fetched; `None` for zero.
+    #[cfg(not(feature = "internal"))]
+    pub(crate) fn poison(&self) -> Option<u8> {
+        None
     }
 }
 

@@ -35,10 +35,10 @@ mod typed_array;
 mod view;
 
 pub use auth::{Rights, TokenEntry, add_token, list_tokens, revoke_token};
-#[doc(hidden)]
+#[cfg(feature = "internal")]
 pub use flight::parse_call_target;
 pub use http::WorkerBody;
-#[doc(hidden)]
+#[cfg(feature = "internal")]
 pub use ingest::{FieldValue, Line, LineError, each_line};
 pub use ops::{AuditLog, Limits};
 pub use read::{ConditionError, parse_condition};

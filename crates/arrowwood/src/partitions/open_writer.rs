@@ -94,7 +94,7 @@ fn create_partition(
 
 /// Creates `directory`, and those above it.
 fn create_levels(root: &Path, directory: &Path, options: &WriterOptions) -> Result<()> {
-    let created = options.medium.create_dir_levels(root, directory);
+    let created = options.medium().create_dir_levels(root, directory);
     created.map_err(|e| Error::io("making the partition's directory", &e).at(directory))
 }
 
@@ -102,7 +102,7 @@ fn create_levels(root: &Path, directory: &Path, options: &WriterOptions) -> Resu
 fn lock_names(root: &Path, options: &WriterOptions) -> Result<DirectoryLock> {
     let begun = Instant::now();
     loop {
-        let lock = DirectoryLock::try_acquire(&options.medium, root);
+        let lock = DirectoryLock::try_acquire(&options.medium(), root);
         if let Some(lock) = lock.map_err(|e| Error::io("locking the directory of partitions", &e).at(root))? {
             return Ok(lock);
         }

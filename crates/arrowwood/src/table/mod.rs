@@ -20,6 +20,7 @@ pub use check::RepairReport;
 pub(crate) use check::{
     TableCheck, check_segment, check_table, damaged_path, is_table, link_aside, repair_table, sync_folder,
 };
+#[cfg(feature = "internal")]
 pub use protocol::{publish, simulate_elapsed, simulate_rest};
 #[cfg(feature = "compute")]
 pub(crate) use reader::is_durable;
@@ -28,10 +29,12 @@ pub use reader::{
     table_stat,
 };
 pub(crate) use reader::{WakeEvent, close_files, is_segment_name, is_table_directory, open_table};
+#[cfg(feature = "internal")]
+pub use writer::compact_on;
 #[cfg(feature = "compute")]
 pub(crate) use writer::sync_leftovers;
 pub use writer::{
     CompactOptions, Durability, LatePolicy, NUMBERING, PROMOTED, SyncPolicy, Writer, WriterOptions, compact,
-    compact_on, compact_with, is_replica, refuse_replica,
+    compact_with, is_replica, refuse_replica,
 };
 pub(crate) use writer::{alter, altered_schema, remove_table, write_part};

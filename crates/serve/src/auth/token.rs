@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use arrowwood::mapping::{MutexExt, RwLockExt};
-use arrowwood::simulate::FileSystem;
+use arrowwood::mapping::{FileSystem, MutexExt, RwLockExt};
 use arrowwood::{Error, ErrorKind, Result};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};

@@ -24,8 +24,7 @@ use std::sync::Arc;
 pub(crate) use arrowwood_flight::SERVICE;
 use arrowwood_flight::sql::{Any, SqlCommand};
 use arrowwood_flight::{
-    DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, UNKNOWN, decode_message,
-    frame_message,
+    DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, UNKNOWN, frame_message,
 };
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -143,8 +142,10 @@ fn handshake(parts: &Parts) -> Response<ResponseBody> {
 }
 
 /// Returns the table named in a call's message, if there is one. Used by tests, which send any bytes.
-#[doc(hidden)]
+#[cfg(feature = "internal")]
 pub fn parse_call_target(method: &str, message: &[u8]) -> Option<String> {
+    use arrowwood_flight::decode_message;
+
     let message = Bytes::copy_from_slice(message);
     let target = match method {
         "DoGet" => parse_ticket(&decode_message(message).ok()?, PARAMETERS),

@@ -68,6 +68,7 @@ pub(super) struct FirstMessage {
 }
 
 /// Parses the first message into the destination of its rows and its header, which is empty without a schema.
+#[cfg(feature = "internal")]
 pub(super) fn parse_first_target(message: Bytes) -> Result<((String, Query), Bytes)> {
     let (descriptor, header) = parse_first(message)?;
     Ok((parse_descriptor(&descriptor, PARAMETERS)?, header))

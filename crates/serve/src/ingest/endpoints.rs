@@ -345,14 +345,14 @@ pub(crate) async fn put_table(
     session.check_valid()?;
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let schema = RequestedSchema::parse(received.bytes, content_type)?;
-    let options = table_options(&query)?;
+    let options = table_options(&query, state.writers.options())?;
     let name = name.to_owned();
     let (is_new, facts) = ingest.run_blocking(move |ingest| create(ingest, &name, &schema, &options)).await?;
     Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
 }
 
-/// Parses the options for creating a table.
-fn table_options(query: &Query) -> Result<WriterOptions> {
+/// Parses the options for creating a table; others are those of `base`.
+fn table_options(query: &Query, base: WriterOptions) -> Result<WriterOptions> {
     let late = match query.get("late")? {
         None => None,
         Some("accept") => Some(LatePolicy::Accept),
@@ -367,7 +367,7 @@ fn table_options(query: &Query) -> Result<WriterOptions> {
         late,
         index: Some(parse_names(query, "index")).filter(|index| !index.is_empty()),
         segment_rows: query.number("segment_rows")?,
-        ..WriterOptions::default()
+        ..base
     })
 }
 
@@ -388,7 +388,7 @@ fn create(
     options: &WriterOptions,
 ) -> Result<(bool, Json)> {
     let session = &ingest.session;
-    let is_new = create_on_disk(ingest, name, Arc::new(requested.schema.clone()), options)?;
+    let is_new = create_table(ingest, name, Arc::new(requested.schema.clone()), options)?;
     let facts = session.facts(&Snapshot::load(session.shared.catalog.get(name)?)?)?;
     if !is_new {
         let table = session.shared.catalog.get(name)?;
@@ -404,16 +404,15 @@ fn create(
     Ok((is_new, facts))
 }
 
-/// Creates a table on the server's disk; returns false if it exists. Blocks.
-pub(crate) fn create_on_disk(
+/// Creates a table; returns false if it exists. Blocks.
+pub(crate) fn create_table(
     ingest: &IngestSession,
     name: &str,
     schema: SchemaRef,
     options: &WriterOptions,
 ) -> Result<bool> {
     let ServerState { catalog, readiness, .. } = &*ingest.session.shared;
-    let options = WriterOptions { medium: ingest.state.writers.medium(), ..options.clone() };
-    let created = catalog.create(name, schema, &options);
+    let created = catalog.create(name, schema, options);
     if let Err(problem) = &created
         && let Some(e) = problem.error()
     {

@@ -33,7 +33,6 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
 use arrowwood::mapping::MutexExt;
-use arrowwood::simulate::FileSystem;
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
 use hyper::StatusCode;
 
@@ -62,8 +61,8 @@ pub(crate) struct WriterPool {
     pub open: Arc<AtomicUsize>,
     /// Locked by the thread of the server that commits rows itself: at most one is blocked by the disk.
     pub inline_commit: Arc<Mutex<()>>,
-    /// The disk of the tables.
-    pub medium: FileSystem,
+    /// How tables are opened: their disk.
+    pub options: WriterOptions,
     pub readiness: Arc<Readiness>,
 }
 
@@ -369,9 +368,8 @@ impl Committer {
                 Err(e) => pool.readiness.on_failure(&e),
             }
         }
-        let options = WriterOptions { medium: pool.medium.clone(), ..WriterOptions::default() };
         // Never creates a table: it may have been removed.
-        let writer = Writer::open(&table.path, None, &options)?;
+        let writer = Writer::open(&table.path, None, &pool.options)?;
         queue.producers.load(&writer.positions());
         self.has_unsynced_positions = true;
         Ok(writer)

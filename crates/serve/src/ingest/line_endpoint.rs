@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arrowwood::{Dataset, WriterOptions};
+use arrowwood::Dataset;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::decode::check_bound;
-use super::endpoints::{create_on_disk, grow_share, parse_ack, single_batch, single_receipt, wait_to_decode};
+use super::endpoints::{create_table, grow_share, parse_ack, single_batch, single_receipt, wait_to_decode};
 use super::group_commit::TableWriter;
 use super::line_protocol::{LineError, LineRows, Precision, rows_of};
 use super::queue::{Ack, Receipt};
@@ -253,7 +253,7 @@ fn batches_for_tables(
     grow_share(state, share, total.bytes)?;
     // Tables are created last, so that none is created if there is another error.
     for (name, rows) in new {
-        create_on_disk(ingest, &name, rows.schema(), &WriterOptions::default())?;
+        create_table(ingest, &name, rows.schema(), &state.writers.options())?;
         batches.push(batch_for_table(ingest, catalog.get(&name)?, rows, (&mut bound, &mut *share))?);
     }
     Ok(batches)

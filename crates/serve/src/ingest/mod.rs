@@ -22,6 +22,7 @@ mod writers;
 
 pub(crate) use endpoints::{Destination, PendingBatches, lost};
 pub(crate) use line_endpoint::LineApi;
+#[cfg(feature = "internal")]
 pub use line_protocol::{FieldValue, Line, LineError, each_line};
 pub(crate) use queue::AppendResults;
 pub(crate) use request_body::{ReceivedBody, SMALL};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrowwood::simulate::FileSystem;
+use arrowwood::WriterOptions;
 use tokio::sync::Semaphore;
 
 use super::group_commit::WriterPool;
@@ -26,7 +26,7 @@ impl IngestState {
         limits: &Limits,
         metrics: Arc<Metrics>,
         readiness: Arc<Readiness>,
-        medium: FileSystem,
+        options: WriterOptions,
         decoders: usize,
     ) -> IngestState {
         IngestState {
@@ -38,7 +38,7 @@ impl IngestState {
                 max_open: limits.writers,
                 open: Arc::default(),
                 inline_commit: Arc::default(),
-                medium,
+                options,
                 readiness,
             }),
         }

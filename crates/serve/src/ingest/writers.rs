@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
+use arrowwood::WriterOptions;
 use arrowwood::mapping::MutexExt;
-use arrowwood::simulate::FileSystem;
 
 use super::group_commit::{TableWriter, WriterPool};
 use super::producers::ProducerState;
@@ -65,9 +65,9 @@ impl Writers {
         self.queue(table).is_some_and(|queue| queue.has_thread())
     }
 
-    /// Returns the disk of the tables.
-    pub fn medium(&self) -> FileSystem {
-        self.pool.medium.clone()
+    /// Returns how tables are opened, which says on which disk they are.
+    pub fn options(&self) -> WriterOptions {
+        self.pool.options.clone()
     }
 
     /// Returns the lock that a thread of the server has while it commits rows itself.
@@ -97,7 +97,7 @@ impl Writers {
 mod tests {
     use std::time::Duration;
 
-    use arrowwood::{WriterOptions, parse_schema};
+    use arrowwood::parse_schema;
 
     use super::*;
     use crate::catalog::Catalog;
@@ -110,7 +110,7 @@ mod tests {
             max_open: 1,
             open: Arc::default(),
             inline_commit: Arc::default(),
-            medium: FileSystem::default(),
+            options: WriterOptions::default(),
             readiness: Readiness::new(None),
         })
     }

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, TryLockError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use arrowwood::simulate::FileSystem;
-use arrowwood::{Error, ErrorKind, Result};
+#[cfg(feature = "internal")]
+use arrowwood::mapping::FileSystem;
+use arrowwood::{Error, ErrorKind, Result, WriterOptions};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -73,7 +74,7 @@ pub struct Options {
     /// The engine for calls of other servers that share a query with this one: a worker of a cluster.
     pub worker: Option<Arc<dyn WorkerEngine>>,
     /// The disk, which a test can observe.
-    #[doc(hidden)]
+    #[cfg(feature = "internal")]
     pub medium: FileSystem,
 }
 
@@ -91,7 +92,19 @@ impl Default for Options {
             audit: AuditLog::default(),
             sql: None,
             worker: None,
+            #[cfg(feature = "internal")]
             medium: FileSystem::default(),
+        }
+    }
+}
+
+impl Options {
+    /// Returns how tables are opened for writing.
+    fn writer_options(&self) -> WriterOptions {
+        WriterOptions {
+            #[cfg(feature = "internal")]
+            medium: self.medium.clone(),
+            ..WriterOptions::default()
         }
     }
 }
@@ -187,8 +200,7 @@ impl Server {
         let limits = options.limits.clone().clamped();
         let written_folder = if options.read_only { None } else { Some(catalog.directory().to_path_buf()) };
         let readiness = Readiness::new(written_folder);
-        let medium = options.medium.clone();
-        let ingest = IngestState::new(&limits, metrics.clone(), readiness.clone(), medium, cores());
+        let ingest = IngestState::new(&limits, metrics.clone(), readiness.clone(), options.writer_options(), cores());
         let sql = Arc::new(SqlState::new(options.sql.clone(), options.worker.clone().filter(|_| !is_view)));
         let shared = ServerState {
             catalog: catalog.opening(limits.tables),

@@ -17,5 +17,6 @@ mod ring;
 
 pub(super) use footer::{FooterSizes, is_published};
 pub(super) use publish::PATIENCE;
+#[cfg(feature = "internal")]
 pub use rate_limiter::{simulate_elapsed, simulate_rest};
 pub(super) use ring::{FooterRing, ring_size};

@@ -33,10 +33,10 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-#[doc(hidden)]
 pub use crate::map::SharedWords;
-#[doc(hidden)]
-pub use crate::table::format::{CommitState, LivePage, MOST_POSITIONS, Record, positions_of, record_len};
+#[cfg(feature = "internal")]
+pub use crate::table::format::{CommitState, MOST_POSITIONS, Record, record_len};
+pub use crate::table::format::{LivePage, positions_of};
 
 /// The number of times a reader rereads a torn record while no other commit is made: the writer may be in the middle of
 /// one. While commits are made it continues.

@@ -27,11 +27,13 @@ const MAX_URGENT: u32 = 128;
 const SPARE_PART: u32 = 64;
 
 /// Simulates that the places of published footers rest for this long before they are used again, instead of a minute.
+#[cfg(feature = "internal")]
 pub fn simulate_rest(rest: Duration) {
     REST.store(u64::try_from(rest.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
 /// Simulates that this much more time has passed for published footers.
+#[cfg(feature = "internal")]
 pub fn simulate_elapsed(by: Duration) {
     ELAPSED.fetch_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }

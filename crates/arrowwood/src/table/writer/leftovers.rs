@@ -28,8 +28,7 @@ fn sync_unlocked(folder: &Path, options: &WriterOptions) -> Result<bool> {
         return Ok(false);
     }
     if !is_durable(folder)? {
-        let WriterOptions { force, medium, .. } = options.clone();
-        let options = WriterOptions { sync: SyncPolicy::Never, force, medium, ..WriterOptions::default() };
+        let options = WriterOptions { sync: SyncPolicy::Never, ..options.for_same_disk() };
         Writer::open(folder, None, &options)?.close()?;
     }
     Ok(true)

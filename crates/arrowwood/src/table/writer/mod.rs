@@ -28,7 +28,9 @@ mod sort;
 mod writer;
 
 pub(crate) use alter::{alter, altered_schema};
-pub use compact::{CompactOptions, compact, compact_on, compact_with};
+#[cfg(feature = "internal")]
+pub use compact::compact_on;
+pub use compact::{CompactOptions, compact, compact_with};
 pub(crate) use dense::write_part;
 pub(super) use dense::{finish_merges, with_settings};
 #[cfg(feature = "compute")]

@@ -268,7 +268,7 @@ impl WriterOptions {
         }
 
         let segment_rows = self.segment_rows.map_or(known.segment_rows, within_bounds);
-        Ok(TableSettings { segment_rows, index, zone_rows: self.zone_rows.unwrap_or(ZONE_ROWS).max(1), ..known })
+        Ok(TableSettings { segment_rows, index, zone_rows: self.zone_rows(), ..known })
     }
 
     /// Returns the settings of a new table.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::map::FileSystem;
+use crate::table::format::ZONE_ROWS;
 
 /// When commits are brought to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +43,12 @@ pub struct WriterOptions {
     /// that may match. By default as in the existing table; a different choice applies from the next segment on.
     pub index: Option<Vec<String>>,
     /// The maximum number of rows in a block that the index describes as a whole, for tests.
-    #[doc(hidden)]
+    #[cfg(feature = "internal")]
     pub zone_rows: Option<u32>,
     /// True to write on file systems where mappings on several machines are inconsistent, such as NFS.
     pub force: bool,
     /// The disk, which a test can observe.
-    #[doc(hidden)]
+    #[cfg(feature = "internal")]
     pub medium: FileSystem,
 }
 
@@ -61,9 +62,47 @@ impl Default for WriterOptions {
             sorted_by: None,
             late: None,
             index: None,
+            #[cfg(feature = "internal")]
             zone_rows: None,
             force: false,
+            #[cfg(feature = "internal")]
             medium: FileSystem::default(),
         }
+    }
+}
+
+impl WriterOptions {
+    /// Returns options for the same disk that ask for nothing else.
+    pub(super) fn for_same_disk(&self) -> WriterOptions {
+        WriterOptions {
+            force: self.force,
+            #[cfg(feature = "internal")]
+            medium: self.medium.clone(),
+            ..WriterOptions::default()
+        }
+    }
+
+    /// Returns the disk.
+    #[cfg(feature = "internal")]
+    pub(crate) fn medium(&self) -> FileSystem {
+        self.medium.clone()
+    }
+
+    /// Returns the disk.
+    #[cfg(not(feature = "internal"))]
+    pub(crate) fn medium(&self) -> FileSystem {
+        FileSystem::default()
+    }
+
+    /// Returns the maximum number of rows in a block that the index describes as a whole.
+    #[cfg(feature = "internal")]
+    pub(super) fn zone_rows(&self) -> u32 {
+        self.zone_rows.unwrap_or(ZONE_ROWS).max(1)
+    }
+
+    /// Returns the maximum number of rows in a block that the index describes as a whole.
+    #[cfg(not(feature = "internal"))]
+    pub(super) fn zone_rows(&self) -> u32 {
+        ZONE_ROWS
     }
 }

@@ -126,7 +126,7 @@ impl Writer {
             if schema.is_none() {
                 return Err(no_table());
             }
-            match options.medium.create_dir(path) {
+            match options.medium().create_dir(path) {
                 Ok(()) => is_named = true,
                 // Another process was faster, and is creating the table.
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => (),
@@ -138,20 +138,21 @@ impl Writer {
         // The process may change its working directory, and the path may be a symbolic link.
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's directory", &e))?;
         refuse_remote(path, options.force)?;
-        let lock = acquire_lock(&options.medium, path)?;
-        let options = &WriterOptions { medium: lock.medium().clone(), ..options.clone() };
-        remove_leftovers(&options.medium, path).map_err(syncing_parent_failed)?;
+        let lock = acquire_lock(&options.medium(), path)?;
+        // Finds the table's files in the locked directory.
+        let medium = &lock.medium().clone();
+        remove_leftovers(medium, path).map_err(syncing_parent_failed)?;
 
-        if let Some(chain) = prepared_commit::open(&options.medium, path)? {
+        if let Some(chain) = prepared_commit::open(medium, path)? {
             let reopened = Writer::reopen(path, chain, schema, options, lock);
-            return prepared_commit::map_home_error(&options.medium, reopened);
+            return prepared_commit::map_home_error(medium, reopened);
         }
         if !is_empty_directory(path)? {
             return Err(chain::foreign_files_error(path));
         }
         if !is_named {
             // The process that made it may have been killed before its name was on the disk.
-            options.medium.sync_parent(path).map_err(syncing_parent_failed)?;
+            medium.sync_parent(path).map_err(syncing_parent_failed)?;
         }
         Writer::create(path, schema, options, lock)
     }
@@ -160,7 +161,7 @@ impl Writer {
     fn create(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions, lock: DirectoryLock) -> Result<Writer> {
         let schema = without_settings(&schema.ok_or_else(no_table)?);
         let plan = Arc::new(Plan::for_schema(&schema)?);
-        let live = first_segment(&options.medium, path, &plan, 0, options.settings(&plan)?)?;
+        let live = first_segment(lock.medium(), path, &plan, 0, options.settings(&plan)?)?;
         give_name(&live, path)?;
         // A created table survives a power cut.
         lock.sync().map_err(|e| Error::io("syncing the directory", &e))?;
@@ -186,6 +187,7 @@ impl Writer {
         let settings = options.apply_to(header.settings(), &plan)?;
         assert_eq!(entries.len(), plan.dictionaries.len(), "entries of each dictionary");
         let pending = pending.into_iter().chain([live.shared.clone()]).collect();
+        let medium = lock.medium().clone();
         let background = BackgroundWork::start(lock, path, pending, sync_interval)?;
         let mut writer = Writer {
             folder: path.to_path_buf(),
@@ -197,7 +199,7 @@ impl Writer {
             sorted_by,
             settings,
             names: Vec::new(),
-            medium: options.medium.clone(),
+            medium,
             background,
             sync: options.sync,
             broken: None,
@@ -217,10 +219,10 @@ impl Writer {
         options: &WriterOptions,
         lock: DirectoryLock,
     ) -> Result<Writer> {
-        chain.remove_orphans(&options.medium, path)?;
+        chain.remove_orphans(lock.medium(), path)?;
         let dataset = table::open(path, Default::default())?
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
-        prepared_commit::check_home(&options.medium)?;
+        prepared_commit::check_home(lock.medium())?;
 
         let old_schema = without_settings(dataset.schema());
         let plan = Arc::new(Plan::for_schema(&old_schema)?);
@@ -241,7 +243,7 @@ impl Writer {
             options.apply_to(settings.clone(), new_plan)?;
         }
 
-        let (live, dropped) = live_segment(&options.medium, path, &chain, &dataset, (&plan, settings))?;
+        let (live, dropped) = live_segment(lock.medium(), path, &chain, &dataset, (&plan, settings))?;
         let entries = read_entries(&live)?;
         let pending = take_over(&lock, path, &chain, &live, &plan)?;
         let mut writer = Writer::start(path, plan, (pending, live), entries, old_options, lock)?;
