@@ -9,7 +9,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
 
-.PHONY: test-datafusion-rust demo test programs test-rust features c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
+.PHONY: test-datafusion-rust demo test programs test-rust features alone c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-page bench-instructions bench-serve borders borders-large borders-page \
   view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
@@ -45,7 +45,8 @@ WATCH = $(PYTHON) $(CURDIR)/tests/watchdog.py --silent $(SILENT) --
 test-rust: programs
 	$(WATCH) cargo test $(RUST)
 
-# Each feature of the crate alone, and none, without warnings; and that without any files are opened and read.
+# Each feature of the crate alone, and none, without warnings; that without any files are opened and read. Then what is shipped,
+# without the feature `internal` of tests: the library in a copy without the crates around it, and those that have the feature.
 FEATURES := write collect table check compute text compression glob
 features:
 	for feature in '' $(FEATURES); do \
@@ -53,6 +54,19 @@ features:
 	    -- --deny warnings || exit 1; \
 	done
 	$(WATCH) cargo test --config profile.test.opt-level=0 --package arrowwood --no-default-features --test minimal
+	$(MAKE) --no-print-directory alone
+	for package in arrowwood-objects arrowwood-serve; do \
+	  cargo rustc --quiet --package $$package --lib --profile check -- --deny warnings || exit 1; \
+	done
+
+ALONE := $(abspath $(TARGET))/alone
+alone:
+	rm -rf $(ALONE) && mkdir -p $(ALONE)/crates
+	cp -a crates/arrowwood crates/mapping $(ALONE)/crates
+	cp -a Cargo.lock $(ALONE)
+	sed -e '/^members = \[/,/^\]/c members = ["crates/arrowwood", "crates/mapping"]' -e '/^exclude = /d' Cargo.toml > $(ALONE)/Cargo.toml
+	cd $(ALONE) && CARGO_TARGET_DIR=$(abspath $(TARGET)) \
+	  cargo rustc --quiet --offline --package arrowwood --lib --profile check -- --deny warnings
 
 # DataFusion over files and tables, and the program with it: crates outside of the workspace, as they need a newer Rust and 250
 # packages that nothing else pays for. Building those takes 10 processor minutes and 4 GB.
