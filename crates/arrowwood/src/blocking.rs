@@ -58,8 +58,9 @@ pub fn may_block() -> bool {
     MAY_WAIT.load(Ordering::Relaxed)
 }
 
-/// Runs `work`, which fails instead of waiting. Returns its result and, if it had to wait, the deferred wait, after
-/// which `work` has to be run again.
+/// Runs `work`, which fails instead of waiting.
+///
+/// Returns its result and, if it had to wait, the deferred wait, after which `work` has to be run again.
 pub fn try_without_blocking<T>(work: impl FnOnce() -> T) -> (T, Option<DeferredWait>) {
     /// Restores the flag, even after a panic.
     struct Restore(bool);
@@ -98,12 +99,15 @@ pub(crate) fn is_nonblocking() -> bool {
 /// The interval at which [`CancelToken::wait`] checks whether the other threads are done.
 const JOIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A call that several threads work for: a signal that ends the wait of one thread ends the waits of all.
+/// A call that several threads work for.
+///
+/// A signal that ends the wait of one thread ends the waits of all.
 #[derive(Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
-/// Sets the function with which waiting threads check whether a signal has come that ends their work. Only the first
-/// call in a process has an effect.
+/// Sets the function with which waiting threads check whether a signal has come that ends their work.
+///
+/// Only the first call in a process has an effect.
 pub fn set_interrupt_hook(hook: fn() -> bool) {
     INTERRUPT_HOOK.get_or_init(|| hook);
 }
@@ -137,8 +141,9 @@ impl CancelToken {
         work()
     }
 
-    /// Waits until `is_done` returns true, and polls the interrupt hook on behalf of the call's other threads. Returns
-    /// at once if there is nothing to poll.
+    /// Waits until `is_done` returns true, and polls the interrupt hook on behalf of the call's other threads.
+    ///
+    /// Returns at once if there is nothing to poll.
     pub fn wait(&self, mut is_done: impl FnMut() -> bool) {
         while INTERRUPT_HOOK.get().is_some() && may_block() && !is_done() {
             if self.run(check_interrupt).is_err() {
@@ -149,8 +154,9 @@ impl CancelToken {
     }
 }
 
-/// Checks that no signal has come that ends the work of this thread, or of its call. Waiting threads call it every
-/// [`POLL_INTERVAL`].
+/// Checks that no signal has come that ends the work of this thread, or of its call.
+///
+/// Waiting threads call it every [`POLL_INTERVAL`].
 ///
 /// # Errors
 /// `Io` (`EINTR`) if one has come.

@@ -47,9 +47,10 @@ impl ExportOptions {
         ExportOptions { is_aligned, ..self }
     }
 
-    /// Checks only the structure: each buffer is long enough for its array. Its content is arbitrary: offsets, views,
-    /// keys, type ids and run ends may be out of bounds, text may not be UTF-8, and null counts are as declared.
-    /// Exporting costs nothing per row.
+    /// Checks only the structure: each buffer is long enough for its array.
+    ///
+    /// Its content is arbitrary: offsets, views, keys, type ids and run ends may be out of bounds, text may not be
+    /// UTF-8, and null counts are as declared. Exporting costs nothing per row.
     ///
     /// # Safety
     /// Consumers must bound each access that depends on such a value to its buffer or child. arrow-rs and most other
@@ -82,7 +83,9 @@ pub struct FixedWidthChunk<'a> {
 }
 
 impl Dataset {
-    /// Returns the dataset as a C stream of record batches, with checked values and buffers shared with the mapping.
+    /// Returns the dataset as a C stream of record batches.
+    ///
+    /// Values are checked, and buffers shared with the mapping.
     ///
     /// # Errors
     /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
@@ -114,8 +117,11 @@ impl Dataset {
         export_schema(self.schema())
     }
 
-    /// Imports a C stream as a dataset that shares its buffers: a struct's members become columns, any other type one
-    /// column called `values`. Values are checked when they are first used, as in a file.
+    /// Imports a C stream as a dataset that shares its buffers.
+    ///
+    /// A struct's members become columns, any other type one column called `values`.
+    ///
+    /// Values are checked when they are first used, as in a file.
     ///
     /// # Errors
     /// `InvalidArgument` for a stream that was imported before, for a failure of the producer, with its message, and as
@@ -132,7 +138,9 @@ impl Dataset {
     }
 }
 
-/// Returns all arrays of a C stream, of any type, with checked values, and their field.
+/// Returns all arrays of a C stream, and their field.
+///
+/// They may have any type. Their values are checked.
 ///
 /// # Safety
 /// As for [`Dataset::import_stream`].
@@ -180,7 +188,9 @@ unsafe fn arrays_of(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<Unch
     }
 }
 
-/// Returns one array of any type passed through the C data interface, with checked values, and its field.
+/// Returns an array that was passed through the C data interface, and its field.
+///
+/// It may have any type. Its values are checked.
 ///
 /// # Safety
 /// As for [`Dataset::import_array`].
@@ -243,8 +253,9 @@ fn dataset_of(field: &Field, arrays: Vec<UncheckedArray>) -> Result<Dataset> {
 }
 
 impl Column {
-    /// Returns the column as a C stream of arrays of its own type, with checked values and buffers shared with the
-    /// mapping.
+    /// Returns the column as a C stream of arrays of its own type.
+    ///
+    /// Values are checked, and buffers shared with the mapping.
     ///
     /// # Errors
     /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
@@ -269,6 +280,7 @@ impl Column {
     }
 
     /// As [`Column::chunks_with`] for a fixed-width column without nulls, without making arrays: the values in place.
+    ///
     /// `None` for other columns, or if `export` requires alignment and a buffer isn't aligned.
     ///
     /// # Errors
@@ -534,8 +546,9 @@ unsafe extern "C" fn release(stream: *mut FFI_ArrowArrayStream) {
 }
 
 impl Dataset {
-    /// Imports one array through the C data interface as a dataset: a struct's members become columns, any other array
-    /// one column called `values`.
+    /// Imports one array through the C data interface as a dataset.
+    ///
+    /// A struct's members become columns, any other array one column called `values`.
     ///
     /// # Errors
     /// `InvalidArgument` for an array or a schema that was imported before, whose counts, lengths or offsets can't be

@@ -57,9 +57,10 @@ pub(crate) fn is_empty_directory(path: &Path) -> Result<bool> {
     first.map(|first| first.is_none()).map_err(|e| Error::io("listing the directory", &e).at(path))
 }
 
-/// Returns a text that distinguishes the table in the directory at `path` from others of its file system. It differs
-/// for a copy of the table, and changes when its rows are sorted. `None` if the file system has no creation times, or
-/// if there is no directory.
+/// Returns a text that distinguishes the table in the directory at `path` from others of its file system.
+///
+/// It differs for a copy of the table, and changes when its rows are sorted. `None` if the file system has no creation
+/// times, or if there is no directory.
 ///
 /// # Errors
 /// `Io`.

@@ -167,7 +167,9 @@ impl Error {
         self.0.errno == Some(libc::EFAULT)
     }
 
-    /// Returns true if the data is valid, but takes more than a limit which the caller has set. Fewer rows may fit.
+    /// Returns true if the data is valid, but takes more than a limit which the caller has set.
+    ///
+    /// Fewer rows may fit.
     pub fn is_limit(&self) -> bool {
         self.0.is_limit
     }

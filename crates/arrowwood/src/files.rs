@@ -25,8 +25,9 @@ fn has_wildcards(name: &OsStr) -> bool {
     name.as_bytes().iter().any(|byte| b"*?[".contains(byte))
 }
 
-/// Returns the local path of a path beginning with `~/`, or of a `file://` URL. `None` for any other path, or if a file
-/// of that very name exists.
+/// Returns the local path of a path beginning with `~/`, or of a `file://` URL.
+///
+/// `None` for any other path, or if a file of that very name exists.
 ///
 /// # Errors
 /// `InvalidArgument` for other URLs, with advice.

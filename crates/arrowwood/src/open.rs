@@ -48,8 +48,9 @@ pub struct UrlOpener {
 
 static URL_OPENER: OnceLock<UrlOpener> = OnceLock::new();
 
-/// Sets the opener of paths that are URLs and not names of files, for the whole process. Only the first call has an
-/// effect.
+/// Sets the opener of paths that are URLs and not names of files, for the whole process.
+///
+/// Only the first call has an effect.
 pub fn open_urls_with(opener: UrlOpener) {
     URL_OPENER.get_or_init(|| opener);
 }
@@ -104,6 +105,7 @@ impl OpenOptions {
     }
 
     /// Sets the maximum total size of decompressed buffers: a small hostile file may ask for any amount of memory.
+    ///
     /// Decompressing more returns `Unsupported`.
     pub fn max_decompressed_bytes(mut self, bytes: u64) -> OpenOptions {
         self.options.max_unpacked = Some(bytes);
@@ -230,8 +232,10 @@ impl OpenOptions {
     }
 
     /// Opens the directory at `path`, whose directories are named `key=value`, as [`open`] does, with `types` for the
-    /// given partition columns. By default types are inferred from all values: integers, dates, else text. Supported
-    /// are dictionaries of text, text, integers, floats, booleans and dates.
+    /// given partition columns.
+    ///
+    /// By default types are inferred from all values: integers, dates, else text. Supported are dictionaries of text,
+    /// text, integers, floats, booleans and dates.
     ///
     /// # Errors
     /// As [`OpenOptions::path`]; `NotFound` if there are no partitions; `ColumnNotFound` for a column that is not a
@@ -394,8 +398,10 @@ impl PartitionOpener for OpenOptions {
 /// Rows of a file or table by number: the information another process needs to open the same rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSlice {
-    /// The absolute path of the file or table directory. An object in a store has its URL here, with the password or
-    /// the signature that it was opened with, and its version: opening it is an error if the object was replaced.
+    /// The absolute path of the file or table directory.
+    ///
+    /// An object in a store has its URL here, with the password or the signature that it was opened with, and its
+    /// version: opening it is an error if the object was replaced.
     pub path: PathBuf,
     /// The number of the first row; in a table, counted from the first ever written.
     pub start: u64,
@@ -408,8 +414,9 @@ pub struct FileSlice {
 }
 
 impl Dataset {
-    /// Returns the ranges of the dataset's rows in files, for [`OpenOptions::file_slices`]. The ranges of a growing
-    /// table end with this snapshot.
+    /// Returns the ranges of the dataset's rows in files, for [`OpenOptions::file_slices`].
+    ///
+    /// The ranges of a growing table end with this snapshot.
     ///
     /// # Errors
     /// `Unsupported` if some rows are in memory only.

@@ -27,8 +27,9 @@ fn push_public(rest: &str, into: &mut String) {
     into.push_str(path);
 }
 
-/// Returns `text` with all URLs in it without users, passwords, queries and fragments. A URL ends with a space or a
-/// quote.
+/// Returns `text` with all URLs in it without users, passwords, queries and fragments.
+///
+/// A URL ends with a space or a quote.
 pub fn redact_urls(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);

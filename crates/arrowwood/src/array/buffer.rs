@@ -23,7 +23,9 @@ use crate::map::{
 };
 use crate::types::{fixed_size, fixed_size_or_zero, type_name};
 
-/// Immutable bytes: a mapping, memory, the mapping of a file that they are fetched into, or a file that is only read.
+/// Immutable bytes in a mapping, in memory, in an object store, or in a file that is only read.
+///
+/// Those of a store are fetched into a mapped file.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     // bytes of                  data                        mapping            fetch                  unmapped
@@ -87,8 +89,10 @@ impl Bytes {
         Bytes { data: self.data.slice_with_length(0, len), ..self.clone() }
     }
 
-    /// Returns the bytes of an object in a store. `mapping` maps a file of the object's size, into which `fetch`
-    /// fetches bytes before they are read. `address` opens the same object again.
+    /// Returns the bytes of an object in a store.
+    ///
+    /// `mapping` maps a file of the object's size, into which `fetch` fetches bytes before they are read. `address`
+    /// opens the same object again.
     ///
     /// # Errors
     /// `InvalidArgument` for a writable mapping.
@@ -192,8 +196,9 @@ impl Bytes {
         offset.checked_add(len).is_some_and(|end| end <= self.len())
     }
 
-    /// Returns bytes `offset .. offset + len` in place; `None` if some of them don't exist, and for bytes in a store,
-    /// which `fetch_slice` returns.
+    /// Returns bytes `offset .. offset + len` in place; `None` if some of them don't exist.
+    ///
+    /// Also `None` for bytes in a store, which have to be fetched.
     pub fn slice(&self, offset: usize, len: usize) -> Option<Buffer> {
         let is_in_place = self.fetch.is_none() && self.unmapped.is_none();
         (is_in_place && self.has(offset, len)).then(|| self.data.slice_with_length(offset, len))

@@ -12,7 +12,9 @@ use crate::error::Result;
 ///
 /// Bytes of the mapping that were never fetched read as zeros, so all access is by calls that fetch them first.
 pub trait Fetch: Debug + Send + Sync {
-    /// Waits until all bytes of `ranges` are in the mapped file. Ranges lie inside of the object, and may overlap.
+    /// Waits until all bytes of `ranges` are in the mapped file.
+    ///
+    /// Ranges lie inside of the object, and may overlap.
     ///
     /// # Errors
     /// `FileChanged` if the object is no longer the one that was opened, `Io`, and other errors of the store. None of

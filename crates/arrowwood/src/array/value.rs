@@ -15,7 +15,7 @@ use crate::types::{MAX_INLINE, MILLIS_PER_DAY, NANOS_PER_MILLI, VIEW_WIDTH, fixe
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {
-    /// Null.
+    /// No value: SQL's null.
     Null,
     /// A boolean.
     Bool(bool),
@@ -38,17 +38,17 @@ pub enum Value<'a> {
     },
     /// Text.
     Str(&'a str),
-    /// Bytes.
+    /// Bytes of any length, also those of a fixed length.
     Bytes(&'a [u8]),
     /// The 16 bytes of a UUID: extension type `arrow.uuid`.
     Uuid(&'a [u8; 16]),
     /// Days since 1970-01-01.
     Date(i64),
-    /// Time since midnight.
+    /// The number of units since midnight.
     Time(i64, TimeUnit),
-    /// Time since 1970-01-01 00:00:00, in UTC if there is a time zone.
+    /// The number of units since 1970-01-01 00:00:00, in UTC if there is a time zone.
     Timestamp(i64, TimeUnit, Option<&'a str>),
-    /// A length of time.
+    /// The number of units of a length of time.
     Duration(i64, TimeUnit),
     /// Calendar months, days and nanoseconds, with the unit of the type.
     Interval {
@@ -65,7 +65,7 @@ pub enum Value<'a> {
     List(Items<'a>),
     /// A map; the items are structs of key and value.
     Map(Items<'a>),
-    /// A struct.
+    /// A struct, with a value for each of its fields.
     Struct(Members<'a>),
     /// A union's value, and the name of its member.
     Union(&'a FieldRef, Box<Value<'a>>),

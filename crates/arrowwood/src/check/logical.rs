@@ -21,8 +21,10 @@ use crate::types::layout::{MILLIS_PER_DAY, SECONDS_PER_DAY};
 use crate::types::per_second;
 
 impl Dataset {
-    /// Runs [`Dataset::validate`], and then checks that decimals have no more digits than their precision, that values
-    /// of date64 are whole days, and that times are within a day.
+    /// Checks values as [`Dataset::validate`] does, and that their type gives them a meaning.
+    ///
+    /// Decimals have no more digits than their precision, values of `date64` are whole days, and times are within a
+    /// day.
     ///
     /// # Errors
     /// `InvalidData` naming batch, column, row and what was expected. For a value inside of a list, struct or other

@@ -56,8 +56,9 @@ impl Report {
     }
 }
 
-/// Checks all metadata and every value of the file, table, glob or directory at `path`, and reports inconsistencies. A
-/// table may be written at the same time. `progress(done, total)` is called periodically.
+/// Checks all metadata and every value of the file, table, glob or directory at `path`, and reports inconsistencies.
+///
+/// A table may be written at the same time. `progress(done, total)` is called periodically.
 ///
 /// # Errors
 /// `NotFound`, `PermissionDenied`, `Io` if it could not be read; damage is in the report.
@@ -81,8 +82,9 @@ pub fn check_bytes(bytes: Bytes, name: impl AsRef<Path>, mut progress: impl FnMu
     guard(|| check_ipc(bytes, name.as_ref(), &mut progress))
 }
 
-/// As [`check`], and if there is damage, keeps the rows before it. A table also keeps rows after text that is not
-/// UTF-8, in which wrong bytes are replaced by `?`.
+/// As [`check`], and if there is damage, keeps the rows before it.
+///
+/// A table also keeps rows after text that is not UTF-8, in which wrong bytes are replaced by `?`.
 ///
 /// Damaged files are never written to. A file is renamed to end in `.damaged`. A table's damaged segment and, if rows
 /// of it are lost, all later segments move to a directory of such a name next to the table, or to the hidden directory

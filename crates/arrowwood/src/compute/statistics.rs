@@ -34,7 +34,9 @@ impl Column {
     }
 
     /// Returns the sample variance, which divides by n − 1; `None` for fewer than two values, and NaN if a value is
-    /// NaN. The variance of integers is rounded only once, at the end.
+    /// NaN.
+    ///
+    /// The variance of integers is rounded only once, at the end.
     ///
     /// # Errors
     /// `Unsupported` for types that are no numbers.
@@ -60,8 +62,9 @@ impl Column {
     }
 
     /// Returns each distinct value and its number of rows, in two columns: one has the name of this column, the other
-    /// is called `count`. The most frequent value comes first; equally frequent ones are in order of appearance. Null
-    /// counts as a value.
+    /// is called `count`.
+    ///
+    /// The most frequent value comes first; equally frequent ones are in order of appearance. Null counts as a value.
     ///
     /// # Errors
     /// `Unsupported` for nested types; `InvalidArgument` for a column called `count`.
@@ -107,8 +110,9 @@ fn to_float(value: &Value<'_>) -> Option<f64> {
 const STATISTICS: [&str; 9] = ["count", "null_count", "mean", "std", "min", "25%", "50%", "75%", "max"];
 
 impl Dataset {
-    /// Returns statistics of each column: a row per statistic, which the first column names. Numbers and booleans are
-    /// described by floats, other types by text.
+    /// Returns statistics of each column: a row per statistic, which the first column names.
+    ///
+    /// Numbers and booleans are described by floats, other types by text.
     ///
     /// # Errors
     /// `InvalidData` if a value is damaged.

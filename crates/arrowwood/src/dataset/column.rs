@@ -30,22 +30,22 @@ impl Column {
         }
     }
 
-    /// Name, type, nullability and metadata.
+    /// Returns the name, type, nullability and metadata.
     pub fn field(&self) -> &FieldRef {
         &self.field
     }
 
-    /// The column's name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.field.name()
     }
 
-    /// The type of the values.
+    /// Returns the type of the values.
     pub fn data_type(&self) -> &DataType {
         self.field.data_type()
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -61,12 +61,12 @@ impl Column {
         self.dataset.is_empty()
     }
 
-    /// The column as a dataset of one column.
+    /// Returns the column as a dataset of one column.
     pub fn as_dataset(&self) -> &Dataset {
         &self.dataset
     }
 
-    /// The value of row `row`.
+    /// Returns the value of row number `row`, counted from 0.
     ///
     /// # Errors
     /// As [`Dataset::row`].
@@ -74,7 +74,7 @@ impl Column {
         self.dataset.row(row)?.get(0)
     }
 
-    /// Rows `start .. start + len`, or as many of them as there are.
+    /// Returns rows `start .. start + len`, or as many of them as there are.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -82,7 +82,7 @@ impl Column {
         Column::new(self.dataset.slice(start, len)?)
     }
 
-    /// All values in order.
+    /// Returns an iterator over all values, in order.
     ///
     /// # Errors
     /// Per value: `InvalidData` if it is damaged.
@@ -90,7 +90,7 @@ impl Column {
         self.dataset.rows().map(|row| row?.get(0))
     }
 
-    /// The number of values that are not null.
+    /// Returns the number of values that are not null.
     ///
     /// # Errors
     /// As [`Column::null_count`].
@@ -98,8 +98,9 @@ impl Column {
         Ok(self.len()? - self.null_count()?)
     }
 
-    /// The number of rows for which [`get`](Column::get) returns null, or a union with a null member: counted in the
-    /// bitmaps, and where dictionaries, runs or unions contain nulls, in their values.
+    /// Returns the number of rows for which [`Column::get`] returns null, or a union with a null member.
+    ///
+    /// They are counted in the bitmaps, and where dictionaries, runs or unions contain nulls, in their values.
     ///
     /// # Errors
     /// `InvalidData` for a damaged value.
@@ -109,7 +110,7 @@ impl Column {
         Ok(counts.into_iter().fold(0, |sum, nulls| sum.saturating_add(nulls as u64)))
     }
 
-    /// The column as arrays, one per batch, with checked values and without a copy.
+    /// Returns the column as arrays, one per batch, with checked values and without a copy.
     ///
     /// Buffers stay at their place in the file and may be unaligned for their type, which typed arrays of arrow-rs do
     /// not accept. [`ArrayData::align_buffers`] copies unaligned buffers.

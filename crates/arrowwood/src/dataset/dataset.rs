@@ -145,12 +145,12 @@ impl Dataset {
         &self.schema
     }
 
-    /// The number of columns.
+    /// Returns the number of columns.
     pub fn num_columns(&self) -> usize {
         self.schema.fields().len()
     }
 
-    /// The number of rows. The first call walks the messages of a stream, or the blocks of a file.
+    /// Returns the number of rows. The first call walks the messages of a stream, or the blocks of a file.
     ///
     /// # Errors
     /// `InvalidData` if a message is damaged or truncated; `FileChanged`.
@@ -177,8 +177,9 @@ impl Dataset {
         self.with_change_check(ChangeCheck::Seldom, || Ok(self.rows_until(1)? == 0))
     }
 
-    /// The number of the dataset's first row in its table: rows keep their numbers when earlier ones are dropped. 0 if
-    /// the dataset is not a table, or partitioned.
+    /// Returns the number of the dataset's first row in its table.
+    ///
+    /// Rows keep their numbers when earlier ones are dropped. 0 if the dataset is not a table, or partitioned.
     pub fn first_row(&self) -> u64 {
         if self.origin.is_some() {
             return 0;
@@ -186,15 +187,16 @@ impl Dataset {
         self.pieces.first().map_or(0, |piece| piece.source.facts().first_row + piece.start)
     }
 
-    /// The absolute path of the file or table directory that contains the rows. `None` for rows in memory, and for rows
-    /// of several files.
+    /// Returns the absolute path of the file or table directory that contains the rows.
+    ///
+    /// `None` for rows in memory, and for rows of several files.
     pub fn path(&self) -> Option<&Path> {
         let mut paths = self.pieces.iter().map(|piece| piece.source.facts().absolute_path);
         let first = paths.next()??;
         paths.all(|path| path == Some(first)).then_some(first)
     }
 
-    /// The number of record batches with rows in the dataset, including empty batches of a whole source.
+    /// Returns the number of record batches with rows in the dataset, including empty batches of a whole source.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -215,7 +217,8 @@ impl Dataset {
         })
     }
 
-    /// The bytes of the dataset's rows in its buffers, including bitmaps and offsets, without dictionaries.
+    /// Returns the number of bytes of the dataset's rows in its buffers, including bitmaps and offsets, without
+    /// dictionaries.
     ///
     /// # Errors
     /// `InvalidData` if the structure of a batch is damaged.
@@ -247,12 +250,14 @@ impl Dataset {
         })
     }
 
-    /// How many bytes are mapped, and how many were copied.
+    /// Returns how many bytes are mapped, and how many were copied.
     pub fn footprint(&self) -> Footprint {
         self.sources().map(|source| source.footprint()).sum()
     }
 
-    /// How many of the mapped bytes are in physical memory now, whichever process loaded them. Queries every page.
+    /// Returns how many of the mapped bytes are in physical memory now, whichever process loaded them.
+    ///
+    /// Queries every page.
     ///
     /// # Errors
     /// `Io` if the system call fails.
@@ -289,7 +294,7 @@ impl Dataset {
         sources.filter(move |source| seen.insert(Arc::as_ptr(source).cast::<()>()))
     }
 
-    /// The column named `name`.
+    /// Returns the column named `name`.
     ///
     /// # Errors
     /// `ColumnNotFound`, naming the existing columns; `InvalidArgument` if several columns have the name.
@@ -297,7 +302,7 @@ impl Dataset {
         self.column_at(self.index_of(name)?)
     }
 
-    /// Column number `index`, counted from 0.
+    /// Returns column number `index`, counted from 0.
     ///
     /// # Errors
     /// `ColumnNotFound`, naming the columns there are.
@@ -305,7 +310,7 @@ impl Dataset {
         Column::new(self.select_at(&[index])?)
     }
 
-    /// The columns named `names`, in that order.
+    /// Returns the columns named `names`, in that order.
     ///
     /// # Errors
     /// As [`Dataset::column`], for any of the names.
@@ -335,7 +340,7 @@ impl Dataset {
         Error::new(ErrorKind::ColumnNotFound, format!("no column {wanted}; there are {}{more}", names.join(", ")))
     }
 
-    /// Columns by number, counted from 0, in that order.
+    /// Returns columns by number, counted from 0, in that order.
     ///
     /// # Errors
     /// `ColumnNotFound`, naming the columns there are.
@@ -351,7 +356,7 @@ impl Dataset {
         Ok(Dataset { schema: Arc::new(schema), pieces: pieces.into(), ..self.clone() })
     }
 
-    /// The same columns renamed to `names`, in their order.
+    /// Returns the same columns renamed to `names`, in their order.
     ///
     /// # Errors
     /// `InvalidArgument` if there are more or fewer names than columns, or two equal names.
@@ -382,7 +387,9 @@ impl Dataset {
     }
 
     /// Returns the same rows with `column` appended to the columns, so that a predicate can name it; the dataset itself
-    /// if it has the column. `None` if `column` has other rows, or if another column has its name.
+    /// if it has the column.
+    ///
+    /// `None` if `column` has other rows, or if another column has its name.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -422,7 +429,7 @@ impl Dataset {
         Ok(true)
     }
 
-    /// Rows `start .. start + len`, cut at the end. Walks no further than `start + len`.
+    /// Returns rows `start .. start + len`, cut at the end. Walks no further than `start + len`.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -449,7 +456,7 @@ impl Dataset {
         Ok(Dataset::from_slices(self.schema.clone(), pieces))
     }
 
-    /// The first `n` rows.
+    /// Returns the first `n` rows.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -457,8 +464,9 @@ impl Dataset {
         self.slice(0, n)
     }
 
-    /// Returns first rows that take at most `max_bytes`, or one row if that takes more, and their size in bytes as
-    /// [`Dataset::nbytes`] counts it.
+    /// Returns as many of the first rows as take at most `max_bytes`, and their size in bytes.
+    ///
+    /// It is one row if that takes more. Sizes are those of [`Dataset::nbytes`].
     ///
     /// # Errors
     /// As [`Dataset::nbytes`].
@@ -477,7 +485,7 @@ impl Dataset {
         }
     }
 
-    /// The last `n` rows.
+    /// Returns the last `n` rows.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -486,7 +494,7 @@ impl Dataset {
         self.slice(len.saturating_sub(n), n)
     }
 
-    /// Row `row`.
+    /// Returns row number `row`, counted from 0.
     ///
     /// # Errors
     /// `RowOutOfRange` past the end; `InvalidData` if a value is damaged.
@@ -520,8 +528,9 @@ impl Dataset {
         location.or_else(|e| self.with_change_check(ChangeCheck::Now, || Err(e)))
     }
 
-    /// The row `back` rows before the end; 1 is the last. Reads only the last batches of an IPC file, while
-    /// [`Dataset::len`] would count them all.
+    /// Returns the row `back` rows before the end; 1 is the last.
+    ///
+    /// Reads only the last batches of an IPC file, while [`Dataset::len`] would count them all.
     ///
     /// # Errors
     /// As [`Dataset::row`].
@@ -545,7 +554,7 @@ impl Dataset {
         }
     }
 
-    /// All rows in order.
+    /// Returns an iterator over all rows, in order.
     ///
     /// # Errors
     /// Per row: as [`Dataset::len`]; the iterator ends after an error.
@@ -563,7 +572,7 @@ impl Dataset {
         })
     }
 
-    /// The dataset batch by batch, each as a dataset.
+    /// Returns an iterator over the batches, each as a dataset.
     ///
     /// # Errors
     /// Per batch: as [`Dataset::len`]; the iterator ends after an error.
@@ -571,8 +580,9 @@ impl Dataset {
         self.parts().map(|part| self.batch_dataset(&part?))
     }
 
-    /// Returns batch number `number` of [`Dataset::batches`], counted from 0. Takes constant time if the dataset is not
-    /// sliced.
+    /// Returns batch number `number` of [`Dataset::batches`], counted from 0.
+    ///
+    /// Takes constant time if the dataset is not sliced.
     ///
     /// # Errors
     /// `RowOutOfRange` past the last.
@@ -599,8 +609,9 @@ impl Dataset {
         Ok(Dataset::from_slices(self.schema.clone(), vec![piece]))
     }
 
-    /// The batches as record batches of arrow-rs, with checked values; buffers are shared unless arrow-rs needs them
-    /// aligned.
+    /// Returns the batches as record batches of arrow-rs.
+    ///
+    /// Values are checked. Buffers are shared unless arrow-rs needs them aligned.
     ///
     /// # Errors
     /// Per batch: `InvalidData` naming batch, column, row and what was expected.
@@ -615,8 +626,9 @@ impl Dataset {
         })
     }
 
-    /// Checks all values now, in parallel. `progress(done, total)` is called periodically on the caller's thread, with
-    /// numbers of rows.
+    /// Checks all values now, in parallel.
+    ///
+    /// `progress(done, total)` is called periodically on the caller's thread, with numbers of rows.
     ///
     /// # Errors
     /// `InvalidData` for the first bad value, naming path, batch, column, row and what was expected.

@@ -8,8 +8,7 @@ use crate::array::Value;
 use crate::error::Result;
 
 impl Dataset {
-    /// Identifies the table of the rows and the number of the first row there, if they lie in an object that was pushed
-    /// to a store.
+    /// Returns which rows of which table these are, if they lie in an object that was pushed to a store.
     pub fn pushed_rows(&self) -> Option<PushedRows> {
         let piece = self.pieces().first()?;
         let pushed = piece.source.facts().pushed_rows?;
@@ -17,8 +16,9 @@ impl Dataset {
     }
 }
 
-/// Returns true if the rows are the same. `there` may have a newer schema: more columns, which must be null, and wider
-/// numbers. A NaN is the same as itself.
+/// Returns true if the rows are the same.
+///
+/// `there` may have a newer schema: more columns, which must be null, and wider numbers. A NaN is the same as itself.
 ///
 /// # Errors
 /// Errors of reading the rows.

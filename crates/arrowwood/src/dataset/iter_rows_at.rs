@@ -13,8 +13,10 @@ use crate::map::guard;
 const AHEAD: usize = 8;
 
 impl Dataset {
-    /// Returns rows `rows`, in that order, each as [`row`](Dataset::row) would. Takes a fraction of the time for
-    /// scattered rows of large data, as the values of later rows are loaded while earlier ones are read.
+    /// Returns rows `rows`, in that order, each as [`row`](Dataset::row) would.
+    ///
+    /// Takes a fraction of the time for scattered rows of large data, as the values of later rows are loaded while
+    /// earlier ones are read.
     ///
     /// ```
     /// # use arrowwood::*;

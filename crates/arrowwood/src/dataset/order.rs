@@ -79,8 +79,10 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
 }
 
 impl Dataset {
-    /// The column by which the rows are sorted, if the dataset is a table created with one, or part of it; with its
-    /// name in this dataset. `None` if only another column has its name, and for tables that accept late rows.
+    /// Returns the column by which the rows are sorted, if the dataset is a table created with one, or part of it; with
+    /// its name in this dataset.
+    ///
+    /// `None` if only another column has its name, and for tables that accept late rows.
     pub fn sorted_by(&self) -> Option<FieldRef> {
         let sorted = self.sorted_column().ok()?;
         let number = *sorted.pieces().first()?.columns.first()?;
@@ -95,7 +97,7 @@ impl Dataset {
         Some(field.clone())
     }
 
-    /// The column by which rows of the dataset's table may be late: its rows are unordered.
+    /// Returns the column by which rows of the dataset's table may be late: its rows are unordered.
     pub fn late_by(&self) -> Option<FieldRef> {
         let position = self.position_of(self.late_column()?)?;
         self.schema().fields().get(position).cloned()
@@ -144,9 +146,10 @@ impl Dataset {
         runs.map(|pieces| Dataset::from_slices(self.schema().clone(), pieces.to_vec())).collect()
     }
 
-    /// Returns true if no piece of the rows begins before the previous one ends. Each piece is in the order of
-    /// [`sorted_by`](Dataset::sorted_by), but pieces of tables that were created at one path, one after the other, look
-    /// like pieces of one table.
+    /// Returns true if no piece of the rows begins before the previous one ends.
+    ///
+    /// Each piece is in the order of [`sorted_by`](Dataset::sorted_by), but pieces of tables that were created at one
+    /// path, one after the other, look like pieces of one table.
     pub fn is_ascending(&self) -> bool {
         self.sorted_column().and_then(|column| column.ascends()).unwrap_or(false)
     }

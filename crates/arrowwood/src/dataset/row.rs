@@ -36,7 +36,7 @@ impl<'a> Row<'a> {
         Row { is_random_access: true, ..self }
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.schema.fields().len()
     }
@@ -46,7 +46,7 @@ impl<'a> Row<'a> {
         self.len() == 0
     }
 
-    /// The value of column number `column`.
+    /// Returns the value of column number `column`, counted from 0.
     ///
     /// # Errors
     /// `InvalidArgument` if there is no such column, `InvalidData` if the value is damaged, `FileChanged` if the file
@@ -132,7 +132,7 @@ impl<'a> Row<'a> {
         Some((piece.source.column(batch, number).ok()?, index))
     }
 
-    /// Name and value of each column.
+    /// Returns an iterator over the name and the value of each column.
     ///
     /// # Errors
     /// For a value: as [`Row::get`].

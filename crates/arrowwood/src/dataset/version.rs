@@ -10,8 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 impl Dataset {
     /// Returns the version of each file and table that the rows lie in, as they were opened: a file's size and
-    /// modification time, a table's directory. Rows in memory, and tables on file systems without creation times, have
-    /// none.
+    /// modification time, a table's directory.
+    ///
+    /// Rows in memory, and tables on file systems without creation times, have none.
     pub fn versions(&self) -> Vec<(PathBuf, String)> {
         let mut versions = BTreeMap::new();
         for piece in self.pieces() {
@@ -23,8 +24,9 @@ impl Dataset {
         versions.into_iter().collect()
     }
 
-    /// Checks that the files and tables have the versions `before`, which [`versions`](Dataset::versions) returned. A
-    /// stream may have grown.
+    /// Checks that the files and tables have the versions `before`, which [`versions`](Dataset::versions) returned.
+    ///
+    /// A stream may have grown.
     ///
     /// # Errors
     /// `FileChanged`, naming the first file or table that has another version.

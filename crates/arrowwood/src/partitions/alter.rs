@@ -16,8 +16,10 @@ const MAX_NAMED: usize = 5;
 
 /// Changes the schema of the table at `path`, which must not have a writer: adds the columns of `add`, which must be
 /// nullable, after the others, widens the columns of `widen` to the given types, and makes the columns `nullable`
-/// nullable. Changes already made are skipped. In a directory of partitions each partition is changed, by its own
-/// commit, if all of them can have the change and be read together after it. Returns whether a schema was changed. See
+/// nullable.
+///
+/// Changes already made are skipped. In a directory of partitions each partition is changed, by its own commit, if all
+/// of them can have the change and be read together after it. Returns whether a schema was changed. See
 /// [`Writer::alter`](crate::Writer::alter).
 ///
 /// # Errors

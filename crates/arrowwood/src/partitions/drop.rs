@@ -10,8 +10,9 @@ use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::remove_table;
 
-/// Removes the partition of `table` with these values, and its files; returns false if there is none. Readers that have
-/// opened it keep its rows until they refresh.
+/// Removes the partition of `table` with these values, and its files; returns false if there is none.
+///
+/// Readers that have opened it keep its rows until they refresh.
 ///
 /// # Errors
 /// `NotFound` if there is no directory `table`; `Busy` if the partition is being written, naming the process;

@@ -39,6 +39,7 @@ pub enum FollowFrom {
     /// The first row of each partition.
     First,
     /// The next row of each partition, by its directory such as `host=a1/day=3`; see [`PartitionsFollower::next_rows`].
+    ///
     /// Partitions that are not in the map, such as renamed ones, are new and begin with their first row.
     ///
     /// The numbers refer to the directory that has the name now. If its partition was sorted, or dropped and created
@@ -47,8 +48,10 @@ pub enum FollowFrom {
     Rows(BTreeMap<String, u64>),
 }
 
-/// Iterates over new rows of a partitioned table, partition by partition. The rows of each partition come in order,
-/// each once. New partitions are found within milliseconds, and begin with their first row.
+/// Iterates over new rows of a partitioned table, partition by partition.
+///
+/// The rows of each partition come in order, each once. New partitions are found within milliseconds, and begin with
+/// their first row.
 ///
 /// Between commits the follower sleeps and takes no processor time: a commit, or a created or removed partition, wakes
 /// it. Waiting needs one thread per 127 partitions, which ends with the follower. If the system can't wake it, or the
@@ -225,8 +228,9 @@ fn follow_from_row(leaf: &LeafPartition, name: &str, start: Option<u64>) -> Resu
 }
 
 impl PartitionsFollower {
-    /// Returns the next rows, and the directory of their partition, such as `host=a1`; `None` if there are none within
-    /// `timeout`.
+    /// Returns the next rows and their partition's directory, such as `host=a1`.
+    ///
+    /// `None` if there are no rows within `timeout`.
     ///
     /// # Errors
     /// Errors of [`TableFollower::poll`], and of opening new partitions, which are reported once no other partition has
@@ -423,8 +427,9 @@ impl PartitionsFollower {
         result
     }
 
-    /// Returns the next row number of each partition by its directory, for resuming later. A partition that has the
-    /// directory's name by then may be another one: see [`FollowFrom::Rows`].
+    /// Returns the next row number of each partition by its directory, for resuming later.
+    ///
+    /// A partition that has the directory's name by then may be another one: see [`FollowFrom::Rows`].
     pub fn next_rows(&self) -> BTreeMap<String, u64> {
         self.followed.iter().map(|followed| (followed.name.clone(), followed.follow.next_row())).collect()
     }
@@ -435,8 +440,9 @@ fn time_left(deadline: Option<Instant>) -> Duration {
     deadline.map_or(MAX_PAUSE, |deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
-/// Returns the number of committed rows of the partitions of `dataset` from `next` on, the next row of each partition
-/// by its directory.
+/// Returns the number of committed rows of the partitions of `dataset` from `next` on.
+///
+/// `next` has the next row of each partition, by its directory.
 ///
 /// # Errors
 /// As [`Dataset::refresh`].

@@ -571,8 +571,9 @@ pub(super) fn partitions_of(dataset: &Dataset) -> Option<&Partitions> {
 }
 
 impl Dataset {
-    /// Returns the rows with the columns of a partition added. Each has its field, and its value as text, or `None` for
-    /// null: what another process knows of a partition.
+    /// Returns the rows with the columns of a partition added.
+    ///
+    /// Each has its field, and its value as text, or `None` for null: what another process knows of a partition.
     ///
     /// # Errors
     /// `InvalidData` if a value is not of its field's type.
@@ -580,8 +581,10 @@ impl Dataset {
         with_partition_columns(self, partition)
     }
 
-    /// Returns the partitions of a partitioned dataset in order, each with its directory, its values by column, and its
-    /// rows with all columns; empty for other datasets, and for parts of partitioned ones.
+    /// Returns the partitions of a partitioned dataset in order.
+    ///
+    /// Each has its directory, its values by column, and its rows with all columns. Other datasets, and parts of
+    /// partitioned ones, have none.
     pub fn partitions(&self) -> Vec<Partition> {
         let Some(partitions) = partitions_of(self) else { return Vec::new() };
         let mut list = Vec::with_capacity(partitions.leaves.len());

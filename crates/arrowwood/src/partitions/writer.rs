@@ -24,8 +24,9 @@ use crate::table::{SyncPolicy, Writer, WriterOptions};
 use crate::types::layout::SECONDS_PER_DAY;
 use crate::types::{per_second, type_name};
 
-/// A key by which rows are split: a column, whose values are then in the directories' names and not stored, or a part
-/// of a time or date, which stays stored.
+/// A key by which rows are split: a column, or a part of a time or date.
+///
+/// The values of a column are then in the directories' names and not stored. A time or date stays stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartitionBy {
     /// The values of the column.
@@ -155,9 +156,10 @@ struct OpenPartition {
     last_append: u64,
 }
 
-/// Appends rows of a partitioned table, each to its partition, which is created if necessary. Each partition is a table
-/// with one writer, and a commit is atomic within one partition: a reader, or a crash in between, may find it in one
-/// partition and not yet in another.
+/// Appends rows of a partitioned table, each to its partition, which is created if necessary.
+///
+/// Each partition is a table with one writer, and a commit is atomic within one partition: a reader, or a crash in
+/// between, may find it in one partition and not yet in another.
 ///
 /// A failed assertion, which is a bug of this library, is an error of kind `Internal`, and so are all later calls, as
 /// with [`Writer`].
@@ -194,8 +196,9 @@ pub struct PartitionedWriter {
 const DEFAULT_MAX_OPEN: usize = 64;
 
 impl PartitionedWriter {
-    /// Creates a writer of the partitions of `table`, for rows of `schema`, split by `by`, level by level. A partition
-    /// is opened when it gets rows.
+    /// Creates a writer of the partitions of `table`, for rows of `schema`, split by `by`, level by level.
+    ///
+    /// A partition is opened when it gets rows.
     ///
     /// # Errors
     /// `ColumnNotFound`; `InvalidArgument` for columns whose values can't be directory names, and for two equal levels.
@@ -243,7 +246,9 @@ impl PartitionedWriter {
         })
     }
 
-    /// Sets the maximum number of open partitions; 64 by default. Rows of others wait in memory for the commit.
+    /// Sets the maximum number of open partitions; 64 by default.
+    ///
+    /// Rows of others wait in memory for the commit.
     pub fn max_open(mut self, partitions: usize) -> PartitionedWriter {
         self.max_open = partitions.max(1);
         self
@@ -254,12 +259,12 @@ impl PartitionedWriter {
         &self.schema
     }
 
-    /// The directory of the partitions.
+    /// Returns the directory of the partitions.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// The number of open partitions.
+    /// Returns the number of open partitions.
     pub fn num_open(&self) -> usize {
         self.open.len()
     }
@@ -378,8 +383,9 @@ impl PartitionedWriter {
         Err(e.clone().context(what))
     }
 
-    /// Makes all appended rows visible to others, partition by partition, each atomically. With [`SyncPolicy::Commit`]
-    /// all are on the disk when this returns, as after [`sync`](PartitionedWriter::sync).
+    /// Makes all appended rows visible to others, partition by partition, each atomically.
+    ///
+    /// With [`SyncPolicy::Commit`] all are on the disk when this returns, as after [`sync`](PartitionedWriter::sync).
     ///
     /// # Errors
     /// As [`Writer::commit`] and [`PartitionedWriter::append_dataset`]; partitions before the named one are committed.
@@ -426,8 +432,9 @@ impl PartitionedWriter {
     }
 
     /// Brings all committed rows to the disk, including rows that earlier writers have left in any partition:
-    /// everything that was committed before this writer was created survives a power cut, too. A partition that another
-    /// process is writing now is left to that process.
+    /// everything that was committed before this writer was created survives a power cut, too.
+    ///
+    /// A partition that another process is writing now is left to that process.
     ///
     /// # Errors
     /// The first error of [`Writer::sync`], after all open partitions were synced, else the first error of another

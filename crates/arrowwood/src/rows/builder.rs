@@ -77,7 +77,7 @@ impl DatasetBuilder {
         })
     }
 
-    /// Returns the schema.
+    /// Returns the schema of the rows that are collected.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }

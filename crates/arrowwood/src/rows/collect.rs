@@ -39,8 +39,9 @@ const BEYOND_CACHES: usize = 32 << 20;
 
 impl Dataset {
     /// Copies all rows into one record batch in memory; a dataset of one batch is returned as it is, unless it holds
-    /// the rows that it was [filtered](Dataset::filter) from. More than 2 GiB of text in one column takes several
-    /// batches, unless its offsets have 64 bits.
+    /// the rows that it was [filtered](Dataset::filter) from.
+    ///
+    /// More than 2 GiB of text in one column takes several batches, unless its offsets have 64 bits.
     ///
     /// # Errors
     /// `InvalidData` for a damaged value, `Io` if memory runs out, `Unsupported` if the batches' dictionaries can't be
@@ -49,8 +50,9 @@ impl Dataset {
         self.with_change_check(ChangeCheck::Now, || collect(self))
     }
 
-    /// Copies columns of fixed width, column after column, into one buffer. `None` if a column has nulls or a width
-    /// other than `width` bytes.
+    /// Copies columns of fixed width, column after column, into one buffer.
+    ///
+    /// `None` if a column has nulls or a width other than `width` bytes.
     ///
     /// # Errors
     /// The errors of [`Dataset::collect`].

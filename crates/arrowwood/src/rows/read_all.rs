@@ -25,8 +25,9 @@ use crate::ipc::{ReceivedBatch, StreamReader, ValueDestination};
 use crate::map::GrowableBuffer;
 
 impl<R: Read> StreamReader<R> {
-    /// Reads all remaining batches into one in memory. More than 2 GiB of text in one column takes several batches,
-    /// unless its offsets have 64 bits.
+    /// Reads all remaining batches into one in memory.
+    ///
+    /// More than 2 GiB of text in one column takes several batches, unless its offsets have 64 bits.
     ///
     /// # Errors
     /// The errors of the batches. The batches before the failed one are lost; to keep them, iterate over the stream.

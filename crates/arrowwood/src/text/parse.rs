@@ -31,8 +31,10 @@ pub(super) const TWO_PASSES: u64 = 2;
 
 /// Receives the batches of a text, in order: see [`read_csv_in_order`](crate::read_csv_in_order).
 pub trait TextTarget {
-    /// Begins rows of `schema`. A second call discards the earlier batches: a later value changed the type of a column,
-    /// and all rows are passed again.
+    /// Begins rows of `schema`.
+    ///
+    /// A second call discards the earlier batches: a later value changed the type of a column, and all rows are passed
+    /// again.
     ///
     /// # Errors
     /// Any error ends the reading.
@@ -44,8 +46,9 @@ pub trait TextTarget {
     /// Any error ends the reading.
     fn take(&mut self, batch: RecordBatch) -> Result<()>;
 
-    /// Shows progress, or stops the reading by an error. It is called after each chunk. `passes` is the expected number
-    /// of times that the text is read.
+    /// Shows progress, or stops the reading by an error.
+    ///
+    /// It is called after each chunk. `passes` is the expected number of times that the text is read.
     ///
     /// # Errors
     /// Any error ends the reading.
@@ -54,8 +57,9 @@ pub trait TextTarget {
         Ok(())
     }
 
-    /// Returns true if [`begin`](TextTarget::begin) can be called again. If not, the text is first read for its types,
-    /// then for its rows.
+    /// Returns true if [`begin`](TextTarget::begin) can be called again.
+    ///
+    /// If not, the text is first read for its types, then for its rows.
     fn can_restart(&self) -> bool {
         true
     }

@@ -42,7 +42,9 @@ pub struct Preview<'a> {
 }
 
 impl Dataset {
-    /// Returns the dataset for printing: its first and last rows, 10 in all, in lines of at most 100 characters.
+    /// Returns the dataset for printing, by default 10 of its first and last rows.
+    ///
+    /// Lines have at most 100 characters, unless [`Preview::width`] says otherwise.
     pub fn preview(&self) -> Preview<'_> {
         Preview { dataset: self, rows: DEFAULT_ROWS, width: DEFAULT_WIDTH, cell_width: DEFAULT_CELL_WIDTH, bare: false }
     }

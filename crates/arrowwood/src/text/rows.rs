@@ -14,8 +14,10 @@ pub fn csv_header(schema: &Schema) -> String {
     schema.fields().iter().map(|field| csv_field(field.name())).collect::<Vec<_>>().join(",")
 }
 
-/// Appends `row` to `line`, as CSV. A null is an empty field, and an empty string is `""`. The null of a single column
-/// is an empty line, which is read as a null.
+/// Appends `row` to `line`, as CSV.
+///
+/// A null is an empty field, and an empty string is `""`. The null of a single column is an empty line, which is read
+/// as a null.
 ///
 /// # Errors
 /// The error of the first damaged value.

@@ -387,8 +387,9 @@ pub(crate) fn time(value: &str, per_second: i64) -> Option<i64> {
     Moment { seconds: clock_seconds(clock)?, nanos, has_offset: false }.count(per_second)
 }
 
-/// Parses a date or time of `data_type`, in the forms that CSV may have: ISO 8601 and dates in English. A timestamp has
-/// a zone if the text has an offset. Returns `None` for other texts and types.
+/// Parses a date or time of `data_type`, in the forms that CSV may have: ISO 8601 and dates in English.
+///
+/// A timestamp has a zone if the text has an offset. Returns `None` for other texts and types.
 pub fn parse_time(data_type: &DataType, text: &str) -> Option<Value<'static>> {
     match data_type {
         DataType::Date32 | DataType::Date64 => date(text).map(|days| Value::Date(days.into())),

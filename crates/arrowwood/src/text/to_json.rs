@@ -56,8 +56,9 @@ impl Value<'_> {
         })
     }
 
-    /// Converts the value to a cell of a CSV file, not yet quoted. Null is empty; lists, structs and maps are JSON;
-    /// other values are as in [`Value::to_json`].
+    /// Converts the value to a cell of a CSV file, not yet quoted.
+    ///
+    /// Null is empty; lists, structs and maps are JSON; other values are as in [`Value::to_json`].
     ///
     /// # Errors
     /// The error of the first damaged value inside.

@@ -16,7 +16,7 @@ pub(crate) const MAX_INLINE: usize = 12;
 /// The word of values that consist of numbers of different sizes, as intervals of months, days and nanoseconds do.
 pub(crate) const MIXED_WORDS: usize = 0;
 
-/// The role of a buffer.
+/// What a buffer holds: a validity bitmap, offsets, values, and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferRole {
     /// One bit per row: set = valid.
@@ -54,7 +54,7 @@ pub enum BufferRole {
 }
 
 impl BufferRole {
-    /// The role's name in the format's specification.
+    /// Returns the role's name in the format's specification.
     pub fn name(self) -> &'static str {
         match self {
             BufferRole::Validity => "validity",
@@ -79,7 +79,7 @@ impl BufferRole {
         )
     }
 
-    /// The minimum bytes of a buffer of this role for `rows` rows; `None` if they exceed `usize`.
+    /// Returns the minimum number of bytes of a buffer of this role for `rows` rows; `None` if they exceed `usize`.
     ///
     /// Zero rows need no bytes, not even one offset: "legacy" writers leave the buffer empty (Columnar Format,
     /// *Variable-size Binary Layout*).
@@ -107,12 +107,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The buffers in the order of the format, validity first if the type has it.
+    /// Returns the buffers in the order of the format, validity first if the type has it.
     pub fn roles(&self) -> impl Iterator<Item = BufferRole> + '_ {
         self.roles.iter().flatten().copied()
     }
 
-    /// The buffers after validity, in the order of the format and of arrow-rs.
+    /// Returns the buffers after validity, in the order of the format and of arrow-rs.
     pub fn value_roles(&self) -> impl Iterator<Item = BufferRole> + '_ {
         self.roles().filter(|&role| role != BufferRole::Validity)
     }
@@ -169,7 +169,9 @@ pub fn layout(data_type: &DataType) -> Layout {
     }
 }
 
-/// The child fields of a type, in the order of the format; a dictionary has none, as its values are sent separately.
+/// Returns the child fields of a type, in the order of the format.
+///
+/// A dictionary has none, as its values are sent separately.
 pub fn children(data_type: &DataType) -> Vec<&FieldRef> {
     use DataType::*;
     match data_type {
@@ -219,8 +221,9 @@ fn bare(rest: [Option<BufferRole>; 2]) -> Layout {
     Layout { roles: [rest[0], rest[1], None], variadic: false }
 }
 
-/// The name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`. Hidden
-/// characters in the names of members and zones are escaped.
+/// Returns the name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`.
+///
+/// Hidden characters in the names of members and zones are escaped.
 pub fn type_name(data_type: &DataType) -> String {
     use DataType::*;
     match data_type {
@@ -253,7 +256,7 @@ pub fn type_name(data_type: &DataType) -> String {
     }
 }
 
-/// Returns the name of a field's type: `extension<arrow.uuid>` for an extension type, else the storage type's name.
+/// Returns the name of a field's type: that of the storage, or `extension<arrow.uuid>` for an extension type.
 pub fn field_type_name(field: &Field) -> String {
     match field.extension_type_name() {
         Some(name) => format!("extension<{}>", escape_hidden(name)),

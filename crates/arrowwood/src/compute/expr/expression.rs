@@ -10,9 +10,10 @@ use crate::array::Value;
 use crate::escape::escape_hidden;
 use crate::types::type_name;
 
-/// A column, a value, or a computation on them for each row: `col("price") * col("qty")`. A comparison with another
-/// expression is a [`Predicate`](crate::Predicate); [`Aggregation::expression_as`](crate::Aggregation::expression_as)
-/// aggregates the results.
+/// A column, a value, or a computation on them for each row: `col("price") * col("qty")`.
+///
+/// A comparison with another expression is a [`Predicate`](crate::Predicate);
+/// [`Aggregation::expression_as`](crate::Aggregation::expression_as) aggregates the results.
 ///
 /// A result is null where one of its parts is. Integers of any width are computed in 64 bits, and a result that does
 /// not fit is an error. `/` divides floats; `%` has the sign of its divisor, and is null for an integer by 0. Floats of
@@ -101,15 +102,19 @@ impl Expression {
         }
     }
 
-    /// Returns a part of a date or a time. Times in UTC, with an offset, or without a zone have hours; times in zones
-    /// such as `Europe/Paris` are an error when rows are evaluated.
+    /// Returns a part of a date or a time.
+    ///
+    /// Times in UTC, with an offset, or without a zone have hours; times in zones such as `Europe/Paris` are an error
+    /// when rows are evaluated.
     pub fn part(self, part: TimePart) -> Expression {
         let size = self.size;
         Expression::operation(size, || ExpressionNode::Part(self.into(), part))
     }
 
     /// Casts to `Int64`, `Float32` or `Float64`: numbers, booleans (0 and 1), decimals, and the stored numbers of dates
-    /// and times. Fractions are cut off, and a number that does not fit is an error.
+    /// and times.
+    ///
+    /// Fractions are cut off, and a number that does not fit is an error.
     pub fn cast(self, data_type: DataType) -> Expression {
         let size = self.size;
         Expression::operation(size, || ExpressionNode::Cast(self.into(), data_type))

@@ -68,8 +68,9 @@ impl fmt::Display for Operator {
     }
 }
 
-/// An owned value for comparisons with columns. A [`Value::Timestamp`] with an empty zone can be compared with columns
-/// in UTC and without a zone.
+/// An owned value for comparisons with columns.
+///
+/// A [`Value::Timestamp`] with an empty zone can be compared with columns in UTC and without a zone.
 #[derive(Clone, Debug)]
 pub struct Literal(pub(in crate::compute) LiteralValue);
 
@@ -148,9 +149,10 @@ impl From<Value<'_>> for Literal {
 }
 
 impl Literal {
-    /// Parses a number such as `12.50` or `-1e-3`. Integers and decimals are compared with exactly that number, if it
-    /// has up to 76 digits, and floats with the nearest float. Returns `None` if `text` is no number; the names of
-    /// special floats are no numbers.
+    /// Parses a number such as `12.50` or `-1e-3`.
+    ///
+    /// Integers and decimals are compared with exactly that number, if it has up to 76 digits, and floats with the
+    /// nearest float. Returns `None` if `text` is no number; the names of special floats are no numbers.
     pub fn parse_number(text: &str) -> Option<Literal> {
         if let Ok(whole) = text.parse::<i128>() {
             return Some(Literal(LiteralValue::Int(whole)));

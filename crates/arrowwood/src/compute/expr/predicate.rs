@@ -11,58 +11,62 @@ use crate::error::{Error, Result};
 use crate::map::MutexExt;
 
 impl Expression {
-    /// Equal to `other`.
+    /// Returns the condition that a value is equal to `other`.
     pub fn eq(self, other: impl Into<Expression>) -> Predicate {
         self.compare(Operator::Eq, other)
     }
 
-    /// Not equal to `other`; null is neither.
+    /// Returns the condition that a value is not equal to `other`; null is neither.
     pub fn ne(self, other: impl Into<Expression>) -> Predicate {
         self.compare(Operator::Ne, other)
     }
 
-    /// Less than `other`.
+    /// Returns the condition that a value is less than `other`.
     pub fn lt(self, other: impl Into<Expression>) -> Predicate {
         self.compare(Operator::Lt, other)
     }
 
-    /// Less than or equal to `other`.
+    /// Returns the condition that a value is less than or equal to `other`.
     pub fn le(self, other: impl Into<Expression>) -> Predicate {
         self.compare(Operator::Le, other)
     }
 
-    /// Greater than `other`.
+    /// Returns the condition that a value is greater than `other`.
     pub fn gt(self, other: impl Into<Expression>) -> Predicate {
         self.compare(Operator::Gt, other)
     }
 
-    /// Greater than or equal to `other`.
+    /// Returns the condition that a value is greater than or equal to `other`.
     pub fn ge(self, other: impl Into<Expression>) -> Predicate {
         self.compare(Operator::Ge, other)
     }
 
-    /// Equal to one of `values`.
+    /// Returns the condition that a value is one of `values`.
     pub fn is_in<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Predicate {
         Predicate::new(PredicateNode::IsIn(self, values.into_iter().map(Into::into).collect()))
     }
 
-    /// Null.
+    /// Returns the condition that a value is null.
     pub fn is_null(self) -> Predicate {
         Predicate::new(PredicateNode::IsNull(self))
     }
 
-    /// Not null.
+    /// Returns the condition that a value is not null.
     pub fn is_not_null(self) -> Predicate {
         !self.is_null()
     }
 
-    /// Text that contains `text` literally; see [`matches`](Expression::matches) for patterns.
+    /// Returns the condition that a text contains `text` literally.
+    ///
+    /// See [`matches`](Expression::matches) for patterns.
     pub fn contains(self, text: impl Into<String>) -> Predicate {
         Predicate::new(PredicateNode::Matches(self, TextMatch::Contains, text.into()))
     }
 
-    /// Text in which the regular expression `pattern` matches anywhere. It has the syntax of the crate `regex`, without
-    /// look-around and backreferences; a match takes time that is linear in the text.
+    /// Returns the condition that the regular expression `pattern` matches anywhere in a text.
+    ///
+    /// It has the syntax of the crate `regex`, without look-around and backreferences; a match takes time that is
+    /// linear in the text.
     ///
     /// # Errors
     /// `InvalidArgument` if `pattern` is no regular expression, or takes too much memory.
@@ -71,17 +75,17 @@ impl Expression {
         Ok(Predicate::new(PredicateNode::Matches(self, TextMatch::Pattern, pattern.into())))
     }
 
-    /// Text that starts with `text`.
+    /// Returns the condition that a text starts with `text`.
     pub fn starts_with(self, text: impl Into<String>) -> Predicate {
         Predicate::new(PredicateNode::Matches(self, TextMatch::StartsWith, text.into()))
     }
 
-    /// Text that ends with `text`.
+    /// Returns the condition that a text ends with `text`.
     pub fn ends_with(self, text: impl Into<String>) -> Predicate {
         Predicate::new(PredicateNode::Matches(self, TextMatch::EndsWith, text.into()))
     }
 
-    /// Compares by `operator` with `other`, a value or an expression.
+    /// Returns the condition that compares by `operator` with `other`, a value or an expression.
     pub fn compare(self, operator: Operator, other: impl Into<Expression>) -> Predicate {
         let other = other.into();
         Predicate::new(match (self.literal(), other.literal()) {

@@ -18,8 +18,9 @@ pub struct GatheredRows {
 }
 
 impl Dataset {
-    /// Copies rows `rows` of all columns: numbers, and lists of one length of numbers, side by side in new memory, and
-    /// other columns as a dataset.
+    /// Copies rows `rows` of all columns, numbers side by side in new memory.
+    ///
+    /// So are lists of one length of numbers. Other columns are returned as a dataset.
     ///
     /// # Errors
     /// `RowOutOfRange`; the errors of [`Dataset::take`].

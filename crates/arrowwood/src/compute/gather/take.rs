@@ -9,9 +9,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 
 impl Dataset {
-    /// Copies the rows `indices`, in that order, to new memory. Negative indices count from the end; rows may be
-    /// repeated. The cost depends on the rows, not on the dataset's size; if batches have their own dictionaries, the
-    /// first call checks a column of keys as a whole.
+    /// Copies the rows `indices`, in that order, to new memory.
+    ///
+    /// Negative indices count from the end; rows may be repeated. The cost depends on the rows, not on the dataset's
+    /// size; if batches have their own dictionaries, the first call checks a column of keys as a whole.
     ///
     /// # Errors
     /// `RowOutOfRange`, naming the first index out of range.
@@ -22,8 +23,9 @@ impl Dataset {
         })
     }
 
-    /// Returns `n` distinct rows, chosen uniformly, in the order drawn. The same `seed` and number of rows give the
-    /// same sample on every machine.
+    /// Returns `n` distinct rows, chosen uniformly, in the order drawn.
+    ///
+    /// The same `seed` and number of rows give the same sample on every machine.
     ///
     /// # Errors
     /// `InvalidArgument` if the dataset has fewer rows.

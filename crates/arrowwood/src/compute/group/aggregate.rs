@@ -29,7 +29,7 @@ pub struct Aggregation<'a> {
     pub(super) memory: Option<u64>,
 }
 
-/// The progress of an aggregation.
+/// How far an aggregation is, as [`Aggregation::on_progress`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregationProgress {
     /// The number of rows that were read.
@@ -64,8 +64,9 @@ pub(super) struct AggregateExpr {
 }
 
 impl Dataset {
-    /// Aggregates groups of rows with the same values in the columns `by`, or all rows if `by` is empty. Groups are in
-    /// order of appearance.
+    /// Aggregates groups of rows with the same values in the columns `by`, or all rows if `by` is empty.
+    ///
+    /// Groups are in order of appearance.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -109,8 +110,9 @@ impl<'a> Aggregation<'a> {
         self.expression_as(name, col(column), function)
     }
 
-    /// Adds `function` of `expression`, as a column called `name`. The expression is computed block by block for the
-    /// rows that the filter includes; its values are not stored.
+    /// Adds `function` of `expression`, as a column called `name`.
+    ///
+    /// The expression is computed block by block for the rows that the filter includes; its values are not stored.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -134,8 +136,9 @@ impl<'a> Aggregation<'a> {
         self
     }
 
-    /// Calls `watch` on the caller's thread before about every `rows` rows, and at least before every few million. If
-    /// it returns an error, the aggregation stops with that error. Few rows between two calls slow down aggregations
+    /// Calls `watch` on the caller's thread before about every `rows` rows, and at least before every few million.
+    ///
+    /// If it returns an error, the aggregation stops with that error. Few rows between two calls slow down aggregations
     /// with many groups.
     pub fn on_progress(
         mut self,
@@ -146,8 +149,9 @@ impl<'a> Aggregation<'a> {
         self
     }
 
-    /// Limits the memory of groups to `bytes`. By default, the limit is the memory that the system has left once there
-    /// are many groups.
+    /// Limits the memory of groups to `bytes`.
+    ///
+    /// By default, the limit is the memory that the system has left once there are many groups.
     pub fn memory_limit(mut self, bytes: u64) -> Aggregation<'a> {
         self.memory = Some(bytes);
         self

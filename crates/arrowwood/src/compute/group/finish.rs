@@ -12,7 +12,9 @@ use crate::map::ChangeCheck;
 
 impl Dataset {
     /// Returns the first row of each group of rows that have the same values in the columns `names`, or in all columns
-    /// if `names` is empty. Rows keep their order.
+    /// if `names` is empty.
+    ///
+    /// Rows keep their order.
     ///
     /// # Errors
     /// `ColumnNotFound`; `Unsupported` for columns of nested types.

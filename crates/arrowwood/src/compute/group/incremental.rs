@@ -16,8 +16,10 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 
-/// An aggregation of a table that grows, made by [`Aggregation::incremental`]. Each answer equals the result of
-/// [`Aggregation::finish`] for all rows of the table, and takes time for the new rows and for the groups.
+/// An aggregation of a table that grows, made by [`Aggregation::incremental`].
+///
+/// Each answer equals the result of [`Aggregation::finish`] for all rows of the table, and takes time for the new rows
+/// and for the groups.
 #[derive(Debug)]
 pub struct IncrementalAggregation {
     /// The rows of the last answer.
@@ -47,8 +49,9 @@ struct GroupSnapshot {
 }
 
 impl Aggregation<'_> {
-    /// Returns the same aggregation for a dataset that grows. It keeps the states of the groups, so that later answers
-    /// read only new rows. This function reads no rows.
+    /// Returns the same aggregation for a dataset that grows.
+    ///
+    /// It keeps the states of the groups, so that later answers read only new rows. This function reads no rows.
     ///
     /// # Errors
     /// The errors of [`finish`](Aggregation::finish); `Unsupported` for `Median` and `NUnique`, whose states are as
@@ -82,8 +85,9 @@ impl IncrementalAggregation {
         &self.dataset
     }
 
-    /// Returns the number of rows that were read for the last answer: the new rows, and the rows of the block that was
-    /// not full before.
+    /// Returns the number of rows that were read for the last answer.
+    ///
+    /// These are the new rows, and the rows of the block that was not full before.
     pub fn rows_read(&self) -> u64 {
         self.rows_read
     }

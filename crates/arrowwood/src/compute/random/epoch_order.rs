@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 /// The number of consecutive blocks of an order whose rows are mixed with each other.
 const MIXED_BLOCKS: u64 = 16;
 
-/// The order in which the rows of an epoch come. It takes no memory, and depends on nothing but its arguments.
+/// The order in which the rows of an epoch come.
+///
+/// It takes no memory, and depends on nothing but its arguments.
 #[derive(Clone, Debug)]
 pub struct EpochOrder {
     rows: u64,
@@ -43,7 +45,9 @@ impl EpochOrder {
     }
 
     /// Shuffles blocks of `size` rows, and then the rows of each 16 consecutive blocks: blocks of a file that is not in
-    /// memory are read as a whole. The rows after the last whole block come last.
+    /// memory are read as a whole.
+    ///
+    /// The rows after the last whole block come last.
     ///
     /// # Errors
     /// `InvalidArgument` for blocks of no rows.

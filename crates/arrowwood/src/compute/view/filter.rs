@@ -32,8 +32,10 @@ const ROW_NUMBER_BYTES: usize = size_of::<u64>();
 const MAX_RESULT_PER_STORED_BYTE: u64 = 64;
 
 impl Dataset {
-    /// Returns the rows for which `predicate` is true, in order. In a sorted table, only the rows between the bounds on
-    /// its column are read; blocks of indexed columns that can't have such rows are skipped.
+    /// Returns the rows for which `predicate` is true, in order.
+    ///
+    /// In a sorted table, only the rows between the bounds on its column are read; blocks of indexed columns that can't
+    /// have such rows are skipped.
     ///
     /// The predicate is evaluated immediately, and columns are copied lazily, each when it is first used. Single rows,
     /// and [`Dataset::aggregate`], read them in place. The result keeps the source rows alive: call
@@ -77,6 +79,7 @@ impl Dataset {
     }
 
     /// Returns the numbers of the rows for which `predicate` is true, in order, counted from the dataset's first row.
+    ///
     /// Reads all rows of the columns that the predicate names: [`prune`](Dataset::prune) the dataset first.
     ///
     /// # Errors
@@ -93,8 +96,9 @@ impl Dataset {
     }
 
     /// Returns a part of the dataset with all rows for which `predicate` is true, and maybe others: in a sorted table,
-    /// the rows between the bounds; with indexed columns, the blocks that may have such rows. Callers can then filter
-    /// it piece by piece.
+    /// the rows between the bounds; with indexed columns, the blocks that may have such rows.
+    ///
+    /// Callers can then filter it piece by piece.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
@@ -181,7 +185,9 @@ fn is_row_selected(frame: &Frame<'_>, row: u64, condition: &BoundPredicate) -> R
 
 impl Dataset {
     /// Returns the rows whose value in the sorted column lies between `low` and `high`, both included, found by binary
-    /// search. In tables that accept late rows, they are found by the column's index, and copied like the result of
+    /// search.
+    ///
+    /// In tables that accept late rows, they are found by the column's index, and copied like the result of
     /// [`Dataset::filter`]. Values are compared as in a filter; integers are accepted as times in the column's unit.
     /// The rows of several tables follow each other.
     ///

@@ -41,8 +41,9 @@ impl Dataset {
         }
     }
 
-    /// Returns every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view,
-    /// like the result of [`Dataset::sort`].
+    /// Returns every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative.
+    ///
+    /// The result is a view, like that of [`Dataset::sort`].
     ///
     /// # Errors
     /// `InvalidArgument` for a step of 0; as [`Dataset::len`].
@@ -57,7 +58,9 @@ impl Dataset {
     }
 
     /// Returns the dataset behind a view of rows in another order, and the numbers that its rows have there; `None` if
-    /// this dataset is no such view. Another process can make the same view by [`rows_at`](Dataset::rows_at).
+    /// this dataset is no such view.
+    ///
+    /// Another process can make the same view by [`rows_at`](Dataset::rows_at).
     ///
     /// # Errors
     /// As [`Dataset::len`].

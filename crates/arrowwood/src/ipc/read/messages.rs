@@ -30,7 +30,7 @@ pub struct Message {
     pub metadata_offset: u64,
     /// Length of the metadata in bytes, with padding.
     pub metadata_length: u64,
-    /// Offset of the body.
+    /// The offset of the body in the file or stream, in bytes.
     pub body_offset: u64,
     /// Length of the body in bytes.
     pub body_length: u64,
@@ -52,10 +52,10 @@ pub struct Message {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// A field of a schema.
+/// A field of a schema: a column, or a child of another field.
 #[derive(Clone, Debug)]
 pub struct FieldInfo {
-    /// The name.
+    /// The name of the field, without those of its parents.
     pub name: String,
     /// The type, in words.
     pub data_type: String,
@@ -94,8 +94,10 @@ pub struct BufferInfo {
 }
 
 impl Dataset {
-    /// Returns the messages of the file or stream, in their order there. A dataset of several files has the messages of
-    /// all files; a table has the messages that any Arrow reader finds in its files at this moment.
+    /// Returns the messages of the file or stream, in their order there.
+    ///
+    /// A dataset of several files has the messages of all files; a table has the messages that any Arrow reader finds
+    /// in its files at this moment.
     ///
     /// # Errors
     /// `Unsupported` for data in memory, which has no messages; `InvalidData` for a damaged file.

@@ -27,8 +27,9 @@ use crate::ipc::framing::{
 };
 use crate::types::BufferRole;
 
-/// Reads an Arrow IPC stream from `input`, which need not be a file: for example, a pipe or a socket. Returns once the
-/// schema has arrived.
+/// Reads an Arrow IPC stream from `input`, which need not be a file: for example, a pipe or a socket.
+///
+/// Returns once the schema has arrived.
 ///
 /// # Errors
 /// `InvalidData` with a guess at what the bytes are instead, `Unsupported`, `Io`.

@@ -34,7 +34,9 @@ pub struct EncodedMessage {
 }
 
 impl EncodedMessage {
-    /// Returns the bytes before the body in a stream: marker, length, metadata, and zeros up to a multiple of 64 bytes.
+    /// Returns the bytes before the body in a stream.
+    ///
+    /// These are the marker, the length, the metadata, and zeros up to a multiple of 64 bytes.
     ///
     /// # Errors
     /// `Unsupported` for metadata of 2 GiB.
@@ -121,8 +123,9 @@ impl StreamEncoder {
     }
 
     /// Encodes the first rows of `data` as a record batch with a body of at most `max_bytes`, unless a single row is
-    /// larger, after the batches of the dictionaries that it needs. Returns the messages and the number of rows; no
-    /// messages for no rows.
+    /// larger, after the batches of the dictionaries that it needs.
+    ///
+    /// Returns the messages and the number of rows; no messages for no rows.
     ///
     /// # Errors
     /// `SchemaMismatch`, `InvalidData` for a damaged value, `FileChanged`. After an error the stream can't be

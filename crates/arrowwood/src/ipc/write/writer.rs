@@ -26,8 +26,9 @@ pub struct WriteOptions {
     pub format: Format,
     /// The codec of the bodies. Uncompressed bodies can be read in place.
     pub compression: Option<Compression>,
-    /// The limit of rows of a record batch: longer batches are divided, and shorter ones written as they are. `None`
-    /// keeps all batches of the dataset; 0 is the same as 1.
+    /// The limit of rows of a record batch: longer batches are divided, and shorter ones written as they are.
+    ///
+    /// `None` keeps all batches of the dataset; 0 is the same as 1.
     pub max_rows: Option<u64>,
 }
 
@@ -114,8 +115,10 @@ pub(crate) fn write_with_metadata(
     dataset.with_change_check(ChangeCheck::Now, || write_all(dataset, sink, options, FooterNotes::Pairs(notes)))
 }
 
-/// Writes `dataset` to `sink` as a file in batches of up to `rows` rows. The footer also has the number of rows of each
-/// batch, so that readers of an object store find a row without fetching the headers before it.
+/// Writes `dataset` to `sink` as a file in batches of up to `rows` rows.
+///
+/// The footer also has the number of rows of each batch, so that readers of an object store find a row without fetching
+/// the headers before it.
 ///
 /// # Errors
 /// The errors of [`write()`]. The sink keeps the bytes written before an error.
@@ -123,8 +126,9 @@ pub fn write_indexed(dataset: &Dataset, sink: &mut impl Write, rows: u64) -> Res
     write_with_index(dataset, sink, rows, None)
 }
 
-/// Writes rows of a table like [`write_indexed`]. The footer also says which rows they are: see
-/// [`Dataset::pushed_rows`].
+/// Writes rows of a table like [`write_indexed`].
+///
+/// The footer also says which rows they are: see [`Dataset::pushed_rows`].
 ///
 /// # Errors
 /// The errors of [`write()`]. The sink keeps the bytes written before an error.

@@ -19,8 +19,9 @@ use crate::rows::Storage;
 
 impl Column {
     /// Returns the whole column as one array, without copying: if it is in one batch, or fixed-width without nulls and
-    /// in full segments of a table, the last of which may be live. Otherwise returns `None`; use
-    /// [`chunks`](Column::chunks) then.
+    /// in full segments of a table, the last of which may be live.
+    ///
+    /// Otherwise returns `None`; use [`chunks`](Column::chunks) then.
     ///
     /// # Errors
     /// `InvalidData` for a damaged value; `Io` if the system has no more addresses.

@@ -41,8 +41,9 @@ const MIN_WAKE_INTERVAL: Duration = Duration::from_micros(250);
 /// The maximum number of attempts to open a table again while its rows are being dropped.
 const MAX_REOPENS: usize = 3;
 
-/// An iterator over the new rows of a table, as datasets. These keep their segments open, and can still be read after
-/// the rows are dropped from the table.
+/// An iterator over the new rows of a table, as datasets.
+///
+/// These keep their segments open, and can still be read after the rows are dropped from the table.
 #[derive(Debug)]
 pub struct TableFollower {
     dataset: Dataset,
@@ -62,8 +63,9 @@ pub struct TableFollower {
     waker: Option<FollowWaker>,
 }
 
-/// Iterates over the rows of the table `dataset` from row number `start` on, or over those committed from now on. Each
-/// item contains the rows committed since the previous one. Ends after `timeout` without new rows, or never.
+/// Iterates over the rows of the table `dataset` from row number `start` on, or over those committed from now on.
+///
+/// Each item contains the rows committed since the previous one. Ends after `timeout` without new rows, or never.
 ///
 /// # Errors
 /// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped, or if the

@@ -10,6 +10,7 @@ const MAX_ATTEMPTS: usize = 16;
 
 impl IncrementalAggregation {
     /// Returns the groups' keys and the results for all committed rows, bit for bit as [`Aggregation::finish`] would.
+    ///
     /// After the first call only new rows are read, and the rows of the last block if it was not full. All rows are
     /// read again if earlier ones may have changed, because rows were dropped or sorted, or the schema has changed. A
     /// dataset of more than one table, such as one of partitions, is read again at each change.

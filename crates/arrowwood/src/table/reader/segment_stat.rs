@@ -30,7 +30,7 @@ pub struct SegmentStat {
     pub records: Vec<RecordStat>,
 }
 
-/// The kind of a record.
+/// The place of a record in its segment: in one of two pairs, or in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     /// One of the two visible records, which are written alternately.
@@ -65,7 +65,9 @@ pub struct RecordStat {
     pub this_boot: bool,
 }
 
-/// Returns information about the segment at `path`; `None` if it is another Arrow file, such as a dense segment.
+/// Returns information about the segment at `path`.
+///
+/// `None` if it is another Arrow file, such as a dense segment.
 ///
 /// # Errors
 /// `InvalidData` for a damaged segment, `Io`.

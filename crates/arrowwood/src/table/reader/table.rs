@@ -350,7 +350,9 @@ fn open_existing_chain(folder: &Path) -> Result<SegmentChain> {
 
 impl Dataset {
     /// Returns the dataset including rows committed since, and without those dropped since: a newer one, or this one if
-    /// there are none. Slices, and data that doesn't grow, don't change; older datasets stay valid.
+    /// there are none.
+    ///
+    /// Slices, and data that doesn't grow, don't change; older datasets stay valid.
     ///
     /// # Errors
     /// `InvalidData` for a damaged commit record, `FileChanged` if the live segment was changed by another program than
@@ -371,7 +373,9 @@ impl Dataset {
         self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.check_unchanged(when))
     }
 
-    /// Returns true if [`Dataset::refresh`] would find nothing new; false if it would find that a file has changed.
+    /// Returns true if [`Dataset::refresh`] would find nothing new.
+    ///
+    /// False if it would find that a file has changed.
     #[inline]
     pub fn is_newest(&self) -> bool {
         if let Some(origin) = self.origin() {
@@ -434,6 +438,7 @@ impl Dataset {
 
 impl Dataset {
     /// Returns the positions of the newest commit that the dataset includes, by name: the progress of its producers.
+    ///
     /// Empty if it is not a table.
     ///
     /// # Errors

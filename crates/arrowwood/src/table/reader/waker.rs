@@ -47,7 +47,9 @@ impl FollowWaker {
     }
 
     /// Makes the current call of [`TableFollower::poll`](crate::TableFollower::poll) return at once, or the next call
-    /// if none is waiting. Rows that are there are returned all the same.
+    /// if none is waiting.
+    ///
+    /// Rows that are there are returned all the same.
     ///
     /// Blocks until a waiting call has left its sleep, which takes a fraction of a millisecond on an idle machine. It
     /// may not have returned yet.

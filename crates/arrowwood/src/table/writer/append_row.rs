@@ -9,8 +9,10 @@ use crate::map::guard;
 use crate::rows::{check_values, has_room, intern_keys, put_row, row_counters};
 
 impl Writer {
-    /// Appends one row: a value for each column, in the table's order. Integers are accepted for dates, times and
-    /// timestamps, in the column's unit. Lists and structs can only be appended in batches: [`Writer::append`].
+    /// Appends one row: a value for each column, in the table's order.
+    ///
+    /// Integers are accepted for dates, times and timestamps, in the column's unit. Lists and structs can only be
+    /// appended in batches: [`Writer::append`].
     ///
     /// ```
     /// # use std::sync::Arc;

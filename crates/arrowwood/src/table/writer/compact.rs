@@ -27,10 +27,11 @@ pub struct CompactOptions {
     /// read the directory as one table.
     pub rewrite: bool,
     /// First sort the rows of all segments by the column by which the table is sorted, across segments: late rows move
-    /// to their sorted places, nulls last, and equal values keep their order. Row numbers change. Segments that are
-    /// sorted and overlap with no other stay as they are. The others are written again beside the table. This takes as
-    /// much disk space again, and memory for at most four bytes per row of these segments, plus one new segment of up
-    /// to 128 MiB and sixteen bytes per row.
+    /// to their sorted places, nulls last, and equal values keep their order.
+    ///
+    /// Row numbers change. Segments that are sorted and overlap with no other stay as they are. The others are written
+    /// again beside the table. This takes as much disk space again, and memory for at most four bytes per row of these
+    /// segments, plus one new segment of up to 128 MiB and sixteen bytes per row.
     ///
     /// Readers see the old table or the sorted one, never a part of it. A reader that had the table open can still read
     /// its mapped segments, and refresh as long as the live segment is the same file; otherwise it gets `FileChanged`,
@@ -44,9 +45,10 @@ pub struct CompactOptions {
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, merging small ones into one of up to `segment_rows` rows and
-    /// 128 MiB, which is held in memory meanwhile. Arrowwood's readers are not affected; another Arrow reader that
-    /// lists the directory while segments are merged finds their rows twice. Calls `progress(done, total)` after each.
-    /// Returns the number of rewritten segments.
+    /// 128 MiB, which is held in memory meanwhile.
+    ///
+    /// Arrowwood's readers are not affected; another Arrow reader that lists the directory while segments are merged
+    /// finds their rows twice. Calls `progress(done, total)` after each. Returns the number of rewritten segments.
     ///
     /// # Errors
     /// `Io`; segments rewritten before stay rewritten.
@@ -86,8 +88,10 @@ impl Writer {
         Ok(sorted + prepared_commit::map_home_error(self.medium(), compacted)?)
     }
 
-    /// Removes the segments without rows from number `row` on, but never the live one. Readers that have mapped them
-    /// keep them; a segment is mapped when one of its rows is first read. Returns the number of removed rows.
+    /// Removes the segments without rows from number `row` on, but never the live one.
+    ///
+    /// Readers that have mapped them keep them; a segment is mapped when one of its rows is first read. Returns the
+    /// number of removed rows.
     ///
     /// # Errors
     /// `Io`.
@@ -123,7 +127,9 @@ impl Writer {
     }
 }
 
-/// Rewrites all segments of the table at `path`, including the last one, as dense Arrow files: see [`Writer::compact`].
+/// Rewrites all segments of the table at `path` as dense Arrow files, including the last one.
+///
+/// See [`Writer::compact`].
 ///
 /// # Errors
 /// As [`Writer::compact`], and `Busy` while the table is being written.

@@ -30,8 +30,9 @@ pub enum LatePolicy {
 pub struct WriterOptions {
     /// When commits are brought to the disk; every second by default.
     pub sync: SyncPolicy,
-    /// The maximum number of rows in a segment; by default as in the existing table, or 4,194,304. 0 is taken as 1, and
-    /// more than 2^40 as 2^40.
+    /// The maximum number of rows in a segment; by default as in the existing table, or 4,194,304.
+    ///
+    /// 0 is taken as 1, and more than 2^40 as 2^40.
     pub segment_rows: Option<u64>,
     /// Text columns to be stored as `dictionary<int32, utf8>`.
     pub dictionary: Vec<String>,
@@ -40,7 +41,9 @@ pub struct WriterOptions {
     /// The treatment of late rows; by default as in the existing table, or refused in a new one.
     pub late: Option<LatePolicy>,
     /// Indexed columns: for conditions on these, [`Dataset::filter`](crate::Dataset::filter) reads only blocks of rows
-    /// that may match. By default as in the existing table; a different choice applies from the next segment on.
+    /// that may match.
+    ///
+    /// By default as in the existing table; a different choice applies from the next segment on.
     pub index: Option<Vec<String>>,
     /// The maximum number of rows in a block that the index describes as a whole, for tests.
     #[cfg(feature = "internal")]

@@ -23,7 +23,9 @@ const REPLICA: &str = "the table is a replica, made by `arrowwood pull`: it has 
                            NAME=SEQUENCE` or `--position NAME=VALUE` for those that go on here, or without for \
                            producers that begin anew";
 
-/// Returns true if a table with these positions is a replica that was not promoted: see [`Writer::promote`].
+/// Returns true if a table with these positions is a replica that was not promoted.
+///
+/// See [`Writer::promote`].
 pub fn is_replica(positions: &BTreeMap<String, i64>) -> bool {
     positions.contains_key(NUMBERING) && positions.get(PROMOTED) != Some(&1)
 }
@@ -55,8 +57,10 @@ impl Writer {
     }
 
     /// Commits, with named positions as part of the commit: visible together with its rows, as durable as they are, and
-    /// restored by [`Writer::positions`] after any crash. Other positions keep their values. A producer that stores its
-    /// progress here, and continues from it, neither misses nor repeats anything. The commit may have no new rows.
+    /// restored by [`Writer::positions`] after any crash.
+    ///
+    /// Other positions keep their values. A producer that stores its progress here, and continues from it, neither
+    /// misses nor repeats anything. The commit may have no new rows.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -108,9 +112,11 @@ impl Writer {
         self.names.iter().any(|name| name == NUMBERING) && is_replica(&self.positions())
     }
 
-    /// Makes a replica, which `arrowwood pull` has made of another table, a table of its own. It has the rows of that
-    /// table, and not how far its producers were, so that it refuses to commit positions until then: a producer that
-    /// begins anew would append again what is there. `positions` are those that are known; the others begin anew.
+    /// Makes a replica, which `arrowwood pull` has made of another table, a table of its own.
+    ///
+    /// It has the rows of that table, and not how far its producers were, so that it refuses to commit positions until
+    /// then: a producer that begins anew would append again what is there. `positions` are those that are known; the
+    /// others begin anew.
     ///
     /// The change is durable when this returns. Rows that are not committed are committed with it.
     ///

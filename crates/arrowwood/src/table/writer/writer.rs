@@ -96,9 +96,10 @@ struct Savepoint {
 }
 
 impl Writer {
-    /// Opens the table at `path` for writing, or creates it if there is none and a schema is given. If the schema has
-    /// more nullable columns than the table, wider numbers, or columns made nullable, the table's schema is changed:
-    /// see [`Writer::alter`]. Text keeps its type in the table.
+    /// Opens the table at `path` for writing, or creates it if there is none and a schema is given.
+    ///
+    /// If the schema has more nullable columns than the table, wider numbers, or columns made nullable, the table's
+    /// schema is changed: see [`Writer::alter`]. Text keeps its type in the table.
     ///
     /// # Errors
     /// `Busy` while another process writes, naming it; `SchemaMismatch` with all differences; `NotFound` where there
@@ -283,8 +284,9 @@ impl Writer {
         &self.folder
     }
 
-    /// Returns the number of the row after the last one appended. Rows keep their numbers when earlier ones are
-    /// dropped.
+    /// Returns the number of the row after the last one appended.
+    ///
+    /// Rows keep their numbers when earlier ones are dropped.
     pub fn rows(&self) -> u64 {
         self.live().end()
     }
@@ -304,7 +306,9 @@ impl Writer {
         self.background.durability()
     }
 
-    /// Returns the number of committed but unsynced rows lost in a system crash before this writer was opened.
+    /// Returns the number of committed rows that a system crash lost before this writer was opened.
+    ///
+    /// They were not synced.
     pub fn dropped_rows(&self) -> u64 {
         self.dropped
     }

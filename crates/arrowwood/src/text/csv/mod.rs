@@ -54,9 +54,10 @@ pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRe
     Ok((schema, batches.batches))
 }
 
-/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order. The memory
-/// needed does not depend on the text's length, unless there are columns to dictionary-encode. If types are to be
-/// inferred, the text is parsed by the types of its beginning, and once more if a later value needs another type.
+/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order.
+///
+/// The memory needed does not depend on the text's length, unless there are columns to dictionary-encode. If types are
+/// to be inferred, the text is parsed by the types of its beginning, and once more if a later value needs another type.
 ///
 /// # Errors
 /// The errors of [`read_csv_from`] and of `target`.
@@ -251,8 +252,10 @@ fn parse_in_sequence(
 }
 
 /// Reads rows of [`CsvOptions::schema`] from `input` as they arrive, in batches of at most [`CsvOptions::batch_rows`]
-/// rows. A batch is returned when it is full, at the end, or when no more input is available and its first row has
-/// waited for `patience`, so that `input` may be the output of `tail -f`.
+/// rows.
+///
+/// A batch is returned when it is full, at the end, or when no more input is available and its first row has waited for
+/// `patience`, so that `input` may be the output of `tail -f`.
 ///
 /// The header must name exactly the schema's columns, in any order. Besides the inferred types, values of type `Time32`
 /// and `Time64` are read like `12:34:56.789`, `Decimal32`, `Decimal64` and `Decimal128` like `-12.50` or `1e3`, and

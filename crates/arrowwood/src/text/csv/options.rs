@@ -15,7 +15,9 @@ pub struct CsvOptions {
     /// The columns to read, found by name in the header, and their types; `None` reads all, with types inferred from
     /// all values.
     pub schema: Option<SchemaRef>,
-    /// The types of single columns, found by name. Other columns have the types of the schema, or inferred ones.
+    /// The types of single columns, found by name.
+    ///
+    /// Other columns have the types of the schema, or inferred ones.
     pub schema_overrides: Fields,
     /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
     /// `Int32`, and one dictionary for all batches.
@@ -24,15 +26,19 @@ pub struct CsvOptions {
     pub delimiter: u8,
     /// The quote around fields with delimiters, line breaks or quotes; `None` if there is none.
     pub quote: Option<u8>,
-    /// True if the first line has the names of the columns. If not, columns have the names of the schema, in that
-    /// order, if it has as many columns, and otherwise `column_1` and so on.
+    /// True if the first line has the names of the columns.
+    ///
+    /// If not, columns have the names of the schema, in that order, if it has as many columns, and otherwise `column_1`
+    /// and so on.
     pub header: bool,
     /// Unquoted fields that are null in any column; `None` for an empty field and, in columns other than text, `NA`,
     /// `N/A`, `null` and `NULL`.
     pub null_values: Option<Vec<String>>,
     /// True if decimal numbers have a comma instead of a point.
     pub decimal_comma: bool,
-    /// The maximum rows of a record batch. Batches may have fewer, as a batch has rows of one chunk of text.
+    /// The maximum rows of a record batch.
+    ///
+    /// Batches may have fewer, as a batch has rows of one chunk of text.
     pub batch_rows: usize,
 }
 

@@ -38,8 +38,9 @@ use super::stream::{StreamParser, TextStream, read_error};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 
-/// Reads all of `input`, one JSON object on each line or an array of objects, into record batches. In errors, line 3 of
-/// an array is its third element.
+/// Reads all of `input`, one JSON object on each line or an array of objects, into record batches.
+///
+/// In errors, line 3 of an array is its third element.
 ///
 /// # Errors
 /// The errors of [`stream_json`].
@@ -50,9 +51,10 @@ pub fn read_json_from(input: impl Read, options: &JsonOptions) -> Result<(Schema
     Ok((schema, batches.batches))
 }
 
-/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order. The memory
-/// needed does not depend on the text's length, unless there are columns to dictionary-encode. If types are to be
-/// inferred, the text is parsed by the types of its beginning, and once more if a later value needs another type.
+/// Reads a text, which `open` opens once or twice, and passes its record batches to `target` in order.
+///
+/// The memory needed does not depend on the text's length, unless there are columns to dictionary-encode. If types are
+/// to be inferred, the text is parsed by the types of its beginning, and once more if a later value needs another type.
 ///
 /// # Errors
 /// The errors of [`read_json_from`] and of `target`.
@@ -196,8 +198,10 @@ impl RecordSplitter for LineSplitter {
 }
 
 /// Reads rows of [`JsonOptions::schema`] from `input` as they arrive, in batches of at most [`JsonOptions::batch_rows`]
-/// rows. A batch is returned when it is full, at the end, or when no more input is available and its first row has
-/// waited for `patience`, so that `input` may be the output of `tail -f`.
+/// rows.
+///
+/// A batch is returned when it is full, at the end, or when no more input is available and its first row has waited for
+/// `patience`, so that `input` may be the output of `tail -f`.
 ///
 /// Each line is an object with any of the schema's columns, and no others. The objects may also be elements of an
 /// array; errors count each element as a line. Strings are read as values of any type, as in CSV

@@ -10,7 +10,9 @@ use crate::text::columns::DEFAULT_BATCH_ROWS;
 pub struct JsonOptions {
     /// The columns and their types; `None` reads the columns of all lines, with types inferred from all values.
     pub schema: Option<SchemaRef>,
-    /// The types of single columns, found by name. Other columns have the types of the schema, or inferred ones.
+    /// The types of single columns, found by name.
+    ///
+    /// Other columns have the types of the schema, or inferred ones.
     pub schema_overrides: Fields,
     /// True if a member that the schema does not have is an error. By default it is left out.
     pub refuse_unknown: bool,

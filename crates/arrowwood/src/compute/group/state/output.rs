@@ -27,7 +27,9 @@ use crate::types::{is_text_or_binary, type_name};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateFunction {
     /// The sum, 0 for no values: `int64` or `uint64` for integers and booleans, `float64` for floats, the same kind for
-    /// decimals and durations. Overflow is an error.
+    /// decimals and durations.
+    ///
+    /// Overflow is an error.
     Sum,
     /// The mean as `float64`, null for no values. NaN propagates, as in sums.
     Mean,
@@ -37,13 +39,15 @@ pub enum AggregateFunction {
     Max,
     /// The number of values that are not null.
     Count,
-    /// The sample variance (divided by n − 1) as `float64`, null for fewer than two values. The variance of integers is
-    /// rounded only once.
+    /// The sample variance (divided by n − 1) as `float64`, null for fewer than two values.
+    ///
+    /// The variance of integers is rounded only once.
     Var,
     /// The square root of the variance.
     Std,
-    /// The value in the middle, or the mean of the two values in the middle, as `float64`; null for no values. NaN is
-    /// left out. Takes 8 bytes of memory per row.
+    /// The value in the middle, or the mean of the two values in the middle, as `float64`; null for no values.
+    ///
+    /// NaN is left out. Takes 8 bytes of memory per row.
     Median,
     /// The number of distinct values; null counts as one, and so do all NaN.
     NUnique,
