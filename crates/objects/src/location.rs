@@ -214,8 +214,9 @@ fn use_ring() {
 /// Options of reading and writing objects.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The directory for files with fetched ranges; by default `$TMPDIR`, or `/var/tmp`. The files have no names, and
-    /// are removed with the process.
+    /// The directory for files with fetched ranges; by default `$TMPDIR`, or `/var/tmp`.
+    ///
+    /// The files have no names, and are removed with the process.
     pub cache: Option<PathBuf>,
     /// How long to wait for the start of a response, and for each of its chunks; by default 30 seconds.
     pub timeout: Duration,

@@ -25,8 +25,9 @@ pub(crate) const ROW_DIGITS: usize = 20;
 /// The URL schemes that [`install`] handles.
 const SCHEMES: [&str; 4] = ["s3", "s3a", "http", "https"];
 
-/// Opens the object at `url` as [`arrowwood::open`] opens a file: `s3://BUCKET/PATH`, `https://HOST/PATH`. For a folder
-/// of a bucket, opens all its objects that end in `.arrow`, in the order of their names.
+/// Opens the object at `url` as [`arrowwood::open`] opens a file: `s3://BUCKET/PATH`, `https://HOST/PATH`.
+///
+/// For a folder of a bucket, opens all its objects that end in `.arrow`, in the order of their names.
 ///
 /// # Errors
 /// The errors of [`arrowwood::open`], `PermissionDenied`, `NotFound`, `Io`; `Unsupported` for a server that ignores

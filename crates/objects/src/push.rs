@@ -45,7 +45,9 @@ pub struct PushResult {
 pub struct PushOptions {
     /// True to copy the durable rows of the growing segment, too.
     pub all: bool,
-    /// The maximum rows of a batch. By default, a batch has some 480 KiB, so that a small request fetches a row.
+    /// The maximum rows of a batch.
+    ///
+    /// By default, a batch has some 480 KiB, so that a small request fetches a row.
     pub batch_rows: Option<u64>,
     /// True to continue even if the table has dropped all rows that are in the store, and nothing else shows that they
     /// were pushed from it.

@@ -63,7 +63,9 @@ fn at_most_part(bytes: usize, part: u64) -> usize {
     bytes.min(max_bytes.max(MIN_MEMORY_PART))
 }
 
-/// Limits of what a client controls. The server refuses a request that exceeds one, or closes its connection.
+/// Limits of what a client controls.
+///
+/// The server refuses a request that exceeds one, or closes its connection.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of a request's header.
@@ -92,8 +94,9 @@ pub struct Limits {
     pub part: Duration,
     /// How long a connection may stay without a request.
     pub idle: Duration,
-    /// How long a client may leave a response untouched. Another server of a shared query may also let `query_timeout`
-    /// pass.
+    /// How long a client may leave a response untouched.
+    ///
+    /// Another server of a shared query may also let `query_timeout` pass.
     pub stall: Duration,
     /// How long responses that have begun may go on when the server stops.
     pub grace: Duration,
@@ -106,8 +109,9 @@ pub struct Limits {
     /// are open.
     pub writer: Duration,
     /// How long a file that is no longer part of a table may stay open, and so take space on the disk, without a
-    /// request for the table. The server looks for such files twice in that time. Files of unfinished responses stay
-    /// open longer.
+    /// request for the table.
+    ///
+    /// The server looks for such files twice in that time. Files of unfinished responses stay open longer.
     pub removed: Duration,
     /// The interval of checks for a renewed certificate.
     pub renewal: Duration,

@@ -158,8 +158,9 @@ impl Server {
         Server::start(Catalog::open(directory.as_ref())?, tokens, Purpose::Serve, options)
     }
 
-    /// Opens one file, table, pattern or directory of files, read-only, for the page that shows it. [`Server::url`] has
-    /// a token created for this server; nothing is shown without it.
+    /// Opens one file, table, pattern or directory of files, read-only, for the page that shows it.
+    ///
+    /// [`Server::url`] has a token created for this server; nothing is shown without it.
     ///
     /// # Errors
     /// As [`Server::bind`] and [`arrowwood::open`].
@@ -254,8 +255,10 @@ impl Server {
     }
 
     /// Handles signals: SIGTERM and SIGINT end [`run`](Server::run), and SIGHUP reads the tokens and the certificate
-    /// again. SIGHUP ends the server of [`view`](Server::view), as it means that the terminal is gone. Call this before
-    /// the URL is made known, since signals end the process until then.
+    /// again.
+    ///
+    /// SIGHUP ends the server of [`view`](Server::view), as it means that the terminal is gone. Call this before the
+    /// URL is made known, since signals end the process until then.
     ///
     /// # Errors
     /// `Io` if signals can't be handled.

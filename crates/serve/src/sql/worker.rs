@@ -23,8 +23,10 @@ pub trait WorkerEngine: Send + Sync + 'static {
     /// Returns true if the engine answers calls of `service`, the first part of their path.
     fn handles(&self, service: &str) -> bool;
 
-    /// Answers a call. `caller` has a valid token if the server uses tokens, and can read only the tables that the
-    /// token gives rights to.
+    /// Answers a call.
+    ///
+    /// `caller` has a valid token if the server uses tokens, and can read only the tables that the token gives rights
+    /// to.
     fn call(&self, request: WorkerRequest, caller: WorkerCaller) -> WorkerFuture;
 }
 
@@ -52,7 +54,9 @@ impl WorkerCaller {
         WorkerCaller(Arc::new(caller))
     }
 
-    /// Returns a key that differs between callers: the token's name in hexadecimal digits. Empty without tokens.
+    /// Returns a key that differs between callers: the token's name in hexadecimal digits.
+    ///
+    /// Empty without tokens.
     pub fn key(&self) -> String {
         self.0.key()
     }
