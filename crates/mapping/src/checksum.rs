@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 
 use crate::sys::MemoryRegion;
 
-/// Consecutive bytes of a file, and their checksum. The checksums of several runs are combined by rotating each to the
-/// left, and the exclusive or of all.
+/// Consecutive bytes of a file, and their checksum.
+///
+/// The checksums of several runs are combined by rotating each to the left, and the exclusive or of all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByteRun {
     /// The offset after the last byte.

@@ -24,8 +24,9 @@ pub struct DirectoryLock {
 const MAX_RETRIES: usize = 1000;
 
 impl DirectoryLock {
-    /// Locks the directory at `path`, or returns `None` if another process has the lock. If the lock's
-    /// [disk](DirectoryLock::medium) is used, `path` must have no symbolic link in it.
+    /// Locks the directory at `path`, or returns `None` if another process has the lock.
+    ///
+    /// If the lock's [disk](DirectoryLock::medium) is used, `path` must have no symbolic link in it.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -67,8 +68,9 @@ impl DirectoryLock {
         Ok(stat(path)?.is_some_and(|metadata| (metadata.dev(), metadata.ino()) == locked))
     }
 
-    /// Returns the name that the locked directory gets, in the same parent directory, while it is removed. If the
-    /// process is killed meanwhile, [`remove_leftovers`] of another directory there continues.
+    /// Returns the name that the locked directory gets, in the same parent directory, while it is removed.
+    ///
+    /// If the process is killed meanwhile, [`remove_leftovers`] of another directory there continues.
     ///
     /// # Errors
     /// Errors of the system.
@@ -78,8 +80,9 @@ impl DirectoryLock {
         Ok(dropped_name(inode))
     }
 
-    /// Returns the disk for changes of files inside the locked directory and next to it. Changes reach this directory
-    /// regardless of its name, and fail once another directory may have the name.
+    /// Returns the disk for changes of files inside the locked directory and next to it.
+    ///
+    /// Changes reach this directory regardless of its name, and fail once another directory may have the name.
     pub fn medium(&self) -> &FileSystem {
         &self.medium
     }
@@ -99,6 +102,7 @@ impl DirectoryLock {
     }
 
     /// Replaces the directory by `newer`, moves the lock, and returns the new directory with the files of the old one.
+    ///
     /// The names in both are on the disk before; the exchange is on the disk once the parent directory was synced.
     ///
     /// # Errors
@@ -142,8 +146,9 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// A directory that will replace the directory of a table, next to which it is. It has files of its own, and files of
-/// the table under a second name. Removed on drop, with its contents.
+/// A directory that will replace the directory of a table, next to which it is.
+///
+/// It has files of its own, and files of the table under a second name. Removed on drop, with its contents.
 #[derive(Debug)]
 pub struct StagingDirectory {
     path: PathBuf,
@@ -217,8 +222,9 @@ fn lock_replacement(path: &Path, replaced: &Path) -> io::Result<DirectoryHandle>
 }
 
 /// Removes incomplete files of `folder` that a killed writer has left inside it and next to it, and directories next to
-/// it that a killed process was [removing](DirectoryLock::removal_name). Only for the holder of the directory's lock,
-/// because then no other process uses such files.
+/// it that a killed process was [removing](DirectoryLock::removal_name).
+///
+/// Only for the holder of the directory's lock, because then no other process uses such files.
 ///
 /// # Errors
 /// The errors of syncing the parent directory of `folder`, if a directory is left: before that, the disk may not yet

@@ -178,7 +178,9 @@ pub enum FsOp<'a> {
 
 /// An observer of a disk. Called from the writer's thread and its background thread.
 pub trait FsObserver: Debug + Send + Sync {
-    /// Called before each operation. If it returns an error, the operation is not performed, and returns that error.
+    /// Called before each operation.
+    ///
+    /// If it returns an error, the operation is not performed, and returns that error.
     ///
     /// # Errors
     /// The error of the operation.
@@ -206,7 +208,9 @@ impl FileSystem {
         FileSystem { observer: self.observer.clone(), directory: Some(directory) }
     }
 
-    /// Checks that the locked directory is where it was locked. Every change of a name begins with this check.
+    /// Checks that the locked directory is where it was locked.
+    ///
+    /// Every change of a name begins with this check.
     ///
     /// # Errors
     /// An error for which [`is_moved_directory`](crate::is_moved_directory) returns true; errors of the system.
@@ -225,8 +229,9 @@ impl FileSystem {
         }
     }
 
-    /// Returns true if there is no file at `path`. Does not ask for the file's times, because then the next write would
-    /// have to record them exactly.
+    /// Returns true if there is no file at `path`.
+    ///
+    /// Does not ask for the file's times, because then the next write would have to record them exactly.
     ///
     /// # Errors
     /// Errors of the system.
@@ -234,8 +239,10 @@ impl FileSystem {
         self.at(path).is_missing()
     }
 
-    /// Returns a path for a file that does not belong to `folder` yet, whose name ends in `suffix`. The file is next to
-    /// the directory, or inside if it can't be moved there. Listings for readers show it in neither place.
+    /// Returns a path for a file that does not belong to `folder` yet, whose name ends in `suffix`.
+    ///
+    /// The file is next to the directory, or inside if it can't be moved there. Listings for readers show it in neither
+    /// place.
     pub fn hidden_path(&self, folder: &Path, suffix: &str) -> PathBuf {
         match &self.directory {
             Some(directory) if directory.path() == folder => directory.hidden(suffix),
@@ -304,8 +311,9 @@ impl FileSystem {
         }
     }
 
-    /// Syncs the name of the directory at `path` to the disk, as the process that created it may not have done so. Does
-    /// nothing if this process may not read the parent directory, which a sync needs.
+    /// Syncs the name of the directory at `path` to the disk, as the process that created it may not have done so.
+    ///
+    /// Does nothing if this process may not read the parent directory, which a sync needs.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -379,9 +387,10 @@ impl FileSystem {
         self.at(from).link(&self.at(to))
     }
 
-    /// Creates a file next to `folder`, to be written from front to back. It takes over the permissions of the file at
-    /// `like`, if there is one, and its owner and group if this process may set them: a copy must not be readable by
-    /// more people than the original.
+    /// Creates a file next to `folder`, to be written from front to back.
+    ///
+    /// It takes over the permissions of the file at `like`, if there is one, and its owner and group if this process
+    /// may set them: a copy must not be readable by more people than the original.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -430,8 +439,9 @@ pub(crate) fn inode(file: &File) -> io::Result<u64> {
     Ok(file.metadata()?.ino())
 }
 
-/// A file that is written from front to back and gets its name when it is complete. If it is dropped without a name, it
-/// is removed.
+/// A file that is written from front to back and gets its name when it is complete.
+///
+/// If it is dropped without a name, it is removed.
 #[derive(Debug)]
 pub struct StagingFile {
     file: File,
@@ -445,7 +455,9 @@ pub struct StagingFile {
 
 impl StagingFile {
     /// Sets the modification time to the next whole second after the current time and after the modification time of
-    /// the file at `before`, if there is one. Later writes set it to their time.
+    /// the file at `before`, if there is one.
+    ///
+    /// Later writes set it to their time.
     pub fn set_modified_after(&self, before: &Path) {
         let mut seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         if let Ok(metadata) = std::fs::metadata(before) {
@@ -458,8 +470,9 @@ impl StagingFile {
         }
     }
 
-    /// Syncs the file to the disk and names it `path`, replacing the file there. The new name is on the disk once the
-    /// caller has [synced the directory](FileSystem::sync_dir).
+    /// Syncs the file to the disk and names it `path`, replacing the file there.
+    ///
+    /// The new name is on the disk once the caller has [synced the directory](FileSystem::sync_dir).
     ///
     /// # Errors
     /// Errors of the system and of the observer.

@@ -81,8 +81,10 @@ impl GrowableBuffer {
         Ok(GrowableBuffer { memory, len })
     }
 
-    /// Drops the buffer, whose bytes were not all written. Pages of unwritten bytes are not counted as touched, so that
-    /// later buffers don't touch them in order to reuse them.
+    /// Drops the buffer, whose bytes were not all written.
+    ///
+    /// Pages of unwritten bytes are not counted as touched, so that later buffers don't touch them in order to reuse
+    /// them.
     pub fn discard(mut self) {
         self.len = 0;
     }
@@ -117,8 +119,9 @@ impl GrowableBuffer {
         self.memory.region.len()
     }
 
-    /// Returns the address of the first byte, a multiple of the page size. It changes only if the buffer outgrows its
-    /// capacity.
+    /// Returns the address of the first byte, a multiple of the page size.
+    ///
+    /// It changes only if the buffer outgrows its capacity.
     #[inline]
     pub fn address(&self) -> usize {
         self.memory.region.base().as_ptr() as usize

@@ -376,8 +376,9 @@ impl Drop for GuardScope {
 }
 
 /// Runs `work`, which reads mapped files, and returns an error instead of its result if a file was truncated and a lost
-/// page was touched, which would end the process otherwise. The same happens if the disk fails, or has no room for a
-/// page that is stored to.
+/// page was touched, which would end the process otherwise.
+///
+/// The same happens if the disk fails, or has no room for a page that is stored to.
 ///
 /// Functions of this crate that return a [`Result`] are guarded. Reading mapped bytes in another way, by
 /// [`copy_out`](crate::Mapping::copy_out) or through a pointer, is safe from truncation only inside of a guard, on the
@@ -426,8 +427,9 @@ pub fn is_guarded() -> bool {
     LOCAL.with(|local| local.depth() > 0)
 }
 
-/// Checks that this call has lost no page so far. For calls that publish their results, as [`guard`] finds a lost page
-/// only at the end.
+/// Checks that this call has lost no page so far.
+///
+/// For calls that publish their results, as [`guard`] finds a lost page only at the end.
 ///
 /// # Errors
 /// `FileChanged`; the guard's own error takes its place.
@@ -501,9 +503,10 @@ fn mend() {
 /// True if SIGBUS is handled; not set before that is decided.
 static IS_HANDLED: OnceLock<bool> = OnceLock::new();
 
-/// Disables the handler of SIGBUS, for a process whose own handler must not be replaced. A call that touches a page of
-/// a truncated file then ends the process, as without this library. Must be called before the first file is mapped; the
-/// environment variable `ARROWWOOD_SIGBUS=off` does the same.
+/// Disables the handler of SIGBUS, for a process whose own handler must not be replaced.
+///
+/// A call that touches a page of a truncated file then ends the process, as without this library. Must be called before
+/// the first file is mapped; the environment variable `ARROWWOOD_SIGBUS=off` does the same.
 ///
 /// # Errors
 /// `Busy` if a file was mapped before, which installs the handler.

@@ -93,6 +93,7 @@ impl Mapping {
     }
 
     /// Maps the file at `path` for reading, with some bytes replaced: `patches` has offsets and bytes, inside the file.
+    ///
     /// Does not change the file.
     ///
     /// # Errors
@@ -111,8 +112,9 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Copies `parts`, ranges of bytes of the file, to the same offsets in anonymous memory. Other bytes of the copy
-    /// are zeros. It doesn't count towards the system's limit of mappings of files.
+    /// Copies `parts`, ranges of bytes of the file, to the same offsets in anonymous memory.
+    ///
+    /// Other bytes of the copy are zeros. It doesn't count towards the system's limit of mappings of files.
     ///
     /// # Errors
     /// The errors of [`Mapping::read_at`], and `Io` if the system has no more memory or addresses.
@@ -151,8 +153,9 @@ impl Mapping {
         Ok(Mapping(Arc::new(MappingInner { region, mode: Mode::CopyOnWrite, is_patched: false, origin: None })))
     }
 
-    /// Joins parts of mapped files, each an offset and a length, into one mapping. Parts are whole pages, but for the
-    /// end of the last.
+    /// Joins parts of mapped files, each an offset and a length, into one mapping.
+    ///
+    /// Parts are whole pages, but for the end of the last.
     ///
     /// # Errors
     /// `InvalidArgument` for mappings that are writable, patched or anonymous; `Io` if the system refuses.
@@ -191,8 +194,9 @@ impl Mapping {
         self.0.origin.as_ref().map(|origin| origin.path.as_path())
     }
 
-    /// Returns a pointer to the first byte, which dangles if there is none. To read through it, keep a handle of the
-    /// mapping, and make sure that other processes do not change the bytes.
+    /// Returns a pointer to the first byte, which dangles if there is none.
+    ///
+    /// To read through it, keep a handle of the mapping, and make sure that other processes do not change the bytes.
     #[inline]
     pub fn base(&self) -> NonNull<u8> {
         self.0.region.base()
@@ -228,8 +232,9 @@ impl Mapping {
         self.0.region.flush().map_err(|e| self.failed("flushing the mapping", &e))
     }
 
-    /// Fills `buffer` with the bytes from `offset` on. Reads the file, if there is one, instead of touching the mapped
-    /// pages.
+    /// Fills `buffer` with the bytes from `offset` on.
+    ///
+    /// Reads the file, if there is one, instead of touching the mapped pages.
     ///
     /// # Errors
     /// `OutOfBounds` if the mapping ends before, `FileChanged` if the file has become shorter than its mapping.
@@ -303,13 +308,17 @@ impl Mapping {
         self.0.origin.as_ref().map(|origin| origin.identity)
     }
 
-    /// Returns a number that differs between the file and its copies. It is computed from the inode number and, on file
-    /// systems that have it, the time of creation. 0 for memory without a file.
+    /// Returns a number that differs between the file and its copies.
+    ///
+    /// It is computed from the inode number and, on file systems that have it, the time of creation. 0 for memory
+    /// without a file.
     pub fn file_fingerprint(&self) -> u64 {
         self.0.origin.as_ref().map_or(0, |origin| origin.fingerprint)
     }
 
-    /// Returns true if the file at `path` is the mapped one. No other file gets its inode number while it is mapped.
+    /// Returns true if the file at `path` is the mapped one.
+    ///
+    /// No other file gets its inode number while it is mapped.
     ///
     /// # Errors
     /// Errors of the system.
@@ -355,7 +364,9 @@ impl Mapping {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Returns true if some bytes differ from the bytes of the file. They are visible to this process alone.
+    /// Returns true if some bytes differ from the bytes of the file.
+    ///
+    /// They are visible to this process alone.
     pub fn is_patched(&self) -> bool {
         self.0.is_patched
     }
@@ -365,8 +376,9 @@ impl Mapping {
         self.identity().is_some() && self.identity() == other.identity()
     }
 
-    /// Records that the file has changed, and returns the error. If bytes differ because pages could not be read, it is
-    /// the error of the system.
+    /// Records that the file has changed, and returns the error.
+    ///
+    /// If bytes differ because pages could not be read, it is the error of the system.
     pub fn mark_changed(&self) -> Error {
         let error = self.0.region.failure().unwrap_or_else(|| change_check::changed(change_check::OVERWRITTEN));
         self.0.region.mark();
@@ -420,8 +432,9 @@ impl Mapping {
         actual == *expected
     }
 
-    /// Closes the file, so that thousands of mappings don't exhaust the file descriptors. Later reads copy from the
-    /// mapped pages.
+    /// Closes the file, so that thousands of mappings don't exhaust the file descriptors.
+    ///
+    /// Later reads copy from the mapped pages.
     pub fn close_file(&self) {
         if let Some(origin) = &self.0.origin {
             drop(origin.file.write_ignoring_poison().take());

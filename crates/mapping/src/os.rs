@@ -283,8 +283,9 @@ const PUNCH_HOLE: i32 = 2;
 pub struct MountInfo {
     /// No other mount has this id, or gets it before the next boot; 0 if the system has none, or does not tell.
     pub mount: u64,
-    /// Seconds and nanoseconds since 1970, zeros if unknown. It tells a file from a later one with the same inode
-    /// number.
+    /// Seconds and nanoseconds since 1970, zeros if unknown.
+    ///
+    /// It tells a file from a later one with the same inode number.
     pub made: (i64, u32),
 }
 
@@ -431,6 +432,7 @@ pub(crate) fn space(_file: &File) -> io::Result<FileSystemSpace> {
 }
 
 /// Makes growing a file beyond the process's limit (`ulimit -f`) an error instead of a signal that ends the process.
+///
 /// Programs may call this, libraries should not.
 pub fn ignore_file_size_signal() {
     // SAFETY: no handler is installed, the signal is only ignored.
@@ -672,8 +674,9 @@ impl DirectoryWatcher {
 /// See [`fork_count`].
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the number of forks between the process that called this first and the current one. A writer compares it to
-/// find out if it belongs to this process.
+/// Returns the number of forks between the process that called this first and the current one.
+///
+/// A writer compares it to find out if it belongs to this process.
 #[inline]
 pub fn fork_count() -> u64 {
     extern "C" fn in_child() {
@@ -690,8 +693,9 @@ pub fn fork_count() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Returns true if this is the thread that the process began with, or, in a fork, the one that forked. Returns true as
-/// well if the system doesn't tell.
+/// Returns true if this is the thread that the process began with, or, in a fork, the one that forked.
+///
+/// Returns true as well if the system doesn't tell.
 pub fn is_main_thread() -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: neither call takes an argument, or fails.

@@ -34,7 +34,9 @@ static IS_SPENT: AtomicBool = AtomicBool::new(false);
 pub struct ReserveAllocator;
 
 impl ReserveAllocator {
-    /// Fills the reserve, if it isn't filled yet or was spent. Does nothing if the system refuses the memory.
+    /// Fills the reserve, if it isn't filled yet or was spent.
+    ///
+    /// Does nothing if the system refuses the memory.
     ///
     /// Costs two loads of atomics if the reserve is full. Any thread may call it.
     pub fn fill() {
@@ -60,7 +62,9 @@ fn try_fill() -> bool {
 }
 
 /// Returns true if the system has refused memory, so that the reserve of a [`ReserveAllocator`] was spent, and it still
-/// refuses memory. Otherwise restores the reserve. Returns false in programs with another allocator.
+/// refuses memory.
+///
+/// Otherwise restores the reserve. Returns false in programs with another allocator.
 ///
 /// Costs a load of an atomic while memory is not short. Any thread may call it.
 pub fn is_memory_short() -> bool {

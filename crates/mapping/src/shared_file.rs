@@ -163,7 +163,9 @@ impl SharedFile {
     }
 
     /// Gives a new file a name under which another process finds it, until [`SharedFile::link_at`] gives it its final
-    /// name. If that does not happen, the file is removed on drop.
+    /// name.
+    ///
+    /// If that does not happen, the file is removed on drop.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -209,8 +211,10 @@ impl SharedFile {
         }
     }
 
-    /// Names a new file. Replaces an existing one atomically, and takes over its permissions, and its owner and group
-    /// if this process may set them. If that fails, the file is removed on drop.
+    /// Names a new file.
+    ///
+    /// Replaces an existing one atomically, and takes over its permissions, and its owner and group if this process may
+    /// set them. If that fails, the file is removed on drop.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -254,8 +258,9 @@ impl SharedFile {
         self.file.read_exact_at(into, offset)
     }
 
-    /// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none. If the
-    /// file system can't report holes, no byte counts as in one.
+    /// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none.
+    ///
+    /// If the file system can't report holes, no byte counts as in one.
     ///
     /// # Errors
     /// Errors of the system.
@@ -263,8 +268,9 @@ impl SharedFile {
         os::next_data(&self.file, offset)
     }
 
-    /// Stores `bytes` at `offset`, each aligned 8-byte word atomically, in no order. The range must be prepared by
-    /// [`SharedFile::prepare`].
+    /// Stores `bytes` at `offset`, each aligned 8-byte word atomically, in no order.
+    ///
+    /// The range must be prepared by [`SharedFile::prepare`].
     #[inline]
     pub fn put(&self, offset: u64, bytes: &[u8]) {
         self.observe_store(offset, bytes);
@@ -302,8 +308,9 @@ impl SharedFile {
         self.region.checksum(runs, ends, max_len)
     }
 
-    /// Continues the CRC-32C `crc` with `len` bytes from `offset` on. Reads by pread(2), which maps no pages that were
-    /// written and not stored to.
+    /// Continues the CRC-32C `crc` with `len` bytes from `offset` on.
+    ///
+    /// Reads by pread(2), which maps no pages that were written and not stored to.
     ///
     /// # Errors
     /// Errors of the system.
@@ -317,8 +324,9 @@ impl SharedFile {
         Ok(crc)
     }
 
-    /// Reserves space, so that writing there can't fail because the disk is full. Returns false if the file system
-    /// can't reserve any.
+    /// Reserves space, so that writing there can't fail because the disk is full.
+    ///
+    /// Returns false if the file system can't reserve any.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -327,8 +335,9 @@ impl SharedFile {
         os::allocate(&self.file, offset, len)
     }
 
-    /// Reserves space for bytes that were written before. If the file system can't, writes zeros over blocks of zeros,
-    /// which may be holes.
+    /// Reserves space for bytes that were written before.
+    ///
+    /// If the file system can't, writes zeros over blocks of zeros, which may be holes.
     ///
     /// # Errors
     /// Errors of the system and of the observer.
@@ -347,8 +356,10 @@ impl SharedFile {
         Ok(())
     }
 
-    /// Prepares a range for [`SharedFile::put`]. Returns false if the file system can't, so that the range must be
-    /// written instead. Nothing must have been written from byte `fresh` on, which is the start of a page.
+    /// Prepares a range for [`SharedFile::put`].
+    ///
+    /// Returns false if the file system can't, so that the range must be written instead. Nothing must have been
+    /// written from byte `fresh` on, which is the start of a page.
     ///
     /// # Errors
     /// Errors of the system and of the observer.

@@ -11,8 +11,9 @@ use crate::mapping::Mapping;
 use crate::mode::Mode;
 use crate::shared_file::SharedFile;
 
-/// Words that one process stores and others load. Their offsets are multiples of their size, and all loads and stores
-/// are atomic.
+/// Words that one process stores and others load.
+///
+/// Their offsets are multiples of their size, and all loads and stores are atomic.
 pub trait SharedWords {
     /// Stores words of 8 bytes, in no order (relaxed).
     fn store_words(&self, offset: u64, bytes: &[u8]);

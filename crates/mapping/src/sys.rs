@@ -618,7 +618,9 @@ impl Drop for MappingCount {
 }
 
 /// Returns true if the number of mapped files is so high that other code in the process, such as its allocator, might
-/// soon be refused a mapping. Linux allows 65,530 (`vm.max_map_count`).
+/// soon be refused a mapping.
+///
+/// Linux allows 65,530 (`vm.max_map_count`).
 pub fn mappings_are_scarce() -> bool {
     mapped_file_count() >= SIMULATED_LIMIT.load(Ordering::Relaxed).min(max_mappings())
 }
@@ -690,8 +692,10 @@ fn check(result: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks the system to load the pages of `bytes` and none around them, without waiting for them. A hint: if it is
-/// refused, pages are loaded when they are touched, together with as much around them as the device reads ahead.
+/// Asks the system to load the pages of `bytes` and none around them, without waiting for them.
+///
+/// A hint: if it is refused, pages are loaded when they are touched, together with as much around them as the device
+/// reads ahead.
 pub fn prefetch(bytes: &[u8]) {
     prefetch_at(bytes.as_ptr(), bytes.len());
 }
@@ -709,8 +713,9 @@ fn prefetch_at(start: *const u8, len: usize) {
     let _ = (start, len);
 }
 
-/// Asks the processor to load the first of `bytes` into its cache, without waiting for it. A hint: nothing happens on
-/// most kinds of processors, or if the page has not been touched yet.
+/// Asks the processor to load the first of `bytes` into its cache, without waiting for it.
+///
+/// A hint: nothing happens on most kinds of processors, or if the page has not been touched yet.
 #[inline(always)]
 pub fn prefetch_line(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
@@ -722,8 +727,9 @@ pub fn prefetch_line(bytes: &[u8]) {
     let _ = bytes;
 }
 
-/// Copies bytes past the caches, to memory that is not read soon. This saves reading the overwritten bytes. Other
-/// threads see them after [`store_fence`].
+/// Copies bytes past the caches, to memory that is not read soon.
+///
+/// This saves reading the overwritten bytes. Other threads see them after [`store_fence`].
 ///
 /// # Panics
 /// If the slices differ in length.

@@ -49,8 +49,10 @@ impl UnfinishedFile {
         Ok(unfinished)
     }
 
-    /// Names the file `path`, in the directory where it was created. A file there is replaced in one step, even if the
-    /// power is cut: the new one is synced first. One that replaces none is not synced.
+    /// Names the file `path`, in the directory where it was created.
+    ///
+    /// A file there is replaced in one step, even if the power is cut: the new one is synced first. One that replaces
+    /// none is not synced.
     ///
     /// # Errors
     /// Errors of the system.
@@ -167,8 +169,10 @@ pub(crate) fn hidden_prefix(folder: &Path) -> OsString {
 }
 
 /// Returns the hidden files of `folder`, each with the rest of its name: the part after `.NAME.` if the file is next to
-/// the directory, and the part after the dot if it is inside. Files whose rest is not UTF-8 are left out. Directories
-/// that don't exist, or that this process may not list, have none.
+/// the directory, and the part after the dot if it is inside.
+///
+/// Files whose rest is not UTF-8 are left out. Directories that don't exist, or that this process may not list, have
+/// none.
 ///
 /// # Errors
 /// Errors of the system.

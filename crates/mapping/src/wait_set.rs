@@ -24,8 +24,10 @@ pub struct AwaitedWord {
     pub value: u32,
 }
 
-/// Waits for many words at a time, and for names in directories. It has a thread per 127 words, and one for all
-/// directories. The threads sleep until a change, and end when the set is dropped.
+/// Waits for many words at a time, and for names in directories.
+///
+/// It has a thread per 127 words, and one for all directories. The threads sleep until a change, and end when the set
+/// is dropped.
 ///
 /// A thread that finds a change sets `has_happened` under its lock, notifies the condition variable, and ends; the flag
 /// is never reset, so a set reports one change, and callers create a new one. On drop, `end` is stored (release) before
@@ -56,8 +58,10 @@ const MAX_WORDS: usize = sys::MAX_AWAITED - 1;
 const STACK_SIZE: usize = 128 << 10;
 
 impl WaitSet {
-    /// Starts to wait. Words that already differ from their expected values count as changes. In directories only later
-    /// changes of names are noticed; the caller must check for earlier ones.
+    /// Starts to wait.
+    ///
+    /// Words that already differ from their expected values count as changes. In directories only later changes of
+    /// names are noticed; the caller must check for earlier ones.
     ///
     /// # Errors
     /// `Unsupported` if the system can't wait for several words (Linux before 5.16); the errors of starting a thread,
