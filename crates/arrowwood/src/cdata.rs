@@ -119,9 +119,8 @@ impl Dataset {
 
     /// Imports a C stream as a dataset that shares its buffers.
     ///
-    /// A struct's members become columns, any other type one column called `values`.
-    ///
-    /// Values are checked when they are first used, as in a file.
+    /// A struct's members become columns, any other type one column called `values`. Values are checked when they are
+    /// first used, as in a file.
     ///
     /// # Errors
     /// `InvalidArgument` for a stream that was imported before, for a failure of the producer, with its message, and as
@@ -279,9 +278,10 @@ impl Column {
         self.with_change_check(|| self.each_part(|part| export.column(&part, 0)))
     }
 
-    /// As [`Column::chunks_with`] for a fixed-width column without nulls, without making arrays: the values in place.
+    /// Returns the values of a fixed-width column without nulls in place, without making arrays.
     ///
-    /// `None` for other columns, or if `export` requires alignment and a buffer isn't aligned.
+    /// Otherwise as [`Column::chunks_with`]. `None` for other columns, or if `export` requires alignment and a buffer
+    /// isn't aligned.
     ///
     /// # Errors
     /// `InvalidData` if the structure is damaged.

@@ -98,15 +98,17 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether to accept truncated data, up to its last whole batch, and files whose first bytes are damaged.
+    /// Sets whether to accept truncated data, up to its last whole batch.
+    ///
+    /// Files whose first bytes are damaged are accepted, too.
     pub fn partial(mut self, partial: bool) -> OpenOptions {
         self.options.partial = partial;
         self
     }
 
-    /// Sets the maximum total size of decompressed buffers: a small hostile file may ask for any amount of memory.
+    /// Sets the maximum total size of decompressed buffers, in bytes.
     ///
-    /// Decompressing more returns `Unsupported`.
+    /// A small hostile file may ask for any amount of memory. Decompressing more returns `Unsupported`.
     pub fn max_decompressed_bytes(mut self, bytes: u64) -> OpenOptions {
         self.options.max_unpacked = Some(bytes);
         self
@@ -231,11 +233,10 @@ impl OpenOptions {
         }
     }
 
-    /// Opens the directory at `path`, whose directories are named `key=value`, as [`open`] does, with `types` for the
-    /// given partition columns.
+    /// Opens the directory of partitions at `path` as [`open`] does, with types for partition columns.
     ///
-    /// By default types are inferred from all values: integers, dates, else text. Supported are dictionaries of text,
-    /// text, integers, floats, booleans and dates.
+    /// Its directories are named `key=value`. By default types are inferred from all values: integers, dates, else
+    /// text. Supported are dictionaries of text, text, integers, floats, booleans and dates.
     ///
     /// # Errors
     /// As [`OpenOptions::path`]; `NotFound` if there are no partitions; `ColumnNotFound` for a column that is not a

@@ -56,9 +56,10 @@ impl Report {
     }
 }
 
-/// Checks all metadata and every value of the file, table, glob or directory at `path`, and reports inconsistencies.
+/// Checks all metadata and every value of what is at `path`, and reports inconsistencies.
 ///
-/// A table may be written at the same time. `progress(done, total)` is called periodically.
+/// `path` is that of a file, a table or a directory, or a pattern. A table may be written at the same time.
+/// `progress(done, total)` is called periodically.
 ///
 /// # Errors
 /// `NotFound`, `PermissionDenied`, `Io` if it could not be read; damage is in the report.

@@ -22,11 +22,11 @@ use crate::map::ChangeCheck;
 use crate::types::type_name;
 
 impl Dataset {
-    /// Returns all rows in the order of the columns `by`, each of which is given by its name and whether its values
-    /// descend.
+    /// Returns all rows in the order of the columns `by`.
     ///
-    /// Rows that are equal in all of these columns keep their order. Nulls come last, behind NaN, whether values ascend
-    /// or descend. Text has the order of its bytes, and ordered categories have their own order.
+    /// Each is given by its name, and true if its values descend. Rows that are equal in all of these columns keep
+    /// their order. Nulls come last, behind NaN, whether values ascend or descend. Text has the order of its bytes, and
+    /// ordered categories have their own order.
     ///
     /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row in place; columns used as a
     /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. Sorting itself takes eight bytes

@@ -33,10 +33,9 @@ impl Column {
         Ok(count_true(self, "all")? == i128::from(self.count()?))
     }
 
-    /// Returns the sample variance, which divides by n − 1; `None` for fewer than two values, and NaN if a value is
-    /// NaN.
+    /// Returns the sample variance, which divides by n − 1; `None` for fewer than two values.
     ///
-    /// The variance of integers is rounded only once, at the end.
+    /// It is NaN if a value is NaN. The variance of integers is rounded only once, at the end.
     ///
     /// # Errors
     /// `Unsupported` for types that are no numbers.
@@ -61,10 +60,10 @@ impl Column {
         self.as_dataset().aggregate(&[self.name()]).finish()?.len()
     }
 
-    /// Returns each distinct value and its number of rows, in two columns: one has the name of this column, the other
-    /// is called `count`.
+    /// Returns each distinct value and its number of rows, in two columns.
     ///
-    /// The most frequent value comes first; equally frequent ones are in order of appearance. Null counts as a value.
+    /// One has the name of this column, the other is called `count`. The most frequent value comes first; equally
+    /// frequent ones are in order of appearance. Null counts as a value.
     ///
     /// # Errors
     /// `Unsupported` for nested types; `InvalidArgument` for a column called `count`.

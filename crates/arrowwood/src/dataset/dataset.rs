@@ -196,7 +196,9 @@ impl Dataset {
         paths.all(|path| path == Some(first)).then_some(first)
     }
 
-    /// Returns the number of record batches with rows in the dataset, including empty batches of a whole source.
+    /// Returns the number of record batches with rows in the dataset.
+    ///
+    /// Empty batches of a whole source count.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -217,8 +219,9 @@ impl Dataset {
         })
     }
 
-    /// Returns the number of bytes of the dataset's rows in its buffers, including bitmaps and offsets, without
-    /// dictionaries.
+    /// Returns the number of bytes of the dataset's rows in its buffers.
+    ///
+    /// Bitmaps and offsets are counted, dictionaries are not.
     ///
     /// # Errors
     /// `InvalidData` if the structure of a batch is damaged.
@@ -386,10 +389,9 @@ impl Dataset {
         })
     }
 
-    /// Returns the same rows with `column` appended to the columns, so that a predicate can name it; the dataset itself
-    /// if it has the column.
+    /// Returns the same rows with `column` appended to the columns, so that a predicate can name it.
     ///
-    /// `None` if `column` has other rows, or if another column has its name.
+    /// The dataset itself if it has the column. `None` if `column` has other rows, or if another column has its name.
     ///
     /// # Errors
     /// As [`Dataset::len`].

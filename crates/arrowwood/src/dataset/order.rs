@@ -79,10 +79,9 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
 }
 
 impl Dataset {
-    /// Returns the column by which the rows are sorted, if the dataset is a table created with one, or part of it; with
-    /// its name in this dataset.
+    /// Returns the column by which the rows are sorted, if their table was created with one.
     ///
-    /// `None` if only another column has its name, and for tables that accept late rows.
+    /// It has its name in this dataset. `None` if only another column has its name, and for tables that accept late rows.
     pub fn sorted_by(&self) -> Option<FieldRef> {
         let sorted = self.sorted_column().ok()?;
         let number = *sorted.pieces().first()?.columns.first()?;

@@ -9,10 +9,10 @@ use crate::directory::metadata_at;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Dataset {
-    /// Returns the version of each file and table that the rows lie in, as they were opened: a file's size and
-    /// modification time, a table's directory.
+    /// Returns the version of each file and table that the rows lie in, as they were opened.
     ///
-    /// Rows in memory, and tables on file systems without creation times, have none.
+    /// It is a file's size and modification time, or a table's directory. Rows in memory, and tables on file systems
+    /// without creation times, have none.
     pub fn versions(&self) -> Vec<(PathBuf, String)> {
         let mut versions = BTreeMap::new();
         for piece in self.pieces() {

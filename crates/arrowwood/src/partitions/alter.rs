@@ -14,13 +14,12 @@ use crate::table::{alter as alter_table, altered_schema};
 /// The maximum number of unchanged partitions named in an error.
 const MAX_NAMED: usize = 5;
 
-/// Changes the schema of the table at `path`, which must not have a writer: adds the columns of `add`, which must be
-/// nullable, after the others, widens the columns of `widen` to the given types, and makes the columns `nullable`
-/// nullable.
+/// Changes the schema of the table at `path`, which must not have a writer.
 ///
-/// Changes already made are skipped. In a directory of partitions each partition is changed, by its own commit, if all
-/// of them can have the change and be read together after it. Returns whether a schema was changed. See
-/// [`Writer::alter`](crate::Writer::alter).
+/// Adds the columns of `add`, which must be nullable, after the others, widens the columns of `widen` to the given
+/// types, and makes the columns `nullable` nullable. Changes already made are skipped. In a directory of partitions
+/// each partition is changed, by its own commit, if all of them can have the change and be read together after it.
+/// Returns whether a schema was changed. See [`Writer::alter`](crate::Writer::alter).
 ///
 /// # Errors
 /// As [`Writer::open`](crate::Writer::open) and [`Writer::alter`](crate::Writer::alter); `ColumnNotFound` if a column

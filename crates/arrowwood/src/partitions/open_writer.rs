@@ -18,11 +18,11 @@ use crate::map::DirectoryLock;
 use crate::table::{Writer, WriterOptions, is_table_directory, open_table};
 use crate::types::layout::is_text;
 
-/// Opens the partition of `table` with these values for writing, or creates it if there is a schema, or another
-/// partition to take the schema from.
+/// Opens the partition of `table` with these values for writing, or creates it.
 ///
-/// A partition is a table of its own, with one writer at a time. Partition columns in the schema are not stored. Text
-/// is stored as in the other partitions, with dictionaries or without, whatever the options say.
+/// To create it, there must be a schema, or another partition to take the schema from. A partition is a table of its
+/// own, with one writer at a time. Partition columns in the schema are not stored. Text is stored as in the other
+/// partitions, with dictionaries or without, whatever the options say.
 ///
 /// # Errors
 /// As [`Writer::open`] and [`partition_path`](crate::partition_path); `SchemaMismatch` if other partitions have other

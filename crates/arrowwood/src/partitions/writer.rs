@@ -431,10 +431,10 @@ impl PartitionedWriter {
         Ok(())
     }
 
-    /// Brings all committed rows to the disk, including rows that earlier writers have left in any partition:
-    /// everything that was committed before this writer was created survives a power cut, too.
+    /// Brings all committed rows to the disk, including rows that earlier writers have left in any partition.
     ///
-    /// A partition that another process is writing now is left to that process.
+    /// Everything that was committed before this writer was created survives a power cut, too. A partition that another
+    /// process is writing now is left to that process.
     ///
     /// # Errors
     /// The first error of [`Writer::sync`], after all open partitions were synced, else the first error of another

@@ -38,10 +38,10 @@ const BLOCK: usize = 1 << 20;
 const BEYOND_CACHES: usize = 32 << 20;
 
 impl Dataset {
-    /// Copies all rows into one record batch in memory; a dataset of one batch is returned as it is, unless it holds
-    /// the rows that it was [filtered](Dataset::filter) from.
+    /// Copies all rows into one record batch in memory.
     ///
-    /// More than 2 GiB of text in one column takes several batches, unless its offsets have 64 bits.
+    /// A dataset of one batch is returned as it is, unless it holds the rows that it was filtered from. More than 2 GiB
+    /// of text in one column takes several batches, unless its offsets have 64 bits.
     ///
     /// # Errors
     /// `InvalidData` for a damaged value, `Io` if memory runs out, `Unsupported` if the batches' dictionaries can't be

@@ -221,9 +221,10 @@ fn bare(rest: [Option<BufferRole>; 2]) -> Layout {
     Layout { roles: [rest[0], rest[1], None], variadic: false }
 }
 
-/// Returns the name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`.
+/// Returns the name of a type, much as pyarrow prints it.
 ///
-/// Hidden characters in the names of members and zones are escaped.
+/// Examples: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`. Hidden characters in the names of members
+/// and zones are escaped.
 pub fn type_name(data_type: &DataType) -> String {
     use DataType::*;
     match data_type {
@@ -256,7 +257,9 @@ pub fn type_name(data_type: &DataType) -> String {
     }
 }
 
-/// Returns the name of a field's type: that of the storage, or `extension<arrow.uuid>` for an extension type.
+/// Returns the name of a field's type.
+///
+/// It is that of the storage, or `extension<arrow.uuid>` for an extension type.
 pub fn field_type_name(field: &Field) -> String {
     match field.extension_type_name() {
         Some(name) => format!("extension<{}>", escape_hidden(name)),

@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 /// The maximum nesting depth of types.
 const MAX_DEPTH: usize = 64;
 
-/// Parses a type as printed by [`type_name`](crate::type_name): `timestamp[ms, UTC]`, `list<int32>`,
-/// `struct<x: float32, y: float32>`.
+/// Parses a type as printed by [`type_name`](crate::type_name).
 ///
-/// Types inside another are nullable unless followed by `not null`.
+/// Examples: `timestamp[ms, UTC]`, `list<int32>`, `struct<x: float32, y: float32>`. Types inside another are nullable
+/// unless followed by `not null`.
 ///
 /// Common names and names of other libraries are accepted as well: `int` and `float` (of 64 bits), `double`, `str`,
 /// `string`, `bytes`, `boolean`, `date`, `time`, `timestamp` or `datetime` (in microseconds), `decimal(10, 2)`,
@@ -44,9 +44,10 @@ pub fn parse_type(text: &str) -> Result<DataType> {
     if parser.rest().is_empty() { Ok(data_type) } else { Err(parser.expected("the end of the type")) }
 }
 
-/// Parses a schema: fields separated by commas or line breaks, nullable unless their type is followed by `not null`.
+/// Parses a schema: fields separated by commas or line breaks.
 ///
-/// Names may be quoted. Types are written as for [`parse_type`].
+/// A field is nullable unless its type is followed by `not null`. Names may be quoted. Types are written as for
+/// [`parse_type`].
 ///
 /// ```
 /// let schema = arrowwood::parse_schema("ts: timestamp[us] not null, symbol: category, \"the price\": float")?;

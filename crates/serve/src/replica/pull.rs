@@ -34,10 +34,11 @@ pub struct PullProgress {
     pub there: u64,
 }
 
-/// Fetches the rows of the table at `url` that the table at `path` lacks, which is created if it does not exist.
+/// Fetches the rows of the table at `url` that the table at `path` lacks.
 ///
-/// With `follow`, continues as the server's table grows, across broken connections, until `on_progress` returns false.
-/// `on_progress` is called whenever more rows are durable in the local table.
+/// The table at `path` is created if it does not exist. With `follow`, continues as the server's table grows, across
+/// broken connections, until `on_progress` returns false. `on_progress` is called whenever more rows are durable in the
+/// local table.
 ///
 /// Only rows that are durable on the server are fetched: the local table is a prefix of the server's whatever happens
 /// to either machine.

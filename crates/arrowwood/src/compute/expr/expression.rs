@@ -111,10 +111,10 @@ impl Expression {
         Expression::operation(size, || ExpressionNode::Part(self.into(), part))
     }
 
-    /// Casts to `Int64`, `Float32` or `Float64`: numbers, booleans (0 and 1), decimals, and the stored numbers of dates
-    /// and times.
+    /// Casts to `Int64`, `Float32` or `Float64`.
     ///
-    /// Fractions are cut off, and a number that does not fit is an error.
+    /// Numbers can be cast, booleans (to 0 and 1), decimals, and the stored numbers of dates and times. Fractions are
+    /// cut off, and a number that does not fit is an error.
     pub fn cast(self, data_type: DataType) -> Expression {
         let size = self.size;
         Expression::operation(size, || ExpressionNode::Cast(self.into(), data_type))

@@ -11,10 +11,9 @@ use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 
 impl Dataset {
-    /// Returns the first row of each group of rows that have the same values in the columns `names`, or in all columns
-    /// if `names` is empty.
+    /// Returns the first row of each group of rows with the same values in the columns `names`.
     ///
-    /// Rows keep their order.
+    /// Without `names`, all columns are compared. Rows keep their order.
     ///
     /// # Errors
     /// `ColumnNotFound`; `Unsupported` for columns of nested types.

@@ -44,10 +44,9 @@ impl EpochOrder {
         EpochOrder { rows, mode: ShuffleMode::Shuffled(Permutation::new(rows, mix_seed(seed, epoch))) }
     }
 
-    /// Shuffles blocks of `size` rows, and then the rows of each 16 consecutive blocks: blocks of a file that is not in
-    /// memory are read as a whole.
+    /// Shuffles blocks of `size` rows, and then the rows of each 16 consecutive blocks.
     ///
-    /// The rows after the last whole block come last.
+    /// Blocks of a file that is not in memory are read as a whole. The rows after the last whole block come last.
     ///
     /// # Errors
     /// `InvalidArgument` for blocks of no rows.

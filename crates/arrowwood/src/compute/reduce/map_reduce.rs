@@ -16,11 +16,10 @@ const WAVE_BLOCKS: usize = 1 << 12;
 const BYTES_PER_COPIED_BYTE: usize = 8;
 
 impl Column {
-    /// Calls `map` with each chunk of at most 65,536 rows, in parallel, then combines the results by `combine`, in row
-    /// order.
+    /// Calls `map` with each chunk in parallel, then combines the results by `combine`, in row order.
     ///
-    /// Returns `None` if there are no rows. Chunks are in place, or copied if their buffers are not aligned for their
-    /// type.
+    /// A chunk has at most 65,536 rows. Returns `None` if there are no rows. Chunks are in place, or copied if their
+    /// buffers are not aligned for their type.
     ///
     /// ```
     /// # use arrowwood::*;

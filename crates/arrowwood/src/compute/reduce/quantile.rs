@@ -78,10 +78,10 @@ const MIN_BOUND_DISTANCE: f64 = 2.0;
 type Interpolation = ([u64; 2], f64);
 
 impl Column {
-    /// Returns the exact `q`-quantile, with linear interpolation between two values; `None` if there are no values.
+    /// Returns the exact `q`-quantile; `None` if there are no values.
     ///
-    /// Nulls and NaN are ignored; other numbers are converted to the nearest float. Takes one or two passes over the
-    /// column, rarely more, and no copy.
+    /// Between two values, it is interpolated linearly. Nulls and NaN are ignored; other numbers are converted to the
+    /// nearest float. Takes one or two passes over the column, rarely more, and no copy.
     ///
     /// # Errors
     /// `InvalidArgument` unless `q` is between 0 and 1; `Unsupported` for types other than numbers.
@@ -89,11 +89,11 @@ impl Column {
         Ok(self.quantiles(&[q])?.map(|quantiles| quantiles[0]))
     }
 
-    /// Returns the quantile of a sample of 1,048,576 rows, the same each time; the exact quantile if the column has no
-    /// more rows, or if more than half of the sample is null or NaN.
+    /// Returns the quantile of a sample of 1,048,576 rows, the same each time.
     ///
-    /// The cost does not depend on the column's size. The share of values below the result differs from `q` by more
-    /// than 0.005 less than once in a hundred million columns (Dvoretzky, Kiefer and Wolfowitz).
+    /// It is exact if the column has no more rows, or if more than half of the sample is null or NaN. The cost does not
+    /// depend on the column's size. The share of values below the result differs from `q` by more than 0.005 less than
+    /// once in a hundred million columns (Dvoretzky, Kiefer and Wolfowitz).
     ///
     /// # Errors
     /// As [`quantile`](Column::quantile).

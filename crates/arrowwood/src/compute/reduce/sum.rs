@@ -17,10 +17,8 @@ impl Column {
     /// Returns the sum of all values; nulls are left out.
     ///
     /// It is a [`Value::Int128`] for integers and booleans, a `Float64` for floats, and a `Decimal` or `Duration` for
-    /// those.
-    ///
-    /// Floats are added pairwise, by their row in the column, so the result is the same for any number of threads and
-    /// any division into batches, and its error grows with the logarithm of the number of values.
+    /// those. Floats are added pairwise, by their row in the column, so the result is the same for any number of
+    /// threads and any division into batches, and its error grows with the logarithm of the number of values.
     ///
     /// # Errors
     /// `Unsupported` for other types, `InvalidArgument` if a decimal or duration overflows.

@@ -78,9 +78,10 @@ impl Dataset {
         })
     }
 
-    /// Returns the numbers of the rows for which `predicate` is true, in order, counted from the dataset's first row.
+    /// Returns the numbers of the rows for which `predicate` is true, in order.
     ///
-    /// Reads all rows of the columns that the predicate names: [`prune`](Dataset::prune) the dataset first.
+    /// They count from the dataset's first row. Reads all rows of the columns that the predicate names:
+    /// [`prune`](Dataset::prune) the dataset first.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
@@ -95,10 +96,10 @@ impl Dataset {
         })
     }
 
-    /// Returns a part of the dataset with all rows for which `predicate` is true, and maybe others: in a sorted table,
-    /// the rows between the bounds; with indexed columns, the blocks that may have such rows.
+    /// Returns a part of the dataset with all rows for which `predicate` is true, and maybe others.
     ///
-    /// Callers can then filter it piece by piece.
+    /// In a sorted table, these are the rows between the bounds; with indexed columns, the blocks that may have such
+    /// rows. Callers can then filter it piece by piece.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
@@ -184,12 +185,11 @@ fn is_row_selected(frame: &Frame<'_>, row: u64, condition: &BoundPredicate) -> R
 }
 
 impl Dataset {
-    /// Returns the rows whose value in the sorted column lies between `low` and `high`, both included, found by binary
-    /// search.
+    /// Returns the rows whose value in the sorted column lies between `low` and `high`, both included.
     ///
-    /// In tables that accept late rows, they are found by the column's index, and copied like the result of
-    /// [`Dataset::filter`]. Values are compared as in a filter; integers are accepted as times in the column's unit.
-    /// The rows of several tables follow each other.
+    /// They are found by binary search. In tables that accept late rows, they are found by the column's index, and
+    /// copied like the result of [`Dataset::filter`]. Values are compared as in a filter; integers are accepted as
+    /// times in the column's unit. The rows of several tables follow each other.
     ///
     /// # Errors
     /// `InvalidArgument` unless the dataset consists of tables with `sorted_by`, or for values of another type.

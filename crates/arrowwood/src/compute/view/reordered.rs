@@ -57,10 +57,9 @@ impl Dataset {
         }
     }
 
-    /// Returns the dataset behind a view of rows in another order, and the numbers that its rows have there; `None` if
-    /// this dataset is no such view.
+    /// Returns the dataset behind a view of rows in another order, and their numbers there.
     ///
-    /// Another process can make the same view by [`rows_at`](Dataset::rows_at).
+    /// `None` if this dataset is no such view. Another process can make the same view by [`rows_at`](Dataset::rows_at).
     ///
     /// # Errors
     /// As [`Dataset::len`].

@@ -639,10 +639,9 @@ impl Files for IpcSource {
 }
 
 impl Dataset {
-    /// Describes the tails that [`OpenOptions::partial`](crate::OpenOptions::partial) has skipped: one entry for each
-    /// damaged or truncated file.
+    /// Describes the tails that [`OpenOptions::partial`](crate::OpenOptions::partial) has skipped.
     ///
-    /// Walks to the end.
+    /// There is one entry for each damaged or truncated file. Walks to the end.
     ///
     /// # Errors
     /// The errors of [`Dataset::len`].

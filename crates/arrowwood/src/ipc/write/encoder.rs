@@ -122,10 +122,9 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes the first rows of `data` as a record batch with a body of at most `max_bytes`, unless a single row is
-    /// larger, after the batches of the dictionaries that it needs.
+    /// Encodes the first rows of `data` as a record batch, after the batches of the dictionaries that it needs.
     ///
-    /// Returns the messages and the number of rows; no messages for no rows.
+    /// Its body has at most `max_bytes`, unless a single row is larger. Returns the messages and the number of rows; no messages for no rows.
     ///
     /// # Errors
     /// `SchemaMismatch`, `InvalidData` for a damaged value, `FileChanged`. After an error the stream can't be

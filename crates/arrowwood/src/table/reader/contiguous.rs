@@ -18,10 +18,10 @@ use crate::map::Mapping;
 use crate::rows::Storage;
 
 impl Column {
-    /// Returns the whole column as one array, without copying: if it is in one batch, or fixed-width without nulls and
-    /// in full segments of a table, the last of which may be live.
+    /// Returns the whole column as one array without copying, if its bytes lie that way.
     ///
-    /// Otherwise returns `None`; use [`chunks`](Column::chunks) then.
+    /// They do in one batch, and in a table if values are fixed-width without nulls and all segments but the last are
+    /// full. Otherwise returns `None`; use [`chunks`](Column::chunks) then.
     ///
     /// # Errors
     /// `InvalidData` for a damaged value; `Io` if the system has no more addresses.

@@ -63,9 +63,10 @@ pub struct TableFollower {
     waker: Option<FollowWaker>,
 }
 
-/// Iterates over the rows of the table `dataset` from row number `start` on, or over those committed from now on.
+/// Iterates over the rows of the table `dataset` as they are committed.
 ///
-/// Each item contains the rows committed since the previous one. Ends after `timeout` without new rows, or never.
+/// The first one is row number `start`, or the first that is committed from now on. Each item contains the rows
+/// committed since the previous one. Ends after `timeout` without new rows, or never.
 ///
 /// # Errors
 /// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped, or if the

@@ -9,11 +9,12 @@ use crate::error::{ErrorKind, Result};
 const MAX_ATTEMPTS: usize = 16;
 
 impl IncrementalAggregation {
-    /// Returns the groups' keys and the results for all committed rows, bit for bit as [`Aggregation::finish`] would.
+    /// Returns the groups' keys and the results for all committed rows.
     ///
-    /// After the first call only new rows are read, and the rows of the last block if it was not full. All rows are
-    /// read again if earlier ones may have changed, because rows were dropped or sorted, or the schema has changed. A
-    /// dataset of more than one table, such as one of partitions, is read again at each change.
+    /// They are those of [`Aggregation::finish`], bit for bit. After the first call only new rows are read, and the
+    /// rows of the last block if it was not full. All rows are read again if earlier ones may have changed, because
+    /// rows were dropped or sorted, or the schema has changed. A dataset of more than one table, such as one of
+    /// partitions, is read again at each change.
     ///
     /// Only floats may differ in their last bits: if zones of an indexed column let [`Aggregation::finish`] skip blocks
     /// of rows, or if there are thousands of groups, whose rows it adds up in other portions.

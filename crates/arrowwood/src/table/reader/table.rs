@@ -349,10 +349,10 @@ fn open_existing_chain(folder: &Path) -> Result<SegmentChain> {
 }
 
 impl Dataset {
-    /// Returns the dataset including rows committed since, and without those dropped since: a newer one, or this one if
-    /// there are none.
+    /// Returns the dataset with rows committed since, and without those dropped since.
     ///
-    /// Slices, and data that doesn't grow, don't change; older datasets stay valid.
+    /// That is a newer dataset, or this one if nothing has changed. Slices, and data that doesn't grow, don't change;
+    /// older datasets stay valid.
     ///
     /// # Errors
     /// `InvalidData` for a damaged commit record, `FileChanged` if the live segment was changed by another program than
@@ -437,9 +437,9 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// Returns the positions of the newest commit that the dataset includes, by name: the progress of its producers.
+    /// Returns the positions of the newest commit that the dataset includes, by name.
     ///
-    /// Empty if it is not a table.
+    /// They are the progress of the table's producers. Empty if it is not a table.
     ///
     /// # Errors
     /// `InvalidData` if the last segment is damaged.

@@ -88,12 +88,11 @@ fn find_field(fields: &[Field], name: &str, what: &str) -> Result<usize> {
 }
 
 impl Writer {
-    /// Continues with a schema that has more nullable columns, wider numbers, or columns made nullable; without such
-    /// changes it does nothing.
+    /// Continues with a schema that has more nullable columns, wider numbers, or columns made nullable.
     ///
-    /// Commits appended rows. Existing rows have nulls in new columns, and are widened when they are read; open
-    /// datasets don't change. Columns keep their order, and new ones come last. Returns whether the table's schema was
-    /// changed.
+    /// Without such changes it does nothing. Commits appended rows. Existing rows have nulls in new columns, and are
+    /// widened when they are read; open datasets don't change. Columns keep their order, and new ones come last.
+    /// Returns whether the table's schema was changed.
     ///
     /// ```
     /// # use std::sync::Arc;

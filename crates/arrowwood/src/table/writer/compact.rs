@@ -44,11 +44,11 @@ pub struct CompactOptions {
 }
 
 impl Writer {
-    /// Rewrites all sealed segments as dense Arrow files, merging small ones into one of up to `segment_rows` rows and
-    /// 128 MiB, which is held in memory meanwhile.
+    /// Rewrites all sealed segments as dense Arrow files, and merges small ones.
     ///
-    /// Arrowwood's readers are not affected; another Arrow reader that lists the directory while segments are merged
-    /// finds their rows twice. Calls `progress(done, total)` after each. Returns the number of rewritten segments.
+    /// A merged one has up to `segment_rows` rows and 128 MiB, and is held in memory meanwhile. Arrowwood's readers are
+    /// not affected; another Arrow reader that lists the directory while segments are merged finds their rows twice.
+    /// Calls `progress(done, total)` after each. Returns the number of rewritten segments.
     ///
     /// # Errors
     /// `Io`; segments rewritten before stay rewritten.

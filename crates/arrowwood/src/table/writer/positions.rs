@@ -56,11 +56,11 @@ impl Writer {
         self.names.iter().cloned().zip(values.iter().copied()).collect()
     }
 
-    /// Commits, with named positions as part of the commit: visible together with its rows, as durable as they are, and
-    /// restored by [`Writer::positions`] after any crash.
+    /// Commits, with named positions as part of the commit.
     ///
-    /// Other positions keep their values. A producer that stores its progress here, and continues from it, neither
-    /// misses nor repeats anything. The commit may have no new rows.
+    /// They become visible together with its rows, are as durable, and are restored by [`Writer::positions`] after any
+    /// crash. Other positions keep their values. A producer that stores its progress here, and continues from it,
+    /// neither misses nor repeats anything. The commit may have no new rows.
     ///
     /// ```
     /// # use std::sync::Arc;

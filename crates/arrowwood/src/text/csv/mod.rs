@@ -251,11 +251,10 @@ fn parse_in_sequence(
     Ok(schema)
 }
 
-/// Reads rows of [`CsvOptions::schema`] from `input` as they arrive, in batches of at most [`CsvOptions::batch_rows`]
-/// rows.
+/// Reads rows of [`CsvOptions::schema`] from `input` as they arrive.
 ///
-/// A batch is returned when it is full, at the end, or when no more input is available and its first row has waited for
-/// `patience`, so that `input` may be the output of `tail -f`.
+/// A batch has at most [`CsvOptions::batch_rows`] rows. It is returned when it is full, at the end, or when no
+/// more input is available and its first row has waited for `patience`, so that `input` may be the output of `tail -f`.
 ///
 /// The header must name exactly the schema's columns, in any order. Besides the inferred types, values of type `Time32`
 /// and `Time64` are read like `12:34:56.789`, `Decimal32`, `Decimal64` and `Decimal128` like `-12.50` or `1e3`, and

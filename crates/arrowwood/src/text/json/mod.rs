@@ -197,11 +197,10 @@ impl RecordSplitter for LineSplitter {
     }
 }
 
-/// Reads rows of [`JsonOptions::schema`] from `input` as they arrive, in batches of at most [`JsonOptions::batch_rows`]
-/// rows.
+/// Reads rows of [`JsonOptions::schema`] from `input` as they arrive.
 ///
-/// A batch is returned when it is full, at the end, or when no more input is available and its first row has waited for
-/// `patience`, so that `input` may be the output of `tail -f`.
+/// A batch has at most [`JsonOptions::batch_rows`] rows. It is returned when it is full, at the end, or when no
+/// more input is available and its first row has waited for `patience`, so that `input` may be the output of `tail -f`.
 ///
 /// Each line is an object with any of the schema's columns, and no others. The objects may also be elements of an
 /// array; errors count each element as a line. Strings are read as values of any type, as in CSV
