@@ -82,6 +82,7 @@ pub struct FixedWidthChunk<'a> {
     pub values: &'a [u8],
 }
 
+/// # Exchange with other Arrow libraries
 impl Dataset {
     /// Returns the dataset as a C stream of record batches.
     ///
@@ -251,6 +252,7 @@ fn dataset_of(field: &Field, arrays: Vec<UncheckedArray>) -> Result<Dataset> {
     Ok(Dataset::from_unchecked(Arc::new(schema), batches))
 }
 
+/// # Exchange with other Arrow libraries
 impl Column {
     /// Returns the column as a C stream of arrays of its own type.
     ///
@@ -545,6 +547,7 @@ unsafe extern "C" fn release(stream: *mut FFI_ArrowArrayStream) {
     }
 }
 
+/// # Import of one array
 impl Dataset {
     /// Imports one array through the C data interface as a dataset.
     ///

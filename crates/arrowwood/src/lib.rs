@@ -132,30 +132,37 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
-mod append_vec;
-mod array;
-pub mod blocking;
-mod cdata;
-#[cfg(feature = "check")]
-mod check;
+// The documentation shows the methods of `Dataset` and `Column` in the order of these modules.
+mod dataset;
+
 #[cfg(feature = "compute")]
 mod compute;
-mod dataset;
-mod directory;
-mod error;
-mod escape;
-mod files;
-mod ipc;
-mod map;
-mod open;
-mod parallel;
-mod partitions;
-mod redact;
+
 #[cfg(feature = "collect")]
 mod rows;
 #[cfg(feature = "table")]
 mod table;
+
+mod partitions;
 mod text;
+
+#[cfg(feature = "check")]
+mod check;
+mod ipc;
+mod open;
+
+mod cdata;
+
+mod append_vec;
+mod array;
+pub mod blocking;
+mod directory;
+mod error;
+mod escape;
+mod files;
+mod map;
+mod parallel;
+mod redact;
 mod types;
 
 /// The code of the README.

@@ -414,6 +414,7 @@ pub struct FileSlice {
     pub partition: Vec<(FieldRef, Option<String>)>,
 }
 
+/// # The same rows in another process
 impl Dataset {
     /// Returns the ranges of the dataset's rows in files, for [`OpenOptions::file_slices`].
     ///

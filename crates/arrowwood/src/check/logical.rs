@@ -20,6 +20,7 @@ use crate::map::ChangeCheck;
 use crate::types::layout::{MILLIS_PER_DAY, SECONDS_PER_DAY};
 use crate::types::per_second;
 
+/// # Checks of the values' meaning
 impl Dataset {
     /// Checks values as [`Dataset::validate`] does, and that their type gives them a meaning.
     ///

@@ -15,17 +15,24 @@
 //! What a caller computes is a method of [`Dataset`](crate::Dataset) or [`Column`](crate::Column), and stands in the
 //! room that computes it.
 
-mod expr;
-mod gather;
+// The documentation shows the methods of `Dataset` and `Column` in the order of these modules.
+mod view;
+
+mod sort;
+
 mod group;
+
+mod gather;
+
+mod reduce;
+
+mod statistics;
+
+mod expr;
 mod kernels;
 mod random;
-mod reduce;
 mod scan;
 mod selection;
-mod sort;
-mod statistics;
-mod view;
 
 pub use expr::{Expression, Literal, Operator, Predicate, TimePart, col};
 pub use gather::GatheredRows;

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 use crate::types::type_name;
 
+/// # Sorted rows
 impl Dataset {
     /// Returns all rows in the order of the columns `by`.
     ///

@@ -16,6 +16,7 @@ use crate::dataset::{Column, Dataset};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::layout::MILLIS_PER_DAY;
 
+/// # Statistics
 impl Column {
     /// Returns true if any value is true; false if there are no values.
     ///
@@ -108,6 +109,7 @@ fn to_float(value: &Value<'_>) -> Option<f64> {
 /// The rows that [`Dataset::describe`] returns, in order.
 const STATISTICS: [&str; 9] = ["count", "null_count", "mean", "std", "min", "25%", "50%", "75%", "max"];
 
+/// # Statistics of all columns
 impl Dataset {
     /// Returns statistics of each column: a row per statistic, which the first column names.
     ///

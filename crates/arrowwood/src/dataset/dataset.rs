@@ -119,27 +119,10 @@ impl Dataset {
         });
         touched.err().filter(|e| e.kind() == ErrorKind::FileChanged)
     }
+}
 
-    /// Concatenates the rows of all `datasets`, without copying.
-    ///
-    /// # Errors
-    /// `SchemaMismatch` with the first difference if their schemas differ, `InvalidArgument` if `datasets` is empty.
-    pub fn concat(datasets: &[Dataset]) -> Result<Dataset> {
-        let first = datasets.first().ok_or_else(|| Error::invalid_argument("there is nothing to concatenate"))?;
-        for other in &datasets[1..] {
-            if let Some(difference) = schema_difference(&first.schema, &other.schema) {
-                let a = first.name();
-                let b = other.name();
-                return Err(Error::new(
-                    ErrorKind::SchemaMismatch,
-                    format!("the schemas of {a} and {b} differ: {difference}"),
-                ));
-            }
-        }
-        let pieces = datasets.iter().flat_map(|dataset| dataset.pieces.iter().cloned()).collect();
-        Ok(Dataset::from_slices(nullable_where_any(datasets), pieces))
-    }
-
+/// # Size and schema
+impl Dataset {
     /// Returns names, types and metadata of the columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -218,7 +201,10 @@ impl Dataset {
             Ok(count)
         })
     }
+}
 
+/// # Memory
+impl Dataset {
     /// Returns the number of bytes of the dataset's rows in its buffers.
     ///
     /// Bitmaps and offsets are counted, dictionaries are not.
@@ -296,7 +282,10 @@ impl Dataset {
         let sources = self.pieces.iter().map(|piece| &piece.source);
         sources.filter(move |source| seen.insert(Arc::as_ptr(source).cast::<()>()))
     }
+}
 
+/// # Columns
+impl Dataset {
     /// Returns the column named `name`.
     ///
     /// # Errors
@@ -430,7 +419,10 @@ impl Dataset {
         }
         Ok(true)
     }
+}
 
+/// # Rows and batches
+impl Dataset {
     /// Returns rows `start .. start + len`, cut at the end. Walks no further than `start + len`.
     ///
     /// # Errors
@@ -627,7 +619,33 @@ impl Dataset {
                 .map_err(|e| Error::invalid(format!("making an arrow-rs record batch: {e}")))
         })
     }
+}
 
+/// # Rows of several datasets
+impl Dataset {
+    /// Concatenates the rows of all `datasets`, without copying.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` with the first difference if their schemas differ, `InvalidArgument` if `datasets` is empty.
+    pub fn concat(datasets: &[Dataset]) -> Result<Dataset> {
+        let first = datasets.first().ok_or_else(|| Error::invalid_argument("there is nothing to concatenate"))?;
+        for other in &datasets[1..] {
+            if let Some(difference) = schema_difference(&first.schema, &other.schema) {
+                let a = first.name();
+                let b = other.name();
+                return Err(Error::new(
+                    ErrorKind::SchemaMismatch,
+                    format!("the schemas of {a} and {b} differ: {difference}"),
+                ));
+            }
+        }
+        let pieces = datasets.iter().flat_map(|dataset| dataset.pieces.iter().cloned()).collect();
+        Ok(Dataset::from_slices(nullable_where_any(datasets), pieces))
+    }
+}
+
+/// # Checks of the values
+impl Dataset {
     /// Checks all values now, in parallel.
     ///
     /// `progress(done, total)` is called periodically on the caller's thread, with numbers of rows.

@@ -7,6 +7,7 @@ use super::pushed_rows::PushedRows;
 use crate::array::Value;
 use crate::error::Result;
 
+/// # Rows of an object store
 impl Dataset {
     /// Returns which rows of which table these are, if they lie in an object that was pushed to a store.
     pub fn pushed_rows(&self) -> Option<PushedRows> {

@@ -12,6 +12,7 @@ use crate::map::guard;
 /// object of each value. With eight rows at a time, a row of 17 columns takes half the time.
 const AHEAD: usize = 8;
 
+/// # Scattered rows
 impl Dataset {
     /// Returns rows `rows`, in that order, each as [`row`](Dataset::row) would.
     ///

@@ -158,6 +158,7 @@ impl TryFrom<Vec<RecordBatch>> for Dataset {
     }
 }
 
+/// # Record batches in memory
 impl Dataset {
     /// Creates a dataset of `batches` of `schema`, without copying. `batches` may be empty.
     ///

@@ -20,14 +20,16 @@
 //!
 //! Knows no file format; uses `array`, `types`, `parallel`, `map`, `directory` and `error`.
 
+// The documentation shows the methods of `Dataset` in the order of these modules.
+#[allow(clippy::module_inception)]
+mod dataset;
+
 mod adapter;
 mod batch_index;
 mod column;
 mod comparable_value;
 mod constant;
 mod converted_source;
-#[allow(clippy::module_inception)]
-mod dataset;
 mod equality;
 mod iter_rows_at;
 mod memory_source;

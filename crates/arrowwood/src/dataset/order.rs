@@ -78,6 +78,7 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
     is_sorted.then_some(ends)
 }
 
+/// # Order of the rows
 impl Dataset {
     /// Returns the column by which the rows are sorted, if their table was created with one.
     ///

@@ -8,6 +8,7 @@ use super::dataset::Dataset;
 use crate::directory::metadata_at;
 use crate::error::{Error, ErrorKind, Result};
 
+/// # Versions of the files
 impl Dataset {
     /// Returns the version of each file and table that the rows lie in, as they were opened.
     ///

@@ -570,6 +570,7 @@ pub(super) fn partitions_of(dataset: &Dataset) -> Option<&Partitions> {
     origin.downcast_ref()
 }
 
+/// # Partitions
 impl Dataset {
     /// Returns the rows with the columns of a partition added.
     ///

@@ -37,6 +37,7 @@ const BLOCK: usize = 1 << 20;
 /// Copies of more bytes than this have left the caches before they are read: they are stored past the caches.
 const BEYOND_CACHES: usize = 32 << 20;
 
+/// # Copies in memory
 impl Dataset {
     /// Copies all rows into one record batch in memory.
     ///

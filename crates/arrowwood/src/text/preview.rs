@@ -41,6 +41,7 @@ pub struct Preview<'a> {
     bare: bool,
 }
 
+/// # Printing
 impl Dataset {
     /// Returns the dataset for printing, by default 10 of its first and last rows.
     ///

@@ -17,6 +17,7 @@ pub struct GatheredRows {
     pub rest: Dataset,
 }
 
+/// # Copies of some rows, as bytes
 impl Dataset {
     /// Copies rows `rows` of all columns, numbers side by side in new memory.
     ///

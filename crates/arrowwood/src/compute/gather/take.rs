@@ -8,6 +8,7 @@ use crate::dataset::{Dataset, SourceSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 
+/// # Copies of some rows
 impl Dataset {
     /// Copies the rows `indices`, in that order, to new memory.
     ///

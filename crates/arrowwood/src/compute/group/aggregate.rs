@@ -63,6 +63,7 @@ pub(super) struct AggregateExpr {
     pub input: Option<(Expression, AggregateFunction)>,
 }
 
+/// # Groups of rows
 impl Dataset {
     /// Aggregates groups of rows with the same values in the columns `by`, or all rows if `by` is empty.
     ///

@@ -10,6 +10,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 
+/// # Distinct rows
 impl Dataset {
     /// Returns the first row of each group of rows with the same values in the columns `names`.
     ///

@@ -17,6 +17,7 @@ use crate::compute::scan::{Blocks, Categories, ColumnChunk, FixedWidthBytes, Num
 use crate::dataset::Column;
 use crate::error::Result;
 
+/// # Smallest and largest value
 impl Column {
     /// Returns the smallest value; text and bytes by their bytes, ordered categories by their order.
     ///

@@ -15,6 +15,7 @@ const WAVE_BLOCKS: usize = 1 << 12;
 /// One of so many bytes is expected to be copied, as most buffers are aligned already.
 const BYTES_PER_COPIED_BYTE: usize = 8;
 
+/// # Computations of your own
 impl Column {
     /// Calls `map` with each chunk in parallel, then combines the results by `combine`, in row order.
     ///

@@ -4,9 +4,12 @@
 //! every type, over batches and nulls. Uses `group`, which counts the keys of dictionaries, `gather`, `kernels`,
 //! `random` and `scan`.
 
-pub(super) mod extreme;
-mod map_reduce;
-mod quantile;
+// The documentation shows the methods of `Column` in the order of these modules.
 mod sum;
+
+pub(super) mod extreme;
+mod quantile;
+
+mod map_reduce;
 
 pub(super) use quantile::time_quantiles;

@@ -77,6 +77,7 @@ const MIN_BOUND_DISTANCE: f64 = 2.0;
 /// from the first to the second, from 0 to 1.
 type Interpolation = ([u64; 2], f64);
 
+/// # Quantiles
 impl Column {
     /// Returns the exact `q`-quantile; `None` if there are no values.
     ///

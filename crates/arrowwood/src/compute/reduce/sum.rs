@@ -13,6 +13,7 @@ use crate::dataset::Column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
 
+/// # Sum and mean
 impl Column {
     /// Returns the sum of all values; nulls are left out.
     ///

@@ -31,6 +31,7 @@ const ROW_NUMBER_BYTES: usize = size_of::<u64>();
 /// The maximum number of bytes of a result for each byte of the rows in files, if memory may have no room for it.
 const MAX_RESULT_PER_STORED_BYTE: u64 = 64;
 
+/// # Rows that satisfy a condition
 impl Dataset {
     /// Returns the rows for which `predicate` is true, in order.
     ///
@@ -184,6 +185,7 @@ fn is_row_selected(frame: &Frame<'_>, row: u64, condition: &BoundPredicate) -> R
     Ok(condition.mask(frame, part, &(row..row + 1))?.is_set(0))
 }
 
+/// # Rows between two values
 impl Dataset {
     /// Returns the rows whose value in the sorted column lies between `low` and `high`, both included.
     ///

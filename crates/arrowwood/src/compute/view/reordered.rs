@@ -28,6 +28,7 @@ pub(in crate::compute) fn reordered_view(dataset: &Dataset, order: RowOrder) -> 
     Ok(Dataset::from_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, Arc::default()))))
 }
 
+/// # Rows in another order
 impl Dataset {
     /// Returns the rows with the numbers `rows`, in that order: a view, like the result of [`Dataset::sort`].
     ///

@@ -6,6 +6,7 @@ use crate::compute::random::SplitMix64;
 use crate::dataset::Dataset;
 use crate::error::Result;
 
+/// # Rows in random order
 impl Dataset {
     /// Returns all rows in a uniformly random order. The same `seed` gives the same order on every machine.
     ///

@@ -93,6 +93,7 @@ pub struct BufferInfo {
     pub length: i64,
 }
 
+/// # Messages of the file
 impl Dataset {
     /// Returns the messages of the file or stream, in their order there.
     ///

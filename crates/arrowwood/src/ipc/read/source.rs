@@ -638,6 +638,7 @@ impl Files for IpcSource {
     }
 }
 
+/// # Damaged files
 impl Dataset {
     /// Describes the tails that [`OpenOptions::partial`](crate::OpenOptions::partial) has skipped.
     ///

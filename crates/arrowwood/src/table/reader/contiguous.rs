@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::map::Mapping;
 use crate::rows::Storage;
 
+/// # One array
 impl Column {
     /// Returns the whole column as one array without copying, if its bytes lie that way.
     ///

@@ -348,6 +348,7 @@ fn open_existing_chain(folder: &Path) -> Result<SegmentChain> {
     SegmentChain::open(folder)?.ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone").at(folder))
 }
 
+/// # Newer rows
 impl Dataset {
     /// Returns the dataset with rows committed since, and without those dropped since.
     ///
@@ -436,6 +437,7 @@ impl Dataset {
     }
 }
 
+/// # Progress of producers
 impl Dataset {
     /// Returns the positions of the newest commit that the dataset includes, by name.
     ///

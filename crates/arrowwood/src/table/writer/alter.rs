@@ -87,6 +87,7 @@ fn find_field(fields: &[Field], name: &str, what: &str) -> Result<usize> {
     })
 }
 
+/// # Changes of the schema
 impl Writer {
     /// Continues with a schema that has more nullable columns, wider numbers, or columns made nullable.
     ///

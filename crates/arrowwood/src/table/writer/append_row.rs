@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::map::guard;
 use crate::rows::{check_values, has_room, intern_keys, put_row, row_counters};
 
+/// # Single rows
 impl Writer {
     /// Appends one row: a value for each column, in the table's order.
     ///

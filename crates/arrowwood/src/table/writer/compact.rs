@@ -43,6 +43,7 @@ pub struct CompactOptions {
     pub sort: bool,
 }
 
+/// # Maintenance
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, and merges small ones.
     ///

@@ -7,25 +7,29 @@
 //! (sorting rows across segments), `compact` (merging small segments), `remove` (removing a table), `leftovers` (commits
 //! that a writer has left). `live` and `background` use none of the files here. Uses `format`, `protocol` and `reader`.
 
-mod alter;
+// The documentation shows the methods of `Writer` in the order of these modules.
+#[allow(clippy::module_inception)]
+mod writer;
+
 mod append_row;
+mod positions;
+
+mod alter;
+mod compact;
+
 mod background;
 mod commit_segments;
-mod compact;
 mod dense;
 #[cfg(feature = "compute")]
 mod leftovers;
 mod live;
 mod open;
 mod options;
-mod positions;
 mod prepared_commit;
 mod remove;
 mod roll;
 mod schema_change;
 mod sort;
-#[allow(clippy::module_inception)]
-mod writer;
 
 pub(crate) use alter::{alter, altered_schema};
 #[cfg(feature = "internal")]

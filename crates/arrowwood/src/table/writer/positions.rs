@@ -49,6 +49,7 @@ pub fn refuse_replica(positions: &BTreeMap<String, i64>) -> Result<()> {
     if is_replica(positions) { Err(Error::invalid_argument(REPLICA)) } else { Ok(()) }
 }
 
+/// # Progress of producers
 impl Writer {
     /// Returns the positions of the newest commit, by name: see [`Writer::commit_with`].
     pub fn positions(&self) -> BTreeMap<String, i64> {
