@@ -3,6 +3,7 @@
 `datasets` stores tables as Arrow streams, in the files that `save_to_disk` writes, such as `data-00000-of-00003.arrow`,
 and in its cache.
 
+    $ pip install datasets
     $ python examples/huggingface.py
 """
 

@@ -4,6 +4,7 @@ Converts a CSV file to an Arrow stream, maps it, and lists its messages. Reads t
 bytes, and the columns from their buffers. Then opens 10,000 copies of the data, 5.6 million rows in one batch, reads
 and sums them up in place, and compares the times with pyarrow.
 
+    $ pip install pyarrow vega_datasets
     $ python examples/in_place.py
 
 The stocks data (560 rows: symbol, date, price) comes with the package vega_datasets; pass another path to use that.
