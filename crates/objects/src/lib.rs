@@ -9,10 +9,15 @@
 //! Opening a file reads its end, which lists its batches. Calls that need other ranges fetch them into a sparse file
 //! that is mapped, so that everything works as on a local file.
 //!
-//! # Inside
-//! The modules in reading order: `range_set` (sets of byte ranges), `client` (HTTP client), `error` (messages),
-//! `runtime` (threads), `location` (URLs and stores), `object` (reads ranges of an object), `fetcher` (fetches ranges
-//! into a sparse file), `open` (opens URLs as datasets), `upload` (writes rows as an object), `push` (copies a table).
+//! | task | use |
+//! |---|---|
+//! | open an object, or all of a folder | [`open()`], [`open_with`] |
+//! | let [`arrowwood::open`] take URLs | [`install`] |
+//! | copy a table to a store as it grows | [`push()`], [`PushOptions`] |
+
+// The modules in reading order: `range_set` (sets of byte ranges), `client` (HTTP client), `error` (messages),
+// `runtime` (threads), `location` (URLs and stores), `object` (reads ranges of an object), `fetcher` (fetches ranges
+// into a sparse file), `open` (opens URLs as datasets), `upload` (writes rows as an object), `push` (copies a table).
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod client;
