@@ -1,5 +1,6 @@
-//! Waits for remote data: lets calls refuse to wait, such as calls that hold an interpreter's lock, and ends waits on
-//! signals.
+//! Calls that may wait for remote data: how they refuse to wait, and how signals end waits.
+//!
+//! Bindings of languages whose interpreters have a lock need it, and programs that handle signals.
 //!
 //! A call that must not wait runs in [`try_without_blocking`]: where it would wait, it stores the wait for its caller
 //! and fails with `Busy`. The caller gives up its lock, waits, and runs the call again.

@@ -30,8 +30,7 @@
 //! # Ok(())
 //! # }
 //! ```
-//! [`OpenOptions`] has options, [`read_stream`] reads streams from pipes and sockets, [`Mapping`] is a file as typed
-//! memory.
+//! Arrays and batches are those of the crates `arrow-array` and `arrow-schema`, version 59.
 //!
 //! # Tables that grow
 //! A table is a directory of Arrow files with one [`Writer`]. Appended rows are invisible until [`Writer::commit`],
@@ -56,7 +55,25 @@
 //! # Ok(())
 //! # }
 //! ```
-//! [`follow`] waits for new rows; [`compact`], [`check()`] and [`repair`] maintain existing tables.
+//!
+//! # Items by task
+//! | task | begin with |
+//! |---|---|
+//! | open files, tables and patterns | [`open`], [`OpenOptions`] |
+//! | read columns, rows and cells | [`Dataset`], [`Column`], [`Row`], [`Value`] |
+//! | filter, sort, group | [`Dataset::filter`], [`col`], [`Dataset::sort`], [`Dataset::aggregate`] |
+//! | write a file | [`write()`], [`WriteOptions`], [`FileWriter`]; [`DatasetBuilder`] collects rows |
+//! | read and write streams in pipes and sockets | [`read_stream`], [`StreamWriter`], [`StreamEncoder`] |
+//! | append to a table | [`Writer`], [`WriterOptions`] |
+//! | see new rows | [`Dataset::refresh`], [`follow`] |
+//! | keep a table for each key or day | [`partition_writer`], [`PartitionedWriter`], [`follow_partitions`] |
+//! | maintain a table | [`compact`], [`alter`], [`table_stat`], [`check()`], [`repair`] |
+//! | convert CSV and JSON | [`read_csv_from`], [`read_json_from`], [`stream_csv`], [`stream_json`] |
+//! | print | [`Dataset::preview`], [`readable`] |
+//! | exchange rows with other Arrow libraries | [`Dataset::to_record_batches`], [`Dataset::export_stream`] |
+//! | write types and schemas as text | [`parse_schema`], [`type_name`] |
+//! | map a file of numbers | [`Mapping`], [`View`] |
+//! | call from an interpreter that has a lock | [`mod@blocking`] |
 //!
 //! # Trust
 //! - **Any bytes give values or an error**, never a panic, and no allocation that the size of the file does not
@@ -102,18 +119,17 @@
 //! | `compression` | bodies compressed with lz4 and zstd, read and written | |
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
 //! | `internal` | what the project's own tests, fuzzers, model and benchmarks need: simulated disks, reboots and times, the protocol of commits, small zones. It may change at any time | |
-//!
-//! # Inside
-//! The modules, in the order of the picture in `ARCHITECTURE.md`; each uses only earlier ones:
-//! - `append_vec`, `redact`, `escape`, `error`;
-//! - `map` (files as memory, re-exported from the crate [`mapping`]), `types` ([`layout`](mod@layout): the buffers of
-//!   each type), and `blocking` (waits for remote data);
-//! - `directory` (files and tables at a path);
-//! - `array` (bytes with an owner, single values, validation), and `parallel`;
-//! - `dataset` (rows over batches);
-//! - `ipc`, `compute`, `text` and `cdata`, which are independent of each other;
-//! - `rows` (rows into columns), and `table` (growing tables);
-//! - `files`, `partitions` (several tables as one dataset), `open`, and `check`.
+
+// The modules, in the order of the picture in `ARCHITECTURE.md`; each uses only earlier ones:
+// - `append_vec`, `redact`, `escape`, `error`;
+// - `map` (files as memory, re-exported from the crate `arrowwood-mapping`), `types` (the buffers of each type), and
+//   `blocking` (waits for remote data);
+// - `directory` (files and tables at a path);
+// - `array` (bytes with an owner, single values, validation), and `parallel`;
+// - `dataset` (rows over batches);
+// - `ipc`, `compute`, `text` and `cdata`, which are independent of each other;
+// - `rows` (rows into columns), and `table` (growing tables);
+// - `files`, `partitions` (several tables as one dataset), `open`, and `check`.
 
 // Some items are unused in builds without some features, which need them otherwise.
 #![cfg_attr(

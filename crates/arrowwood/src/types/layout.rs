@@ -1,6 +1,8 @@
-//! The buffers of each type, their order and lengths: the one table used by the decoder, the checker, the writer and
-//! the printer (Arrow Columnar Format, *Physical Memory Layout* and *Buffer Listing for Each Layout*). Also the types'
-//! names.
+//! The buffers of each type, with their order and lengths, and the types' names.
+//!
+//! [`layout()`] is the table of *Buffer Listing for Each Layout* in the specification of Arrow's columnar format.
+
+// The decoder, the checker, the writer and the printer all use this one table.
 
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 

@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::map::guard;
 use crate::table::format::{MOST_NAME, MOST_POSITIONS};
 
-/// The position of a replica that holds the numbering of rows by which it was pulled.
+/// The name of a replica's position for the numbering of rows by which it was pulled.
 pub const NUMBERING: &str = "arrowwood/numbering";
-/// The position of a replica that is 1 once it was promoted.
+/// The name of a replica's position that is 1 once it was promoted.
 pub const PROMOTED: &str = "arrowwood/promoted";
 /// The positions that a replica has of its own.
 const OWN: [&str; 2] = [NUMBERING, PROMOTED];
