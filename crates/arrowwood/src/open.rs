@@ -23,7 +23,24 @@ const MAX_EAGER_FILES: usize = 256;
 /// The maximum number of rows that are compared to find if two sources have rows of one table.
 const MAX_COMPARED_ROWS: u64 = 100;
 
-/// Opens the Arrow IPC file or stream at `path` in place. Metadata is read, no value is touched.
+/// Opens the Arrow IPC file or stream at `path` in place.
+///
+/// Metadata is read, no value is touched. `path` may also be that of a table or of a directory of files, or a pattern;
+/// several files are one dataset.
+///
+/// ```
+/// # use arrowwood::{CsvOptions, Dataset, WriteOptions, open, read_csv_from, write};
+/// # let folder = tempfile::tempdir()?;
+/// # for (name, text) in [("ticks-1.arrow", "price\n1.5\n2.5\n"), ("ticks-2.arrow", "price\n8.0\n")] {
+/// #     let (schema, batches) = read_csv_from(text.as_bytes(), &CsvOptions::default())?;
+/// #     write(&Dataset::from_batches(schema, batches)?, folder.path().join(name), &WriteOptions::default())?;
+/// # }
+/// # let folder = folder.path();
+/// let one = open(folder.join("ticks-1.arrow"))?;
+/// let all = open(folder.join("ticks-*.arrow"))?;
+/// assert_eq!((one.len()?, all.len()?), (2, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Trust
 /// The file must not be rewritten while it is open; a file that only grows, or that is replaced by a rename, is fine.
@@ -37,7 +54,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
     OpenOptions::new().path(path)
 }
 
-/// Opens URLs, if [`open_urls_with`] was called.
+/// The functions that open URLs, for [`open_urls_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct UrlOpener {
     /// Returns true if it opens such a URL.
@@ -67,7 +84,21 @@ fn find_url_opener(path: &Path) -> Option<(&str, &'static UrlOpener)> {
     (opener.takes)(url).then_some((url, opener))
 }
 
-/// Options for opening: `OpenOptions::new().validate(Validation::Full).path("ticks.arrow")`.
+/// Options for opening files.
+///
+/// ```
+/// use arrowwood::{OpenOptions, Validation};
+/// # use arrowwood::{CsvOptions, Dataset, WriteOptions, read_csv_from, write};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("ticks.arrow");
+/// # let (schema, batches) = read_csv_from("price\n1.5\n2.5\n".as_bytes(), &CsvOptions::default())?;
+/// # write(&Dataset::from_batches(schema, batches)?, &path, &WriteOptions::default())?;
+///
+/// let ticks = OpenOptions::new().validate(Validation::Full).copy(true).path(&path)?;
+/// std::fs::write(&path, "other bytes")?; // the rows are in memory
+/// assert_eq!(ticks.column("price")?.mean()?, Some(2.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
     options: ReadOptions,

@@ -12,6 +12,22 @@ use crate::types::layout::zones_agree;
 use crate::types::{MAX_INLINE, MILLIS_PER_DAY, NANOS_PER_MILLI, VIEW_WIDTH, fixed_size};
 
 /// A value of a cell, borrowed from the dataset if larger than a word.
+///
+/// Integers and floats of any width have few variants. Times keep the unit of their column.
+///
+/// ```
+/// use arrowwood::Value;
+///
+/// fn to_float(value: &Value) -> Option<f64> {
+///     match value {
+///         Value::Int(number) => Some(*number as f64),
+///         Value::Float64(number) => Some(*number),
+///         _ => None,
+///     }
+/// }
+/// assert_eq!(to_float(&Value::Int(3)), Some(3.0));
+/// assert_eq!(Value::Str("IBM").to_string(), "IBM");
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {

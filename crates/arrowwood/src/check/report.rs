@@ -61,6 +61,16 @@ impl Report {
 /// `path` is that of a file, a table or a directory, or a pattern. A table may be written at the same time.
 /// `progress(done, total)` is called periodically.
 ///
+/// ```
+/// use arrowwood::{Writer, WriterOptions, check, parse_schema};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("ticks");
+/// Writer::open(&path, Some(parse_schema("n: int64")?.into()), &WriterOptions::default())?.close()?;
+/// let report = check(&path, |_, _| ())?;
+/// assert!(report.is_good());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// `NotFound`, `PermissionDenied`, `Io` if it could not be read; damage is in the report.
 pub fn check(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {

@@ -33,6 +33,16 @@ impl Dataset {
     /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. Sorting itself takes eight bytes
     /// a row for each column, 16 for text, or 32 for wide decimals.
     ///
+    /// ```
+    /// # use arrowwood::{CsvOptions, Dataset, Value, read_csv_from};
+    /// # let text = "symbol,price\nAAPL,223.02\nIBM,125.55\nMSFT,28.8\n";
+    /// # let (schema, batches) = read_csv_from(text.as_bytes(), &CsvOptions::default())?;
+    /// # let dataset = Dataset::from_batches(schema, batches)?;
+    /// let dearest_first = dataset.sort(&[("price", true)])?;
+    /// assert!(matches!(dearest_first.row(0)?.get(0)?, Value::Str("AAPL")));
+    /// # Ok::<(), arrowwood::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `ColumnNotFound`; `InvalidArgument` without columns; `Unsupported` for columns of nested types.
     pub fn sort<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Dataset> {

@@ -14,6 +14,23 @@ use crate::parallel;
 use crate::types::{layout, type_name};
 
 /// One column of a dataset, over one or many batches.
+///
+/// ```
+/// use arrowwood::{Dataset, Value};
+/// # use arrowwood::{CsvOptions, read_csv_from};
+/// # let text = "symbol,price\nAAPL,223.02\nIBM,125.55\nMSFT,\n";
+/// # let (schema, batches) = read_csv_from(text.as_bytes(), &CsvOptions::default())?;
+/// # let dataset = Dataset::from_batches(schema, batches)?;
+///
+/// let prices = dataset.column("price")?;
+/// assert!(matches!(prices.get(0)?, Value::Float64(223.02)));
+/// assert_eq!((prices.len()?, prices.null_count()?), (3, 1));
+/// assert!(matches!(prices.max()?, Value::Float64(223.02)));
+/// for array in prices.chunks()? {
+///     println!("{:?}", arrow_array::make_array(array)); // over the same memory
+/// }
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Column {
     dataset: Dataset,

@@ -30,6 +30,28 @@ use crate::types::type_name;
 const MAX_PREFETCH_BYTES: usize = 1 << 20;
 
 /// An immutable, zero-copy table of rows over one or many record batches. Clones are cheap.
+///
+/// [`open`](crate::open) and [`Writer`](crate::Writer) are where datasets usually come from; record batches of arrow-rs
+/// become one by `Dataset::try_from`, and [`Dataset::from_batches`].
+///
+/// ```
+/// use arrowwood::{Dataset, Value};
+/// # use arrowwood::{CsvOptions, read_csv_from};
+/// # let text = "symbol,price\nAAPL,223.02\nIBM,125.55\nMSFT,\n";
+/// # let (schema, batches) = read_csv_from(text.as_bytes(), &CsvOptions::default())?;
+/// # let dataset = Dataset::from_batches(schema, batches)?;
+///
+/// assert_eq!((dataset.len()?, dataset.num_columns()), (3, 2));
+/// let row = dataset.row(1)?;
+/// assert!(matches!((row.get(0)?, row.get(1)?), (Value::Str("IBM"), Value::Float64(125.55))));
+/// let first_two = dataset.slice(0, 2)?.select(&["price"])?; // copies nothing
+/// for row in first_two.rows() {
+///     for (name, value) in row?.iter() {
+///         println!("{name}: {}", value?);
+///     }
+/// }
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dataset {
     schema: SchemaRef,

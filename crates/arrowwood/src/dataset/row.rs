@@ -9,6 +9,8 @@ use crate::map::{self, ChangeCheck, with_change_check};
 use crate::types::is_text_or_binary;
 
 /// One row of a dataset.
+///
+/// Its values are read when they are asked for: [`Row::get`] reads one, [`Row::iter`] all.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     schema: &'a Schema,

@@ -48,7 +48,7 @@ pub enum FollowFrom {
     Rows(BTreeMap<String, u64>),
 }
 
-/// Iterates over new rows of a partitioned table, partition by partition.
+/// An iterator over the new rows of a partitioned table, partition by partition.
 ///
 /// The rows of each partition come in order, each once. New partitions are found within milliseconds, and begin with
 /// their first row.

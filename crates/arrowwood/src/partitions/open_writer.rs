@@ -24,6 +24,20 @@ use crate::types::layout::is_text;
 /// own, with one writer at a time. Partition columns in the schema are not stored. Text is stored as in the other
 /// partitions, with dictionaries or without, whatever the options say.
 ///
+/// ```
+/// use arrowwood::{Value, WriterOptions, open, parse_schema, partition_writer};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("ticks");
+/// let schema = parse_schema("price: float64")?.into();
+/// let host = [("host", Value::Str("a1"))];
+/// let mut writer = partition_writer(&path, &host, Some(schema), &WriterOptions::default())?;
+/// writer.append_row(&[Value::Float64(1.5)])?;
+/// writer.commit()?;
+/// assert!(path.join("host=a1").is_dir());
+/// assert_eq!(open(&path)?.num_columns(), 2); // with the column of the directories' names
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// As [`Writer::open`] and [`partition_path`](crate::partition_path); `SchemaMismatch` if other partitions have other
 /// columns; `InvalidArgument` if `table` is a table without partitions; `Busy` if another process has been creating a

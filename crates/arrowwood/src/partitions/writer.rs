@@ -156,7 +156,7 @@ struct OpenPartition {
     last_append: u64,
 }
 
-/// Appends rows of a partitioned table, each to its partition, which is created if necessary.
+/// A writer of a partitioned table: each row goes to its partition, which is created if necessary.
 ///
 /// Each partition is a table with one writer, and a commit is atomic within one partition: a reader, or a crash in
 /// between, may find it in one partition and not yet in another.

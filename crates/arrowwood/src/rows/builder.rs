@@ -20,7 +20,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result, catch_panic};
 use crate::map::{ChangeCheck, GrowableBuffer, guard};
 
-/// Collects rows, batches and datasets into one contiguous record batch in memory.
+/// A builder of one contiguous record batch in memory, from rows, batches and datasets.
 ///
 /// Supports the column types of [`Writer`](crate::Writer). Begins a new batch after 2 GiB of text in one column, unless
 /// its offsets have 64 bits.

@@ -65,7 +65,7 @@ pub trait TextTarget {
     }
 }
 
-/// Keeps all record batches of a text.
+/// A target that keeps all record batches of a text.
 #[derive(Default)]
 pub struct TextBatches<'a> {
     /// The rows so far.

@@ -42,7 +42,7 @@ fn csv_field(cell: &str) -> String {
     cell.to_string()
 }
 
-/// Formats rows of one schema as JSON lines.
+/// A formatter of rows of one schema as JSON lines.
 #[derive(Clone, Debug)]
 pub struct JsonLines {
     /// The names of the columns, quoted.

@@ -81,6 +81,19 @@ pub enum TimePart {
 }
 
 /// Returns the column called `name`.
+///
+/// Its methods make conditions, operators make computations:
+/// ```
+/// use arrowwood::{Dataset, col};
+/// # use arrowwood::{CsvOptions, read_csv_from};
+/// # let text = "symbol,price,qty\nAAPL,223.02,2\nIBM,125.55,10\nMSFT,28.8,3\n";
+/// # let (schema, batches) = read_csv_from(text.as_bytes(), &CsvOptions::default())?;
+/// # let dataset = Dataset::from_batches(schema, batches)?;
+///
+/// let large = (col("price") * col("qty")).gt(400.0) & !col("symbol").eq("IBM");
+/// assert_eq!(dataset.filter(&large)?.len()?, 1);
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
 pub fn col(name: impl Into<String>) -> Expression {
     Expression { node: ExpressionNode::Column(name.into()), size: ExpressionSize::default() }
 }

@@ -15,6 +15,15 @@ impl Dataset {
     /// Negative indices count from the end; rows may be repeated. The cost depends on the rows, not on the dataset's
     /// size; if batches have their own dictionaries, the first call checks a column of keys as a whole.
     ///
+    /// ```
+    /// # use arrowwood::{CsvOptions, Dataset, Value, read_csv_from};
+    /// # let (schema, batches) = read_csv_from("n\n10\n20\n30\n".as_bytes(), &CsvOptions::default())?;
+    /// # let dataset = Dataset::from_batches(schema, batches)?;
+    /// let rows = dataset.take(&[2, 0, -1])?;
+    /// assert!(matches!(rows.column("n")?.sum()?, Value::Int128(70)));
+    /// # Ok::<(), arrowwood::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `RowOutOfRange`, naming the first index out of range.
     pub fn take(&self, indices: &[i64]) -> Result<Dataset> {

@@ -193,6 +193,21 @@ impl Dataset {
     /// copied like the result of [`Dataset::filter`]. Values are compared as in a filter; integers are accepted as
     /// times in the column's unit. The rows of several tables follow each other.
     ///
+    /// ```
+    /// use arrowwood::{Value, Writer, WriterOptions, open, parse_schema};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("ticks");
+    /// let schema = parse_schema("ts: int64, price: float64")?;
+    /// let options = WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() };
+    /// let mut writer = Writer::open(&path, Some(schema.into()), &options)?;
+    /// for ts in 0..100 {
+    ///     writer.append_row(&[Value::Int(ts), Value::Float64(1.5)])?;
+    /// }
+    /// writer.commit()?;
+    /// assert_eq!(open(&path)?.between(&Value::Int(10), &Value::Int(19))?.len()?, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// `InvalidArgument` unless the dataset consists of tables with `sorted_by`, or for values of another type.
     pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {

@@ -77,10 +77,11 @@ fn check_is_stream(head: &[u8]) -> Result<()> {
     }
 }
 
-/// Iterates over the record batches of an IPC stream, each as soon as it has arrived and is checked.
+/// An iterator over the record batches of an IPC stream.
 ///
-/// A batch has the dictionaries of its position in the stream. Deltas are concatenated by a copy, which is repeated for
-/// the next batch after a delta. An error is the last item.
+/// It returns each as soon as it has arrived and is checked. A batch has the dictionaries of its position in the
+/// stream. Deltas are concatenated by a copy, which is repeated for the next batch after a delta. An error is the last
+/// item.
 ///
 /// ```
 /// # use arrowwood::{Dataset, Format, WriteOptions, read_stream, write_to};

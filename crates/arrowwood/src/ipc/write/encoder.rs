@@ -59,7 +59,7 @@ impl EncodedMessage {
     }
 }
 
-/// Encodes datasets as the messages of an Arrow IPC stream, for the caller to send.
+/// An encoder of datasets as the messages of an Arrow IPC stream, for the caller to send.
 ///
 /// The caller sends the schema's message first, then the messages of each call of [`encode`](StreamEncoder::encode) in
 /// their order, and finally [`StreamEncoder::END`].

@@ -32,8 +32,23 @@ pub struct WriteOptions {
     pub max_rows: Option<u64>,
 }
 
-/// Writes `dataset` to the file at `path`, which is replaced atomically, as by
-/// [`UnfinishedFile`](crate::mapping::UnfinishedFile).
+/// Writes `dataset` to the file at `path`.
+///
+/// A file that is already there is replaced atomically: whoever opens it finds the old rows or the new ones.
+///
+/// ```
+/// use arrowwood::{Compression, Dataset, WriteOptions, open, write};
+/// # use arrowwood::{CsvOptions, read_csv_from};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("ticks.arrow");
+/// # let (schema, batches) = read_csv_from("price\n1.5\n2.5\n".as_bytes(), &CsvOptions::default())?;
+/// # let dataset = Dataset::from_batches(schema, batches)?;
+///
+/// write(&dataset, &path, &WriteOptions::default())?;
+/// write(&dataset, &path, &WriteOptions { compression: Some(Compression::Zstd), ..WriteOptions::default() })?;
+/// assert_eq!(open(&path)?.len()?, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged or the name has the extension
@@ -200,7 +215,7 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, n
     out.flush()
 }
 
-/// Writes record batches as an Arrow IPC stream, each at once and without copying it.
+/// A writer of an Arrow IPC stream, which writes each batch at once and without copying it.
 ///
 /// The reader of `sink` may read them as they arrive: see [`read_stream`](crate::read_stream). Wrap a sink in a
 /// `BufWriter` if small writes to it are slow.
@@ -296,7 +311,9 @@ impl<W: Write> std::fmt::Debug for StreamWriter<W> {
     }
 }
 
-/// Writes record batches to an Arrow file, each at once: the file gets its name when it is complete.
+/// A writer of an Arrow file, batch by batch.
+///
+/// Each batch is written at once, and the file gets its name when it is complete.
 ///
 /// Columns with dictionaries can't be written this way: a file has one dictionary for all batches. Collect them, and
 /// use [`write()`].

@@ -68,6 +68,25 @@ pub struct TableFollower {
 /// The first one is row number `start`, or the first that is committed from now on. Each item contains the rows
 /// committed since the previous one. Ends after `timeout` without new rows, or never.
 ///
+/// ```
+/// use std::time::Duration;
+///
+/// use arrowwood::{Value, Writer, WriterOptions, follow, open, parse_schema};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("ticks");
+/// let mut writer = Writer::open(&path, Some(parse_schema("n: int64")?.into()), &WriterOptions::default())?;
+/// for n in 0..3 {
+///     writer.append_row(&[Value::Int(n)])?;
+/// }
+/// writer.commit()?;
+/// let mut rows = 0;
+/// for newer in follow(&open(&path)?, Some(1), Some(Duration::ZERO))? {
+///     rows += newer?.len()?;
+/// }
+/// assert_eq!(rows, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped, or if the
 /// table ends before `start`.

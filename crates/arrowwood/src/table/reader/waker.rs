@@ -25,8 +25,9 @@ use crate::map::{Mapping, MutexExt, SharedWords};
 /// The time between two wake-ups of a follower that may not have been asleep yet at the first.
 const RETRY_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Ends the wait of a [`TableFollower`](crate::TableFollower) from any thread; created by
-/// [`TableFollower::waker`](crate::TableFollower::waker).
+/// A handle that ends the wait of a [`TableFollower`](crate::TableFollower) from any thread.
+///
+/// [`TableFollower::waker`](crate::TableFollower::waker) returns it.
 #[derive(Clone, Debug)]
 pub struct FollowWaker(Arc<WakeSignal>);
 

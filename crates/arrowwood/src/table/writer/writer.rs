@@ -39,6 +39,21 @@ const MAX_UNCOMMITTED_SEGMENTS: u64 = 1 << 15;
 /// Appended rows become visible to readers when they are committed: all of them or none. Uncommitted rows are lost when
 /// the writer is dropped.
 ///
+/// ```
+/// use arrowwood::{Value, Writer, WriterOptions, open, parse_schema};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("ticks");
+///
+/// let schema = parse_schema("symbol: category, price: float64")?;
+/// let mut writer = Writer::open(&path, Some(schema.into()), &WriterOptions::default())?;
+/// writer.append_row(&[Value::Str("AAPL"), Value::Float64(223.02)])?;
+/// assert_eq!(open(&path)?.len()?, 0);
+/// writer.commit()?;
+/// assert_eq!(open(&path)?.len()?, 1);
+/// writer.sync()?; // now the row would survive a power cut
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// A failed assertion, which is a bug of this library, is an error of kind `Internal`. After it every call is: nothing
 /// more is written, and the committed rows stay as they are.
 #[derive(Debug)]

@@ -44,6 +44,16 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Reads all of `input` into record batches.
 ///
+/// ```
+/// use arrowwood::{CsvOptions, Dataset, read_csv_from};
+///
+/// let text = "symbol,price\nAAPL,223.02\nIBM,125.55\n";
+/// let (schema, batches) = read_csv_from(text.as_bytes(), &CsvOptions::default())?;
+/// let dataset = Dataset::from_batches(schema, batches)?;
+/// assert_eq!(dataset.column("price")?.max()?.to_string(), "223.02");
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+///
 /// # Errors
 /// The errors of [`stream_csv`], but the schema is optional, and the header may name other columns.
 pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {

@@ -42,6 +42,16 @@ use crate::types::layout::children;
 ///
 /// In errors, line 3 of an array is its third element.
 ///
+/// ```
+/// use arrowwood::{JsonOptions, read_json_from};
+///
+/// let text = r#"{"symbol": "AAPL", "price": 223.02}
+/// {"symbol": "IBM"}"#;
+/// let (schema, batches) = read_json_from(text.as_bytes(), &JsonOptions::default())?;
+/// assert_eq!((schema.fields().len(), batches[0].num_rows()), (2, 2));
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+///
 /// # Errors
 /// The errors of [`stream_json`].
 pub fn read_json_from(input: impl Read, options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {

@@ -347,7 +347,7 @@ pub(in crate::table::writer) fn make_durable(parts: &[SegmentCommit], target: Sy
     Ok(())
 }
 
-/// Waits for commits to become durable, on any thread, while the writer continues.
+/// A handle that waits for commits to become durable, on any thread, while the writer continues.
 ///
 /// A waiting thread syncs all commits so far, unless another thread is syncing them already. When many threads commit
 /// and wait, one syncs for all.
