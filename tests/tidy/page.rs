@@ -86,7 +86,7 @@ fn rooms_of_the_page_use_only_lower_layers() {
     let rooms: BTreeSet<_> = all_imports.keys().filter_map(|file| room(file)).collect();
     assert_eq!(rooms, LAYERS.concat().into_iter().collect());
     assert_eq!(upward_imports(&all_imports), [""; 0]);
-    assert_eq!(cycles(&all_imports), [[Path::new(""); 0]; 0]);
+    assert!(cycles(&all_imports).is_empty());
 }
 
 #[test]

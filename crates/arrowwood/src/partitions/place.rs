@@ -36,7 +36,7 @@ pub(super) fn place_of(directory: &Path, keys: &[PartitionKey]) -> Result<PathBu
     }
     match existing.first() {
         Some(path) => place_of(path, deeper),
-        None => place_of(&directory.join(new_name(key, &entries, |name| exists(&directory.join(name)))?), deeper),
+        None => place_of(&directory.join(new_name(key, &entries, |name| Ok(exists(&directory.join(name))?))?), deeper),
     }
 }
 
