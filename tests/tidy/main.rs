@@ -407,17 +407,17 @@ fn failed_calls_are_not_taken_for_absence() {
     const ALLOWED: &[Exception] = &[
         ("crates/arrowwood/src/files.rs", "path.is_dir()", "names of directories in the advice of an error"),
         (
-            "crates/mapping/src/unfinished_file.rs",
+            "crates/mapping/src/disk/unfinished_file.rs",
             ".exists()",
             "/proc, which is there from the start of a process to its end, or never",
         ),
         (
-            "crates/mapping/src/unfinished_file.rs",
+            "crates/mapping/src/disk/unfinished_file.rs",
             "metadata(path).is_ok_and(",
             "what can't be removed only costs space",
         ),
         (
-            "crates/mapping/src/directory_lock.rs",
+            "crates/mapping/src/disk/directory_lock.rs",
             "metadata(&path).is_ok_and(",
             "what can't be removed only costs space",
         ),

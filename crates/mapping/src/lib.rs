@@ -57,26 +57,24 @@
 //! `unsafe` is in five files: `sys` (memory), `os` (files), `guard` (the signal), `checksum` (instructions) and
 //! `reserve` (allocations). Each file uses only files of the lines above it, and those before it in its own line:
 //! ```text
-//! sync  error  element  mode  metadata  os  unfinished_file  locked_directory  fault_cause
+//! sync  error  element  mode  metadata  os  disk  fault_cause
 //! guard
 //! sys  memory
 //! checksum  change_check  unmapped_file
-//! file_system  growable  mapping  reserve
-//! shared_file  directory_lock  view  wait_set
+//! growable  mapping  reserve
+//! shared_file  view  wait_set
 //! shared_words
 //! ```
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod change_check;
 mod checksum;
-mod directory_lock;
+mod disk;
 mod element;
 mod error;
 mod fault_cause;
-mod file_system;
 mod growable;
 mod guard;
-mod locked_directory;
 mod mapping;
 mod memory;
 mod metadata;
@@ -87,22 +85,22 @@ mod shared_file;
 mod shared_words;
 mod sync;
 mod sys;
-mod unfinished_file;
 mod unmapped_file;
 mod view;
 mod wait_set;
 
 pub use change_check::{AllowedChanges, ChangeCheck, FixedBytes, with_change_check};
 pub use checksum::{ByteRun, ByteRunChange, ByteRunEnd, crc32c};
-pub use directory_lock::{DirectoryLock, StagingDirectory, remove_leftovers};
+pub use disk::{
+    DirectoryLock, FileSystem, FsObserver, FsOp, StagingDirectory, StagingFile, UnfinishedFile, boot_id, hidden_files,
+    is_moved_directory, read_boot_id, remove_leftovers,
+};
+#[cfg(feature = "internal")]
+pub use disk::{simulate_boot, simulate_mount};
 pub use element::Element;
 pub use error::{ChangeCheckError, Error, ErrorKind, Result};
-pub use file_system::{FileSystem, FsObserver, FsOp, StagingFile, boot_id, read_boot_id};
-#[cfg(feature = "internal")]
-pub use file_system::{simulate_boot, simulate_mount};
 pub use growable::{GrowableBuffer, PooledMemory};
 pub use guard::{Fault, adopt_fault, check_pages, disable_sigbus_handler, guard, guard_on_thread, is_guarded};
-pub use locked_directory::is_moved_directory;
 pub use mapping::Mapping;
 pub use memory::free_memory;
 pub use metadata::{exists, is_directory, is_file, metadata_at};
@@ -115,7 +113,6 @@ pub use sync::{MutexExt, RwLockExt};
 #[cfg(feature = "internal")]
 pub use sys::limit_mappings;
 pub use sys::{copy_nontemporal, mapped_file_count, mappings_are_scarce, prefetch, prefetch_line, store_fence};
-pub use unfinished_file::{UnfinishedFile, hidden_files};
 pub use unmapped_file::{FileState, UnmappedFile};
 pub use view::View;
 pub use wait_set::{AwaitedWord, WaitSet};

@@ -11,9 +11,9 @@ use std::sync::{Arc, RwLock};
 use std::time::UNIX_EPOCH;
 
 use crate::change_check::{self, AllowedChanges, ChangeCheck, ChangeDetector, FixedBytes, with_change_check};
+use crate::disk::mounted;
 use crate::error::{Error, Result};
 use crate::fault_cause::MappedOrigin;
-use crate::file_system::mounted;
 use crate::guard::guard;
 use crate::metadata::stat;
 use crate::mode::Mode;

@@ -15,14 +15,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::change_check::{AllowedChanges, ChangeCheck, ChangeDetector, FixedBytes, record_change};
 use crate::checksum::{ByteRun, ByteRunChange, ByteRunEnd};
+use crate::disk::{FileSystem, FsOp, inode, mounted, take_over};
 use crate::error::Result;
 use crate::fault_cause::MappedOrigin;
-use crate::file_system::{FileSystem, FsOp, inode, mounted};
 use crate::mapping::{Mapping, fingerprint_of};
 use crate::metadata::stat;
 use crate::mode::Mode;
 use crate::sync::MutexExt;
-use crate::unfinished_file::take_over;
 use crate::{os, sys};
 
 /// The number of bytes that are checked for zeros, and rewritten, at once.

@@ -8,9 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use super::unfinished_file::beside;
 use crate::os::{DirectoryHandle, RelativePath};
 use crate::sync::MutexExt;
-use crate::unfinished_file::beside;
 
 /// The maximum length in bytes of a directory's name if files next to it are named after it. Most file systems allow
 /// 255 bytes, and the names of those files are `.NAME.` and up to 25 bytes more, such as `00000000000000000008.next`.

@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file_system::{FileSystem, FsOp};
-use crate::locked_directory::{LockedDirectory, is_moved_directory};
+use super::file_system::{FileSystem, FsOp};
+use super::locked_directory::{LockedDirectory, is_moved_directory};
+use super::unfinished_file::{dropped_name, hidden_and_dropped, is_part_suffix, part_name};
 use crate::metadata::stat;
 use crate::os::{self, DirectoryHandle, RelativePath};
-use crate::unfinished_file::{dropped_name, hidden_and_dropped, is_part_suffix, part_name};
 
 /// The lock of a directory that only one process writes to, until it is dropped.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::locked_directory::LockedDirectory;
+use super::locked_directory::LockedDirectory;
+use super::unfinished_file::{beside, part_suffix, take_over};
 use crate::metadata::stat;
 use crate::os::{MountInfo, RelativePath};
-use crate::unfinished_file::{beside, part_suffix, take_over};
 
 /// One operation on a disk. Files are identified by their inode numbers.
 #[derive(Clone, Copy, Debug)]
