@@ -147,7 +147,6 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         &["self.medium.remove("],
         "the next writer removes it; the first error is returned",
     ),
-    ("crates/mapping/src/disk/directory_lock.rs", &["chown(path"], "the directory stays the process's own"),
     (
         "crates/mapping/src/disk/directory_lock.rs",
         &[
@@ -161,12 +160,6 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         "what can't be removed only costs space",
     ),
     ("crates/mapping/src/growable.rs", &["MemoryRegion::reserved(wanted)"], "a smaller part is asked for next"),
-    ("crates/mapping/src/disk/locked_directory.rs", &["/proc/self/fd/"], "the words of an error"),
-    (
-        "crates/mapping/src/disk/locked_directory.rs",
-        &["/proc/self/fdinfo/"],
-        "without /proc the device and inode decide",
-    ),
     ("crates/mapping/src/mapping.rs", &["origin.with_file("], "bytes that can't be read are not compared"),
     (
         "crates/mapping/src/disk/file_system.rs",
@@ -179,28 +172,52 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         "what can't be removed only costs space",
     ),
     (
-        "crates/mapping/src/memory.rs",
-        &["/proc/meminfo", "read_to_string(path)", "free.into_iter()"],
+        "crates/mapping/src/os/linux/blocks.rs",
+        &["Err(_) => match io::Error"],
+        "what the system lacks is done in another way",
+    ),
+    (
+        "crates/mapping/src/os/linux/machine.rs",
+        &["/proc/self/cgroup", "/proc/meminfo", "read_to_string(path)", "read_to_string(folder", "free.into_iter()"],
         "limits that can't be read are not taken into account",
     ),
-    ("crates/mapping/src/os.rs", &["opened.is_ok_and("], "asked after another error, which is returned then"),
+    ("crates/mapping/src/os/linux/machine.rs", &["text => text.ok()"], "the file is missing, so there is no limit"),
+    ("crates/mapping/src/os/linux/mounts.rs", &["/proc/self/fdinfo/"], "without /proc the device and inode decide"),
     (
-        "crates/mapping/src/os.rs",
+        "crates/mapping/src/os/linux/names.rs",
+        &["opened.is_ok_and("],
+        "asked after another error, which is returned then",
+    ),
+    ("crates/mapping/src/os/linux/names.rs", &["read_link("], "the words of an error"),
+    ("crates/mapping/src/os/linux/process.rs", &["/proc/self/"], "facts that the system need not tell, and a hint"),
+    ("crates/mapping/src/os/portable/process.rs", &["current_exe()"], "the name by which it was started is as good"),
+    ("crates/mapping/src/os/unix/files.rs", &["fchown(file"], "the file gets fewer permissions then"),
+    ("crates/mapping/src/os/unix/files.rs", &["chown(path"], "the directory stays the process's own"),
+    (
+        "crates/mapping/src/os/unix/fork.rs",
+        &["io::pipe()", "PLACEHOLDER.set("],
+        "a descriptor that is only a place holder",
+    ),
+    (
+        "crates/mapping/src/os/unix/names.rs",
         &["let Ok(path) = self.text()"],
         "a path with a zero byte: the call that follows refuses it",
     ),
     (
-        "crates/mapping/src/os.rs",
-        &["Err(_) if self.is_same_as", "Err(_) => match to.identity()", "Err(_) => match io::Error"],
+        "crates/mapping/src/os/unix/process.rs",
+        &["gethostname(", "from_bytes_until_nul("],
+        "a machine without a name is reached by its addresses",
+    ),
+    (
+        "crates/mapping/src/os/unix/rename.rs",
+        &["Err(_) if self.is_same_as", "Err(_) => match to.identity()"],
         "what the system lacks is done in another way",
     ),
-    ("crates/mapping/src/os.rs", &["libc::eventfd(", "PLACEHOLDER.set("], "a descriptor that is only a place holder"),
     (
         "crates/mapping/src/disk/unfinished_file.rs",
         &["remove_file(&self.part)"],
         "what can't be removed only costs space",
     ),
-    ("crates/mapping/src/disk/unfinished_file.rs", &["fchown(file"], "the file gets fewer permissions then"),
     (
         "crates/mapping/src/disk/unfinished_file.rs",
         &["symlink_metadata(path).is_ok_and("],
@@ -219,8 +236,8 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         "what can't be removed only costs space",
     ),
     ("crates/arrowwood/src/directory.rs", &["metadata.created().ok()"], "not every file system has times of creation"),
+    ("crates/mapping/src/sys.rs", &["os::move_memory("], "the bytes are copied then"),
     ("crates/mapping/src/sys.rs", &["wait_for_any("], "waits are made one by one then"),
-    ("crates/mapping/src/sys.rs", &["text => text.ok()"], "the file is missing, so there is no limit"),
     ("crates/mapping/src/view.rs", &["self.get(i).ok()"], "an iterator that ends where the array does"),
     ("crates/mapping/src/wait_set.rs", &["waited.is_err()"], "the wait ends"),
     (

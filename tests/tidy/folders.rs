@@ -10,7 +10,7 @@ use crate::root;
 const MAX_FILES: usize = 20;
 
 /// Folders with more sources, and their numbers, which may only fall.
-const LARGE_FOLDERS: &[(&str, usize)] = &[("crates/mapping/src", 21)];
+const LARGE_FOLDERS: &[(&str, usize)] = &[];
 
 /// Endings of sources.
 const ENDINGS: [&str; 8] = ["c", "clj", "h", "java", "py", "pyi", "rs", "ts"];

@@ -19,8 +19,9 @@ const FOLDERS: &[(&str, Layers)] = &[
     (
         "crates/mapping/src",
         &[
-            &["element", "error", "memory", "os", "sync"],
+            &["element", "error", "sync"],
             &["metadata", "mode"],
+            &["os"],
             &["disk", "fault_cause"],
             &["guard"],
             &["sys"],

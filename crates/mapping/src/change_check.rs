@@ -4,7 +4,6 @@
 //! something else. Changes are detected by the size, the modification time and a few constant bytes.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -156,7 +155,7 @@ impl ChangeDetector {
 }
 
 pub(crate) fn stamp(metadata: &std::fs::Metadata) -> Stamp {
-    Stamp { size: metadata.size(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
+    Stamp { size: metadata.len(), modified: os::modified_time(metadata) }
 }
 
 /// Returns true if the file has all of `marks`.
@@ -164,7 +163,7 @@ fn has_bytes(file: &File, marks: &[FixedBytes]) -> bool {
     marks.iter().all(|(offset, expected)| {
         let mut actual = vec![0; expected.len()];
         // Unreadable bytes are no evidence of a change.
-        file.read_exact_at(&mut actual, *offset).is_err() || actual == *expected
+        os::read_exact_at(file, &mut actual, *offset).is_err() || actual == *expected
     })
 }
 
@@ -174,7 +173,7 @@ pub(crate) fn ends(file: &File, len: u64) -> Vec<FixedBytes> {
     let mut ends = Vec::with_capacity(2);
     for offset in [0, len - size as u64] {
         let mut bytes = vec![0; size];
-        if file.read_exact_at(&mut bytes, offset).is_ok() {
+        if os::read_exact_at(file, &mut bytes, offset).is_ok() {
             ends.push((offset, bytes));
         }
     }

@@ -5,7 +5,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,10 +79,10 @@ impl MappedOrigin {
         if file.metadata()?.len() <= offset {
             return Ok(None);
         }
-        if let Err(e) = file.read_exact_at(&mut [0], offset) {
+        if let Err(e) = os::read_exact_at(&file, &mut [0], offset) {
             return Ok((e.kind() != io::ErrorKind::UnexpectedEof).then_some(e));
         }
-        let space = os::space(&file)?;
+        let space = os::free_space(&file)?;
         // A file system in memory allocates pages of holes even for reads.
         let needs_space = self.is_stored_to || space.is_in_memory;
         Ok((needs_space && space.available < MAX_SPACE_WHEN_FULL).then(os::no_space))
@@ -94,12 +93,12 @@ impl MappedOrigin {
         if let Some(file) = &self.file {
             return Ok(Some(file.clone()));
         }
-        let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
+        let opened = os::open_without_waiting(OpenOptions::new().read(true), &self.path);
         let file = match opened {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
         let metadata = file.metadata()?;
-        Ok((Some((metadata.dev(), metadata.ino())) == self.identity).then(|| Arc::new(file)))
+        Ok((Some(os::file_identity(&metadata)) == self.identity).then(|| Arc::new(file)))
     }
 }

@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::element::{Element, MAX_WIDTH};
 use crate::error::{Error, Result};
-use crate::sys::{MIN_HUGE_LEN, MemoryRegion, physical_memory};
+use crate::os::physical_memory;
+use crate::sys::{MIN_HUGE_LEN, MemoryRegion};
 
 /// A growable buffer of bytes, aligned to a page, that does not move.
 ///

@@ -39,7 +39,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault_cause::MappedOrigin;
-use crate::os::DEFAULT_PAGE_SIZE;
+use crate::os::{self, DEFAULT_PAGE_SIZE, FaultHandler};
 use crate::sync::MutexExt;
 
 // ---- regions ----
@@ -493,7 +493,8 @@ fn mend() {
         let start = slot.zeroed.swap(NOWHERE, Ordering::AcqRel);
         let end = slot.end.load(Ordering::Relaxed);
         if slot.base.load(Ordering::Acquire) != 0 && start < end {
-            map_empty_file_over(start, end - start);
+            // SAFETY: whole pages of a region of ours, which the lock keeps mapped.
+            unsafe { os::map_empty_file_over(start, end - start) };
         }
     }
 }
@@ -521,199 +522,58 @@ pub fn disable_sigbus_handler() -> Result<()> {
 /// The size of a page; set when the handler is installed.
 static PAGE: AtomicUsize = AtomicUsize::new(DEFAULT_PAGE_SIZE);
 
-#[cfg(not(target_os = "linux"))]
-fn install() {}
-
-#[cfg(not(target_os = "linux"))]
-fn map_empty_file_over(_start: usize, _len: usize) {}
-
-#[cfg(target_os = "linux")]
-use linux::{install, map_empty_file_over};
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use libc::{c_int, c_void, sigaction, siginfo_t};
-
-    use super::*;
-
-    /// The address of a page of an empty file; 0 until the handler is installed.
-    static EMPTY_FILE_PAGE: AtomicUsize = AtomicUsize::new(0);
-
-    /// The previous handler of SIGBUS, set before ours is installed, and never freed.
-    static PREVIOUS_ACTION: AtomicPtr<sigaction> = AtomicPtr::new(null_mut());
-
-    /// Installs the handler, once, unless [`disable_sigbus_handler`] was called or the environment has
-    /// `ARROWWOOD_SIGBUS=off`. If the system refuses the resources for it, the next region tries again.
-    pub(super) fn install() {
-        static INSTALLING: Mutex<()> = Mutex::new(());
-        if EMPTY_FILE_PAGE.load(Ordering::Acquire) != 0 {
-            return;
-        }
-        if !*IS_HANDLED.get_or_init(|| std::env::var_os("ARROWWOOD_SIGBUS").is_none_or(|value| value != "off")) {
-            return;
-        }
-        let _guard = INSTALLING.lock_ignoring_poison();
-        if EMPTY_FILE_PAGE.load(Ordering::Acquire) != 0 {
-            return;
-        }
-        // SAFETY: sysconf reads a constant of the system.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        PAGE.store(usize::try_from(page).unwrap_or(DEFAULT_PAGE_SIZE), Ordering::Relaxed);
-        let Some(page_of_empty_file) = map_empty_file() else { return };
-        EMPTY_FILE_PAGE.store(page_of_empty_file, Ordering::Release);
-        if !set_handler() {
-            EMPTY_FILE_PAGE.store(0, Ordering::Release);
-        }
+/// Installs the handler, once, unless [`disable_sigbus_handler`] was called or the environment has
+/// `ARROWWOOD_SIGBUS=off`. If the system refuses the resources for it, the next region tries again.
+fn install() {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    if !os::HANDLES_FAULTS || os::is_fault_handler_installed() {
+        return;
     }
-
-    /// Sets the handler. Returns false if the system refuses.
-    fn set_handler() -> bool {
-        let before = Box::into_raw(Box::new(default_action()));
-        // SAFETY: asks for the current action, and stores it in memory that no other code knows of yet.
-        if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), before) } != 0 {
-            return false;
-        }
-        PREVIOUS_ACTION.store(before, Ordering::Release);
-        let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_fault;
-        let mut ours = default_action();
-        ours.sa_sigaction = handler as usize;
-        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: `ours` lives through the call, and `on_fault` does only what a handler may.
-        unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, null_mut()) == 0 }
+    if !*IS_HANDLED.get_or_init(|| std::env::var_os("ARROWWOOD_SIGBUS").is_none_or(|value| value != "off")) {
+        return;
     }
-
-    fn default_action() -> sigaction {
-        // SAFETY: a structure of integers; zeros ask for the default action, no flags and no mask.
-        unsafe { std::mem::zeroed() }
+    let _guard = INSTALLING.lock_ignoring_poison();
+    if !os::is_fault_handler_installed() {
+        PAGE.store(os::page_size(), Ordering::Relaxed);
+        os::install_fault_handler(FaultHandler { replace_pages: replace_lost_pages, is_guarded });
     }
+}
 
-    /// Maps a page of an empty file in memory.
-    fn map_empty_file() -> Option<usize> {
-        // SAFETY: the name is a string that ends in zero.
-        let file = unsafe { libc::memfd_create(c"arrowwood".as_ptr(), libc::MFD_CLOEXEC) };
-        if file < 0 {
-            return None;
-        }
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        let page = PAGE.load(Ordering::Relaxed);
-        // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
-        let mapped = unsafe { libc::mmap(null_mut(), page, both, libc::MAP_SHARED, file, 0) };
-        // SAFETY: opened above. The mapping keeps the file, so that code which closes all descriptors can't remove it.
-        unsafe { libc::close(file) };
-        (mapped != libc::MAP_FAILED).then_some(mapped as usize)
+/// Replaces the lost page at `address`, and all pages after it, which truncation removes as well, by zeros; or the
+/// whole region, if it is lost whole. Returns false if the page is not ours.
+fn replace_lost_pages(address: usize) -> bool {
+    let Some((slot, fault)) = region_of(address) else { return false };
+    // This check is second, because a thread's first access to its own data may allocate, which must not happen
+    // inside of an allocator.
+    if !is_guarded() {
+        return false;
     }
+    let page = PAGE.load(Ordering::Relaxed);
+    let is_whole = slot.is_lost_whole.load(Ordering::Relaxed);
+    let start = if is_whole { address - fault.offset } else { address - address % page };
 
-    /// Maps the empty file over part of a region, so that accesses fault.
-    pub(super) fn map_empty_file_over(start: usize, len: usize) {
-        let empty = EMPTY_FILE_PAGE.load(Ordering::Acquire);
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: an old length of 0 asks for a further mapping of the same file (mremap(2)). It replaces pages of
-        // ours: `mend` holds the lock that keeps their region mapped, and `start` and `len` are whole pages inside.
-        let mapped = unsafe { libc::mremap(empty as *mut c_void, 0, len, flags, start as *mut c_void) };
-        if mapped == libc::MAP_FAILED {
-            // SAFETY: as above; no access is the next best.
-            unsafe { libc::mprotect(start as *mut c_void, len, libc::PROT_NONE) };
-        }
-    }
+    // Before the zeros appear.
+    let _ = slot.lost.compare_exchange(NOWHERE, fault.offset, Ordering::SeqCst, Ordering::SeqCst);
+    slot.is_changed.store(true, Ordering::SeqCst);
+    slot.zeroed.fetch_min(start, Ordering::SeqCst);
 
-    extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: the kernel passes a pointer to the signal's description, which lives as long as the handler runs.
-        let description = unsafe { &*info };
-        // SAFETY: takes no argument.
-        let errno_location = unsafe { libc::__errno_location() };
-        // SAFETY: errno is the thread's own. It must have the same value again when the handler returns.
-        let errno = unsafe { errno_location.read() };
-        // SAFETY: the description of a fault has an address, and of another signal other numbers at the same offset.
-        let address = unsafe { description.si_addr() } as usize;
-        if !handle(description, address) {
-            pass_on(signal, info, context);
-        }
-        // SAFETY: as above.
-        unsafe { errno_location.write(errno) };
-    }
+    let len = slot.end.load(Ordering::Relaxed) - start;
+    // SAFETY: whole pages of a region of ours, which stays mapped meanwhile, as this thread is reading it.
+    let is_replaced = unsafe { os::map_zeros_over(start, len) };
+    LOCAL.with(|local| local.record(fault));
+    is_replaced
+}
 
-    /// Handles the signal if it is a fault of ours. Returns false if it is not.
-    fn handle(description: &siginfo_t, address: usize) -> bool {
-        if description.si_code == libc::SI_TKILL {
-            // A handler that ran first may raise the fault again for ours: the access is repeated then, and faults
-            // again.
-            return is_guarded();
-        }
-        description.si_code == libc::BUS_ADRERR && replace_lost_pages(address)
-    }
-
-    /// Replaces the lost page at `address`, and all pages after it, which truncation removes as well, by zeros; or the
-    /// whole region, if it is lost whole. Returns false if the page is not ours.
-    fn replace_lost_pages(address: usize) -> bool {
-        let Some((slot, fault)) = region_of(address) else { return false };
-        // This check is second, because a thread's first access to its own data may allocate, which must not happen
-        // inside of an allocator.
-        if !is_guarded() {
-            return false;
-        }
-        let page = PAGE.load(Ordering::Relaxed);
-        let is_whole = slot.is_lost_whole.load(Ordering::Relaxed);
-        let start = if is_whole { address - fault.offset } else { address - address % page };
-
-        // Before the zeros appear.
-        let _ = slot.lost.compare_exchange(NOWHERE, fault.offset, Ordering::SeqCst, Ordering::SeqCst);
-        slot.is_changed.store(true, Ordering::SeqCst);
-        slot.zeroed.fetch_min(start, Ordering::SeqCst);
-
-        let len = slot.end.load(Ordering::Relaxed) - start;
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let flags = flags | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        // SAFETY: replaces whole pages of a region of ours. The region stays mapped meanwhile, as this thread is
-        // reading it.
-        let zeros = unsafe { libc::mmap(start as *mut c_void, len, both, flags, -1, 0) };
-        LOCAL.with(|local| local.record(fault));
-        zeros != libc::MAP_FAILED
-    }
-
-    /// Returns the slot of the region that has the byte at `address`, and the fault to record.
-    fn region_of(address: usize) -> Option<(&'static Slot, Fault)> {
-        (0..COUNT.load(Ordering::Acquire)).find_map(|number| {
-            let slot = slot(number)?;
-            let generation = slot.generation.load(Ordering::Acquire);
-            let base = slot.base.load(Ordering::Acquire);
-            let is_inside = base != 0 && (base..slot.end.load(Ordering::Relaxed)).contains(&address);
-            // Another thread may be reusing the slot for another region.
-            fence(Ordering::Acquire);
-            let is_same_region = slot.generation.load(Ordering::Relaxed) == generation;
-            (is_inside && is_same_region).then(|| (slot, Fault { slot: number, generation, offset: address - base }))
-        })
-    }
-
-    /// Calls the previous handler, or takes the default action.
-    fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: `set_handler` has set it before the handler could run, and it is not written to any more.
-        let before = unsafe { &*PREVIOUS_ACTION.load(Ordering::Acquire) };
-        // SAFETY: see `on_fault`.
-        let was_raised = unsafe { &*info }.si_code <= 0;
-        match before.sa_sigaction {
-            libc::SIG_IGN if was_raised => (),
-            libc::SIG_DFL | libc::SIG_IGN => {
-                let default = default_action();
-                // SAFETY: `default` lives through the call. The access is repeated, and ends the process at its true
-                // address.
-                unsafe { libc::sigaction(signal, &raw const default, null_mut()) };
-                if was_raised {
-                    // SAFETY: takes a number; it is delivered when the handler has returned.
-                    unsafe { libc::raise(signal) };
-                }
-            }
-            handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
-                // SAFETY: with this flag the action is a function of three arguments (sigaction(2)).
-                let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
-                    unsafe { std::mem::transmute(handler) };
-                handler(signal, info, context);
-            }
-            handler => {
-                // SAFETY: without the flag it is a function of one.
-                let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
-                handler(signal);
-            }
-        }
-    }
+/// Returns the slot of the region that has the byte at `address`, and the fault to record.
+fn region_of(address: usize) -> Option<(&'static Slot, Fault)> {
+    (0..COUNT.load(Ordering::Acquire)).find_map(|number| {
+        let slot = slot(number)?;
+        let generation = slot.generation.load(Ordering::Acquire);
+        let base = slot.base.load(Ordering::Acquire);
+        let is_inside = base != 0 && (base..slot.end.load(Ordering::Relaxed)).contains(&address);
+        // Another thread may be reusing the slot for another region.
+        fence(Ordering::Acquire);
+        let is_same_region = slot.generation.load(Ordering::Relaxed) == generation;
+        (is_inside && is_same_region).then(|| (slot, Fault { slot: number, generation, offset: address - base }))
+    })
 }

@@ -54,12 +54,13 @@
 //! lists kinds by name: `NotFound` is [`ErrorKind::NotFound`]. Functions for writers return [`std::io::Error`].
 //!
 //! # Inside
-//! `unsafe` is in five files: `sys` (memory), `os` (files), `guard` (the signal), `checksum` (instructions) and
-//! `reserve` (allocations). Each file uses only files of the lines above it, and those before it in its own line:
+//! [`os`] has the calls of operating systems. `unsafe` is there, and in four files: `sys` (memory), `guard` (the signal),
+//! `checksum` (instructions) and `reserve` (allocations). Each file uses only files of the lines above it, and those
+//! before it in its own line:
 //! ```text
 //! sync  error  element  mode  metadata  os  disk  fault_cause
 //! guard
-//! sys  memory
+//! sys
 //! checksum  change_check  unmapped_file
 //! growable  mapping  reserve
 //! shared_file  view  wait_set
@@ -76,10 +77,9 @@ mod fault_cause;
 mod growable;
 mod guard;
 mod mapping;
-mod memory;
 mod metadata;
 mod mode;
-mod os;
+pub mod os;
 mod reserve;
 mod shared_file;
 mod shared_words;
@@ -102,10 +102,9 @@ pub use error::{ChangeCheckError, Error, ErrorKind, Result};
 pub use growable::{GrowableBuffer, PooledMemory};
 pub use guard::{Fault, adopt_fault, check_pages, disable_sigbus_handler, guard, guard_on_thread, is_guarded};
 pub use mapping::Mapping;
-pub use memory::free_memory;
 pub use metadata::{exists, is_directory, is_file, metadata_at};
 pub use mode::Mode;
-pub use os::{MountInfo, fork_count, ignore_file_size_signal, is_main_thread, remote_file_system};
+pub use os::{MountInfo, fork_count, free_memory, ignore_file_size_signal, is_main_thread, remote_file_system};
 pub use reserve::{ReserveAllocator, can_allocate, is_memory_short};
 pub use shared_file::SharedFile;
 pub use shared_words::SharedWords;

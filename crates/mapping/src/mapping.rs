@@ -3,7 +3,6 @@
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ use crate::fault_cause::MappedOrigin;
 use crate::guard::guard;
 use crate::metadata::stat;
 use crate::mode::Mode;
-use crate::os::{MountInfo, is_on_overlay};
+use crate::os::{self, MountInfo, file_identity, is_on_overlay};
 use crate::sync::RwLockExt;
 use crate::sys;
 use crate::unmapped_file::{FileState, check_bounds, open_regular, read_file};
@@ -32,7 +31,7 @@ pub(crate) fn fingerprint_of(metadata: &Metadata) -> u64 {
     let created = metadata.created().ok().and_then(|created| created.duration_since(UNIX_EPOCH).ok());
     let created = created.map_or(0, |created| created.as_nanos() as u64);
     // Multiplied by an odd factor, inode numbers that differ in their low bits differ in the high ones, too.
-    (metadata.ino().wrapping_mul(FACTOR) ^ created).max(1)
+    (file_identity(metadata).1.wrapping_mul(FACTOR) ^ created).max(1)
 }
 
 /// A file mapped whole, of any size. Clones share the mapping; the last one to go unmaps it.
@@ -76,7 +75,7 @@ impl Mapping {
 
     fn open_at(path: &Path, mode: Mode) -> Result<Mapping> {
         let (file, metadata, len) = open_regular(path, mode == Mode::ReadWrite)?;
-        let identity = (metadata.dev(), metadata.ino());
+        let identity = file_identity(&metadata);
         let region = sys::MemoryRegion::map_file(&file, len, mode, MappedOrigin::new(path, identity, mode));
         let region = region.map_err(|e| Error::io("mapping the file", &e))?;
         let fingerprint = fingerprint_of(&metadata);
@@ -298,7 +297,7 @@ impl Mapping {
         let Some(origin) = &self.0.origin else { return Ok(false) };
         let file = origin.file.read_ignoring_poison();
         match file.as_ref() {
-            Some(file) => Ok(file.metadata()?.nlink() == 0),
+            Some(file) => Ok(os::is_removed(&file.metadata()?)),
             None => Ok(false),
         }
     }
@@ -335,7 +334,7 @@ impl Mapping {
     }
 
     fn is_file(&self, metadata: &Metadata) -> bool {
-        self.identity() == Some((metadata.dev(), metadata.ino()))
+        self.identity() == Some(file_identity(metadata))
     }
 
     /// Returns true if the file is on an overlay file system; false if the file is closed.
@@ -359,7 +358,7 @@ impl Mapping {
     pub fn read_word(&self, offset: u64) -> Result<u64> {
         let origin = self.0.origin.as_ref().ok_or_else(|| Error::invalid_argument("memory without a file"))?;
         let mut word = [0; 8];
-        let read = origin.with_file(&mut |file| file.read_exact_at(&mut word, offset));
+        let read = origin.with_file(&mut |file| os::read_exact_at(file, &mut word, offset));
         read.map_err(|e| self.failed("reading the file", &e))?;
         Ok(u64::from_le_bytes(word))
     }
@@ -485,7 +484,7 @@ impl MappedFile {
         }
         let file = File::open(&self.path)?;
         let metadata = file.metadata()?;
-        if (metadata.dev(), metadata.ino()) == self.identity {
+        if file_identity(&metadata) == self.identity {
             work(&file)
         } else {
             Err(io::Error::other("another file has its name now"))

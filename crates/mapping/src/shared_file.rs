@@ -7,7 +7,6 @@
 
 use std::fs::{File, FileTimes};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::change_check::{AllowedChanges, ChangeCheck, ChangeDetector, FixedBytes, record_change};
 use crate::checksum::{ByteRun, ByteRunChange, ByteRunEnd};
-use crate::disk::{FileSystem, FsOp, inode, mounted, take_over};
+use crate::disk::{FileSystem, FsOp, inode, mounted};
 use crate::error::Result;
 use crate::fault_cause::MappedOrigin;
 use crate::mapping::{Mapping, fingerprint_of};
@@ -58,7 +57,7 @@ impl SharedFile {
     pub fn create(medium: &FileSystem, folder: &Path, len: u64) -> io::Result<SharedFile> {
         check_size(len)?;
         medium.tell(FsOp::Create { folder })?;
-        let (file, part) = match os::unnamed(&medium.at(folder), 0o644)? {
+        let (file, part) = match os::create_unnamed_in(&medium.at(folder), 0o644)? {
             Some(file) => (file, None),
             None => medium.create_part(folder, 0o666).map(|(file, path)| (file, Some(path)))?,
         };
@@ -77,13 +76,13 @@ impl SharedFile {
     /// Errors of the system and of the observer.
     pub fn open(medium: &FileSystem, path: &Path) -> io::Result<SharedFile> {
         medium.tell(FsOp::Open { path })?;
-        SharedFile::new(medium, medium.at(path).open(libc::O_RDWR, 0)?, None, path)
+        SharedFile::new(medium, medium.at(path).open_to_write()?, None, path)
     }
 
     fn new(medium: &FileSystem, file: File, part: Option<PathBuf>, path: &Path) -> io::Result<SharedFile> {
         let metadata = file.metadata()?;
         let len = usize::try_from(metadata.len()).map_err(io::Error::other)?;
-        let id = metadata.ino();
+        let (_, id) = os::file_identity(&metadata);
         check_size(len as u64)?;
         medium.tell(FsOp::Map { file: id })?;
         let file = Arc::new(file);
@@ -129,7 +128,7 @@ impl SharedFile {
         let Some(part) = part else {
             self.medium.check_directory()?;
             self.medium.tell(FsOp::Name { file: self.id, path })?;
-            return os::name(&self.file, &self.medium.at(path));
+            return os::name_unnamed(&self.file, &self.medium.at(path));
         };
         if let Err(e) = self.medium.rename_noreplace(&part, path) {
             *self.part() = Some(part);
@@ -146,8 +145,7 @@ impl SharedFile {
 
     /// Returns true if the file has this device and inode number.
     fn has_identity(&self, identity: (u64, u64)) -> io::Result<bool> {
-        let metadata = self.file.metadata()?;
-        Ok((metadata.dev(), metadata.ino()) == identity)
+        Ok(os::file_identity(&self.file.metadata()?) == identity)
     }
 
     /// Returns true if the file is the mapped one.
@@ -195,7 +193,7 @@ impl SharedFile {
     /// # Errors
     /// Errors of the system.
     pub fn is_removed(&self) -> io::Result<bool> {
-        Ok(self.file.metadata()?.nlink() == 0)
+        Ok(os::is_removed(&self.file.metadata()?))
     }
 
     /// Returns true if there is no file at `path`, or a different one.
@@ -219,7 +217,7 @@ impl SharedFile {
     /// Errors of the system and of the observer.
     pub fn replace(&self, path: &Path) -> io::Result<()> {
         if let Some(replaced) = stat(path)? {
-            take_over(&self.file, &replaced)?;
+            os::take_over(&self.file, &replaced)?;
         }
         let folder = path.parent().unwrap_or(Path::new("."));
         let ((), part) = self.medium.with_part_name(folder, |part| self.link_at(part))?;
@@ -236,7 +234,7 @@ impl SharedFile {
     /// Errors of the system and of the observer.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.medium.tell(FsOp::Write { file: self.id, offset, bytes })?;
-        self.file.write_all_at(bytes, offset)
+        os::write_all_at(&self.file, bytes, offset)
     }
 
     /// Writes `bytes` at `offset` and syncs them to the disk; other bytes of the file may not be synced.
@@ -254,7 +252,7 @@ impl SharedFile {
     /// # Errors
     /// Errors of the system; `UnexpectedEof` past the end.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(into, offset)
+        os::read_exact_at(&self.file, into, offset)
     }
 
     /// Returns the offset of the first byte from `offset` on that is not in a hole; `None` if there is none.
@@ -487,7 +485,7 @@ impl SharedFile {
 
     /// Returns true if the file has the modification time `seconds`, to the nanosecond.
     pub fn has_modified_time(&self, seconds: u64) -> bool {
-        let modified = self.file.metadata().map(|metadata| (metadata.mtime(), metadata.mtime_nsec()));
+        let modified = self.file.metadata().map(|metadata| os::modified_time(&metadata));
         modified.is_ok_and(|modified| modified == (seconds.cast_signed(), 0))
     }
 
@@ -498,7 +496,7 @@ impl SharedFile {
     pub fn next_modified_time(&self, last: u64) -> io::Result<u64> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         // A time before 1970 is before the current time.
-        let modified = u64::try_from(self.file.metadata()?.mtime()).unwrap_or(now);
+        let modified = u64::try_from(os::modified_time(&self.file.metadata()?).0).unwrap_or(now);
         Ok(now.max(modified).max(last).saturating_add(1))
     }
 

@@ -1,14 +1,11 @@
-//! Wraps the system calls on memory, and accesses mapped memory.
+//! Accesses mapped memory.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
-use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -16,11 +13,11 @@ use crate::error::Error;
 use crate::fault_cause::{JoinedPart, MappedOrigin};
 use crate::guard::FaultRegistration;
 use crate::mode::Mode;
-use crate::os::DEFAULT_PAGE_SIZE;
+use crate::os;
 
 /// A contiguous range of mapped addresses.
 ///
-/// Invariant: `base` is the start of `len` bytes that mmap(2) returned and that only `drop` unmaps; with `len == 0`
+/// Invariant: `base` is the start of `len` bytes that were mapped and that only `drop` unmaps; with `len == 0`
 /// nothing is mapped and `base` dangles. Bytes can be stored to if `is_writable`.
 ///
 /// A file's bytes may be written by other processes, and through other mappings of this one: through `&MemoryRegion`
@@ -47,13 +44,24 @@ unsafe impl Sync for MemoryRegion {}
 impl MemoryRegion {
     /// Maps the first `len` bytes of `file`, which is the file of `origin`.
     pub(crate) fn map_file(file: &File, len: usize, mode: Mode, origin: MappedOrigin) -> io::Result<MemoryRegion> {
-        let (protection, flags) = match mode {
-            Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
-            Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
-            // Without reserving swap, as a private mapping larger than memory is fine if few pages are written.
-            Mode::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | NORESERVE),
-        };
-        Ok(map(len, protection, flags, file.as_raw_fd())?.registered(origin))
+        if len == 0 {
+            return Ok(MemoryRegion::none());
+        }
+        let base = os::map_file(file, len, mode)?;
+        Ok(MemoryRegion::new(base, len, mode.is_writable()).registered(origin))
+    }
+
+    /// Takes over `len` mapped bytes.
+    fn new(base: NonNull<u8>, len: usize, is_writable: bool) -> MemoryRegion {
+        MemoryRegion { base, len, is_writable, registration: None, counted: None }
+    }
+
+    /// Maps `len` zeroed bytes of anonymous memory.
+    fn map_memory(len: usize) -> io::Result<MemoryRegion> {
+        if len == 0 {
+            return Ok(MemoryRegion::none());
+        }
+        Ok(MemoryRegion::new(os::map_memory(len)?, len, true))
     }
 
     fn registered(mut self, origin: MappedOrigin) -> MemoryRegion {
@@ -88,24 +96,18 @@ impl MemoryRegion {
     /// Maps `len` zeroed bytes of anonymous memory, few pages of which will be touched, without huge pages. Adjacent
     /// regions of this kind are one mapping for the system.
     pub(crate) fn sparse(len: usize) -> io::Result<MemoryRegion> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
-        let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
-        #[cfg(target_os = "linux")]
+        let region = MemoryRegion::map_memory(len)?;
         if len > 0 {
-            // SAFETY: the range was just mapped. A hint: refusing it changes nothing but the memory it takes.
-            unsafe { libc::madvise(region.base.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE) };
+            os::avoid_huge_pages(region.base, len);
         }
         Ok(region)
     }
 
     /// Maps `len` zeroed bytes of anonymous memory, in huge pages if available and worthwhile.
     pub(crate) fn anonymous(len: usize) -> io::Result<MemoryRegion> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
-        let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
-        #[cfg(target_os = "linux")]
+        let region = MemoryRegion::map_memory(len)?;
         if len >= MIN_HUGE_LEN {
-            // SAFETY: the range was just mapped. A hint: refusing it changes nothing but speed.
-            unsafe { libc::madvise(region.base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+            os::prefer_huge_pages(region.base, len);
         }
         Ok(region)
     }
@@ -118,49 +120,41 @@ impl MemoryRegion {
     /// Reserves addresses for `len` bytes of memory, which is allocated on first touch. The first address is the start
     /// of a huge page. May reserve more than the machine's memory, unless the system refuses.
     pub(crate) fn reserved(len: usize) -> io::Result<MemoryRegion> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
-        let wide = len.checked_add(HUGE_PAGE).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        let mapped = ManuallyDrop::new(map(wide, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?);
-        let lead = mapped.address().next_multiple_of(HUGE_PAGE) - mapped.address();
+        let wide = len.checked_add(HUGE_PAGE).ok_or_else(os::out_of_memory)?;
+        let mapped = os::map_memory(wide)?;
+        let lead = mapped.addr().get().next_multiple_of(HUGE_PAGE) - mapped.addr().get();
         // SAFETY: `lead < HUGE_PAGE <= wide`, so this stays inside of what was just mapped.
-        let base = unsafe { mapped.base.add(lead) };
+        let base = unsafe { mapped.add(lead) };
         if lead > 0 {
             // SAFETY: the first `lead` bytes, whole pages, of what was just mapped and no other code knows of.
-            unsafe { libc::munmap(mapped.base.as_ptr().cast(), lead) };
+            unsafe { os::unmap(mapped, lead) };
         }
-        Ok(MemoryRegion { base, len: wide - lead, is_writable: true, registration: None, counted: None })
+        Ok(MemoryRegion::new(base, wide - lead, true))
     }
 
     /// Asks for huge pages from byte `offset` on. A hint.
     pub(crate) fn prefer_huge_pages(&self, offset: usize) {
-        #[cfg(target_os = "linux")]
         if offset < self.len && offset.is_multiple_of(HUGE_PAGE) {
             // SAFETY: `offset < self.len`, so the sum stays inside the mapped range.
-            let start = unsafe { self.base.as_ptr().add(offset) };
-            // SAFETY: mapped bytes of our own from the start of a page on; contents don't change.
-            unsafe { libc::madvise(start.cast(), self.len - offset, libc::MADV_HUGEPAGE) };
+            let start = unsafe { self.base.add(offset) };
+            os::prefer_huge_pages(start, self.len - offset);
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = offset;
     }
 
     /// Allows the system to reclaim the memory of the first `len` bytes; their contents may be lost until they are
     /// written again. A hint.
     pub(crate) fn lend(&mut self, len: usize) {
         assert!(len <= self.len, "lending {len} bytes of {}", self.len);
-        #[cfg(target_os = "linux")]
         if len > 0 {
             // SAFETY: mapped bytes of our own, asserted above; `&mut self` proves that no other code accesses them.
-            unsafe { libc::madvise(self.base.as_ptr().cast(), len, libc::MADV_FREE) };
+            unsafe { os::lend_pages(self.base, len) };
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = len;
     }
 
     /// Writes to each page of a range of anonymous memory, so that the system does not reclaim it; see
     /// [`lend`](MemoryRegion::lend). The contents are lost.
     pub(crate) fn hold(&mut self, range: Range<usize>) {
-        let page = page_size();
+        let page = os::page_size();
         let bytes = &mut self.bytes_mut()[range];
         bytes.iter_mut().step_by(page).for_each(|byte| *byte = 0);
         // A range that does not begin at a page touches one more.
@@ -173,17 +167,12 @@ impl MemoryRegion {
     /// may move them.
     pub(crate) fn extend(&mut self, len: usize, used: usize) -> io::Result<()> {
         assert!(used <= self.len && self.len <= len, "extending {} bytes, {used} in use, to {len}", self.len);
-        #[cfg(target_os = "linux")]
-        {
-            // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that no other code holds
-            // addresses in it.
-            let base = unsafe { libc::mremap(self.base.as_ptr().cast(), self.len, len, libc::MREMAP_MAYMOVE) };
-            if base != libc::MAP_FAILED {
-                self.base =
-                    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mremap returned the null address"))?;
-                self.len = len;
-                return Ok(());
-            }
+        // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that no other code holds addresses
+        // in it.
+        if let Ok(base) = unsafe { os::move_memory(self.base, self.len, len) } {
+            self.base = base;
+            self.len = len;
+            return Ok(());
         }
         // Other systems have no such call, and Linux fails if only a part of the range has huge pages.
         let mut other = MemoryRegion::reserved(len)?;
@@ -194,11 +183,13 @@ impl MemoryRegion {
 
     /// Maps parts of shared mappings of files, each an offset and a length, contiguously. Parts are whole pages, but
     /// for the last. The first file is at `path`. The files need not be open, and may have lost their names.
-    #[cfg(target_os = "linux")]
+    ///
+    /// # Errors
+    /// Errors of the system; `Unsupported` if it can't map parts again.
     pub(crate) fn joined(parts: &[(&MemoryRegion, usize, usize)], path: &Path) -> io::Result<MemoryRegion> {
-        let page = page_size();
+        let page = os::page_size();
         let len = parts.iter().try_fold(0usize, |sum, (_, _, len)| sum.checked_add(*len));
-        let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let len = len.ok_or_else(os::out_of_memory)?;
         for (number, (from, offset, len)) in parts.iter().enumerate() {
             let is_inside = offset.checked_add(*len).is_some_and(|end| end <= from.len);
             let is_last = number + 1 == parts.len();
@@ -207,36 +198,28 @@ impl MemoryRegion {
                 return Err(io::Error::other("parts that are joined are whole pages"));
             }
         }
-        let region = map(len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE, -1)?;
+        if len == 0 {
+            return Ok(MemoryRegion::none());
+        }
+        let region = MemoryRegion::new(os::map_nothing(len)?, len, false);
         let mut start = 0;
         let mut joined = Vec::with_capacity(parts.len());
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         for (from, offset, len) in parts {
             // SAFETY: `start` is the sum of lengths before this one, so inside the region just reserved.
-            let target = unsafe { region.base.as_ptr().add(start) };
+            let target = unsafe { region.base.add(start) };
             let origin = from.registration.as_ref().and_then(FaultRegistration::origin);
             let origin = origin.unwrap_or_else(|| MappedOrigin::joined(path, Vec::new()));
             joined.push(JoinedPart { start: start as u64, offset: *offset as u64, origin });
             // SAFETY: `offset` is inside of the mapping, checked above.
-            let from = unsafe { from.base.as_ptr().add(*offset) };
-            // SAFETY: an old length of 0 asks for a further mapping of the same pages of a shared mapping (mremap(2)),
-            // which stays unchanged. It replaces `len` bytes of our own reservation, from the start of a page on, that
-            // no other code has seen yet; a part's last page may be longer than the part, and is then the region's
-            // last.
-            let base = unsafe { libc::mremap(from.cast(), 0, *len, flags, target) };
-            if base == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
+            let from = unsafe { from.base.add(*offset) };
+            // SAFETY: `from` is mapped. This replaces `len` bytes of our own reservation, from the start of a page on,
+            // that no other code has seen yet; a part's last page may be longer than the part, and is then the
+            // region's last.
+            unsafe { os::map_again(from, *len, target) }?;
             start += len;
         }
         assert_eq!(start, region.len, "the parts fill the region");
         Ok(region.registered(MappedOrigin::joined(path, joined)))
-    }
-
-    /// Returns an error, as this system can't map parts again.
-    #[cfg(not(target_os = "linux"))]
-    pub(crate) fn joined(_parts: &[(&MemoryRegion, usize, usize)], _path: &Path) -> io::Result<MemoryRegion> {
-        Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
     /// Returns the bytes of anonymous memory.
@@ -331,7 +314,9 @@ impl MemoryRegion {
     /// callers rule out.
     pub(crate) fn prefetch(&self, offset: usize, len: usize) {
         assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
-        prefetch_at(self.base.as_ptr().wrapping_add(offset), len);
+        if len > 0 {
+            os::prefetch_pages(self.base.as_ptr().wrapping_add(offset), len);
+        }
     }
 
     /// Loads bytes, an aligned 8-byte word at a time (relaxed), in no order. Panics if they are not inside, which
@@ -418,68 +403,39 @@ impl MemoryRegion {
         unsafe { AtomicU32::from_ptr(word.cast()) }
     }
 
-    /// Waits while the word at `offset` is `expected`, until woken or for `timeout` (futex(2)); may return early. Works
-    /// on a read-only mapping.
+    /// Waits while the word at `offset` is `expected`, until woken or for `timeout`; may return early. Works on a
+    /// read-only mapping.
     pub(crate) fn wait(&self, offset: usize, expected: u32, timeout: Duration) {
-        #[cfg(target_os = "linux")]
-        {
-            /// About 34 years, which any `time_t` has room for.
-            const MAX_SECONDS: u64 = 1 << 30;
-            let time = libc::timespec {
-                tv_sec: timeout.as_secs().min(MAX_SECONDS) as libc::time_t,
-                tv_nsec: timeout.subsec_nanos().into(),
-            };
-            let word = self.word32(offset).as_ptr();
-            // SAFETY: `word` is mapped (see `word32`) and the time lives through the call; any answer is fine.
-            unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, expected, &raw const time) };
-        }
-        #[cfg(not(target_os = "linux"))]
-        // The word is the low half of an 8-byte word, and is loaded as such.
-        if self.word64(offset).load(Ordering::Acquire) as u32 == expected {
-            std::thread::sleep(timeout.min(Duration::from_millis(1)));
-        }
+        os::wait(self.word32(offset), expected, timeout);
     }
 
     /// Wakes all that [`wait`](MemoryRegion::wait) at `offset`, in any process.
     pub(crate) fn wake(&self, offset: usize) {
-        #[cfg(target_os = "linux")]
-        {
-            let word = self.word32(offset).as_ptr();
-            // SAFETY: `word` is mapped (see `word32`); it is fine if no thread is woken.
-            unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _ = offset;
+        os::wake(self.word32(offset));
     }
 
     /// Makes the pages of `len` bytes from `offset` on present and writable, so that stores there do not fault. Returns
     /// false if a store would raise a signal. If the system has no such call, pages are made on first touch.
     pub(crate) fn populate(&self, offset: usize, len: usize) -> bool {
-        #[cfg(target_os = "linux")]
-        if offset.checked_add(len).is_some_and(|end| end <= self.len) {
-            let start = offset - offset % page_size();
-            // SAFETY: `start <= offset < self.len`, so the sum stays inside the mapped range.
-            let page = unsafe { self.base.as_ptr().add(start) };
-            // SAFETY: the range is mapped, its start a multiple of the page size; contents don't change.
-            let result = unsafe { libc::madvise(page.cast(), len + (offset - start), libc::MADV_POPULATE_WRITE) };
-            // Every other error says that the hint was not taken.
-            let would_fault = [libc::EFAULT, libc::EHWPOISON, libc::EIO, libc::ENOSPC];
-            return result == 0 || !io::Error::last_os_error().raw_os_error().is_some_and(|e| would_fault.contains(&e));
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return true;
         }
-        let _ = (offset, len);
-        true
+        let lead = offset % os::page_size();
+        // SAFETY: at most `offset`, so the sum stays inside the mapped range, or at its end.
+        let page = unsafe { self.base.add(offset - lead) };
+        os::populate_pages(page, lead + len)
     }
 
     /// Returns the number of resident bytes.
     pub(crate) fn resident(&self) -> io::Result<usize> {
         let mut pages = 0;
         self.each_page(|_, is_resident| pages += usize::from(is_resident))?;
-        Ok((pages * page_size()).min(self.len))
+        Ok((pages * os::page_size()).min(self.len))
     }
 
     /// Returns the share of resident pages in each of `parts` parts of the same length.
     pub(crate) fn residency(&self, parts: usize) -> io::Result<Vec<f32>> {
-        let page_count = self.len.div_ceil(page_size());
+        let page_count = self.len.div_ceil(os::page_size());
         let parts = parts.min(page_count);
         let mut resident = vec![0u32; parts];
         let mut pages = vec![0u32; parts];
@@ -496,16 +452,15 @@ impl MemoryRegion {
     /// so that its answer, a byte for each page, stays small.
     fn each_page(&self, mut visit: impl FnMut(usize, bool)) -> io::Result<()> {
         const STEP: usize = 1 << 30;
-        /// The bit of a flag of mincore(2) that says so; the others are reserved.
+        /// The bit of a flag that says so; the others are reserved.
         const IS_RESIDENT: u8 = 1;
-        let page = page_size();
+        let page = os::page_size();
         let mut flags = vec![0u8; STEP.min(self.len).div_ceil(page)];
         for start in (0..self.len).step_by(STEP) {
             let len = STEP.min(self.len - start);
             // SAFETY: `start < self.len`, so the sum stays inside the mapped range.
-            let address = unsafe { self.base.as_ptr().add(start) };
-            // SAFETY: the range is mapped, its start a multiple of the page size; `flags` has a byte for each page.
-            check(unsafe { libc::mincore(address.cast(), len, flags.as_mut_ptr().cast()) })?;
+            let address = unsafe { self.base.add(start) };
+            os::resident_pages(address, len, &mut flags)?;
             for (number, flag) in flags.iter().take(len.div_ceil(page)).enumerate() {
                 visit(start / page + number, flag & IS_RESIDENT != 0);
             }
@@ -517,8 +472,7 @@ impl MemoryRegion {
         if self.len == 0 {
             return Ok(());
         }
-        // SAFETY: the range is mapped and page aligned at its start.
-        check(unsafe { libc::msync(self.base.as_ptr().cast(), self.len, libc::MS_SYNC) })
+        os::flush_pages(self.base, self.len)
     }
 }
 
@@ -528,70 +482,15 @@ impl Drop for MemoryRegion {
         self.registration = None;
         if self.len > 0 {
             // SAFETY: by the invariant the range is ours and still mapped; it is not used after drop.
-            unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+            unsafe { os::unmap(self.base, self.len) };
         }
     }
 }
 
-/// The maximum number of words that [`wait_for_any`] takes.
-pub(crate) const MAX_AWAITED: usize = 128;
-
-/// Waits until one of the words differs from its expected value, or is woken (futex_waitv(2)); may return early.
-///
-/// # Errors
-/// Errors of the system, such as `EFAULT` for a word of a truncated file.
-#[cfg(target_os = "linux")]
-pub(crate) fn wait_for_any(words: &[(&AtomicU32, u32)]) -> io::Result<()> {
-    /// The layout of the system's structure.
-    #[repr(C)]
-    struct Waiter {
-        value: u64,
-        address: u64,
-        flags: u32,
-        reserved: u32,
-    }
-    const SIZE_OF_WORD: u32 = 2;
-    assert!(words.len() <= MAX_AWAITED, "waiting for {} words", words.len());
-    let mut waiters = Vec::with_capacity(words.len());
-    for &(word, value) in words {
-        let address = word.as_ptr() as u64;
-        waiters.push(Waiter { value: value.into(), address, flags: SIZE_OF_WORD, reserved: 0 });
-    }
-    let no_timeout = std::ptr::null::<libc::timespec>();
-    // SAFETY: the list has as many structures as its length says, and lives through the call, as do the words, which
-    // are borrowed; without a timeout the clock is not used.
-    let result = unsafe {
-        libc::syscall(libc::SYS_futex_waitv, waiters.as_ptr(), waiters.len(), 0, no_timeout, libc::CLOCK_MONOTONIC)
-    };
-    if result >= 0 {
-        return Ok(());
-    }
-    match io::Error::last_os_error() {
-        e if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
-        e => Err(e),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn wait_for_any(_words: &[(&AtomicU32, u32)]) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Returns true if the system has [`wait_for_any`], and allows it.
+/// Returns true if the system can wait for several words, and allows it.
 pub(crate) fn can_wait_for_any() -> bool {
     // The word has another value, so this returns at once.
-    wait_for_any(&[(&AtomicU32::new(1), 0)]).is_ok()
-}
-
-/// Wakes all threads of this process that wait for `word`.
-pub(crate) fn wake_word(word: &AtomicU32) {
-    #[cfg(target_os = "linux")]
-    // SAFETY: the word is borrowed; it is fine if no thread is woken.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = word;
+    os::wait_for_any(&[(&AtomicU32::new(1), 0)]).is_ok()
 }
 
 /// The number of mappings of files.
@@ -622,27 +521,7 @@ impl Drop for MappingCount {
 ///
 /// Linux allows 65,530 (`vm.max_map_count`).
 pub fn mappings_are_scarce() -> bool {
-    mapped_file_count() >= SIMULATED_LIMIT.load(Ordering::Relaxed).min(max_mappings())
-}
-
-/// Returns three quarters of the system's limit of mappings; the maximum if the system has none. A failure to read the
-/// limit is not remembered.
-fn max_mappings() -> usize {
-    const DEFAULT: usize = 65_530;
-    static MAX: OnceLock<usize> = OnceLock::new();
-    if let Some(max) = MAX.get() {
-        return *max;
-    }
-    let text = match std::fs::read_to_string("/proc/sys/vm/max_map_count") {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return three_quarters(DEFAULT),
-        text => text.ok(),
-    };
-    let limit = text.and_then(|text| text.trim().parse().ok());
-    *MAX.get_or_init(|| limit.map_or(usize::MAX, three_quarters))
-}
-
-fn three_quarters(count: usize) -> usize {
-    count / 4 * 3
+    mapped_file_count() >= SIMULATED_LIMIT.load(Ordering::Relaxed).min(os::max_mappings() / 4 * 3)
 }
 
 /// Returns the number of files that the process has mapped.
@@ -661,56 +540,14 @@ pub(crate) const HUGE_PAGE: usize = 2 << 20;
 /// The minimum size of memory for which huge pages are worthwhile: several of them.
 pub(crate) const MIN_HUGE_LEN: usize = 2 * HUGE_PAGE;
 
-const NORESERVE: i32 = libc::MAP_NORESERVE;
-
-fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<MemoryRegion> {
-    if len == 0 {
-        return Ok(MemoryRegion::none());
-    }
-    // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))?;
-    Ok(MemoryRegion { base, len, is_writable: protection & libc::PROT_WRITE != 0, registration: None, counted: None })
-}
-
-/// Returns the size of the machine's memory in bytes; 0 if the system doesn't tell.
-pub(crate) fn physical_memory() -> usize {
-    // SAFETY: sysconf reads a constant of the system.
-    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    usize::try_from(pages).map_or(0, |pages| pages.saturating_mul(page_size()))
-}
-
-fn page_size() -> usize {
-    // SAFETY: sysconf reads a constant of the system.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(DEFAULT_PAGE_SIZE)
-}
-
-fn check(result: i32) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Asks the system to load the pages of `bytes` and none around them, without waiting for them.
 ///
 /// A hint: if it is refused, pages are loaded when they are touched, together with as much around them as the device
 /// reads ahead.
 pub fn prefetch(bytes: &[u8]) {
-    prefetch_at(bytes.as_ptr(), bytes.len());
-}
-
-/// As [`prefetch`], for `len` bytes at an address, which may be written to.
-fn prefetch_at(start: *const u8, len: usize) {
-    #[cfg(target_os = "linux")]
-    if len > 0 {
-        let before = start.addr() % page_size();
-        let page = start.wrapping_sub(before).cast_mut();
-        // SAFETY: this advice changes no byte, whatever is there; if nothing is mapped, it is refused.
-        unsafe { libc::madvise(page.cast(), before + len, libc::MADV_WILLNEED) };
+    if !bytes.is_empty() {
+        os::prefetch_pages(bytes.as_ptr(), bytes.len());
     }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (start, len);
 }
 
 /// Asks the processor to load the first of `bytes` into its cache, without waiting for it.

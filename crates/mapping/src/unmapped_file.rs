@@ -2,11 +2,11 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::change_check::{Stamp, stamp};
 use crate::error::{Error, ErrorKind, Result};
+use crate::os;
 
 /// A file, its size and its modification time at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl UnmappedFile {
     /// The errors of [`Mapping::open`](crate::Mapping::open), except the errors of mapping the file.
     pub fn open(path: &Path) -> Result<UnmappedFile> {
         let (file, metadata, len) = open_regular(path, false).map_err(|e| e.at(path))?;
-        let state = FileState::new((metadata.dev(), metadata.ino()), stamp(&metadata));
+        let state = FileState::new(os::file_identity(&metadata), stamp(&metadata));
         let mut front = vec![0; len.min(FRONT_LEN)];
         read_file(&file, 0, &mut front).map_err(|e| e.at(path))?;
         Ok(UnmappedFile { file, state, len, front })
@@ -96,7 +96,7 @@ pub(crate) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata, 
     let mut options = OpenOptions::new();
     options.read(true).write(write);
     // Otherwise opening a pipe would wait for its other end, and Python's signals would not end the wait.
-    let mut opened = options.clone().custom_flags(libc::O_NONBLOCK).open(path);
+    let mut opened = os::open_without_waiting(&options, path);
     if let Err(e) = &opened
         && e.kind() == io::ErrorKind::WouldBlock
         && path.is_file()
@@ -116,7 +116,7 @@ pub(crate) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata, 
 fn check_regular(metadata: &Metadata) -> Result<()> {
     let message = match metadata.file_type() {
         kind if kind.is_file() => return Ok(()),
-        kind if kind.is_fifo() => return Err(Error::new(ErrorKind::IsPipe, "a pipe can't be mapped")),
+        kind if os::is_pipe(kind) => return Err(Error::new(ErrorKind::IsPipe, "a pipe can't be mapped")),
         kind if kind.is_dir() => "only regular files can be mapped, and this is a directory; name a file in it",
         _ => "only regular files can be mapped; read this one into memory instead",
     };
@@ -133,7 +133,7 @@ pub(crate) fn check_bounds(offset: usize, wanted: usize, len: usize) -> Result<(
 }
 
 pub(crate) fn read_file(file: &File, offset: usize, buffer: &mut [u8]) -> Result<()> {
-    file.read_exact_at(buffer, offset as u64).map_err(|e| match e.kind() {
+    os::read_exact_at(file, buffer, offset as u64).map_err(|e| match e.kind() {
         io::ErrorKind::UnexpectedEof => Error::new(
             ErrorKind::FileChanged,
             format!("reading {} bytes at offset {offset}: the file was truncated after it was opened", buffer.len()),

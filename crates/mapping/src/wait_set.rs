@@ -46,14 +46,14 @@ struct WaitState {
     end: AtomicU32,
     has_happened: Mutex<bool>,
     happened: Condvar,
-    names: Option<os::DirectoryWatcher>,
+    names: Option<os::NameWatcher>,
 }
 
 const RUNNING: u32 = 0;
 const ENDING: u32 = 1;
 
 /// The maximum number of words that one thread waits for, besides the one that ends it.
-const MAX_WORDS: usize = sys::MAX_AWAITED - 1;
+const MAX_WORDS: usize = os::MAX_AWAITED - 1;
 /// The stack size of a waiting thread in bytes.
 const STACK_SIZE: usize = 128 << 10;
 
@@ -70,7 +70,7 @@ impl WaitSet {
         if !sys::can_wait_for_any() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let names = if directories.is_empty() { None } else { Some(os::DirectoryWatcher::new()?) };
+        let names = if directories.is_empty() { None } else { Some(os::NameWatcher::new()?) };
         if let Some(names) = &names {
             for directory in directories {
                 names.add(directory)?;
@@ -131,7 +131,7 @@ impl WaitState {
         let mut awaited: Vec<(&AtomicU32, u32)> = vec![(&self.end, RUNNING)];
         awaited.extend(words.iter().map(|word| (word.mapping.region().word32(word.offset), word.value)));
         while !self.should_end() {
-            let waited = sys::wait_for_any(&awaited);
+            let waited = os::wait_for_any(&awaited);
             // A truncated file has no words, which counts as a change: the caller must find that out.
             let has_changed = waited.is_err()
                 || guard(|| {
@@ -160,8 +160,8 @@ impl Drop for WaitSet {
             return std::mem::forget(threads);
         }
         self.shared.end.store(ENDING, Ordering::Release);
-        sys::wake_word(&self.shared.end);
-        self.shared.names.iter().for_each(os::DirectoryWatcher::end);
+        os::wake(&self.shared.end);
+        self.shared.names.iter().for_each(os::NameWatcher::end);
         for thread in threads {
             // The thread doesn't panic, and if it did, nothing could be done here.
             let _ = thread.join();

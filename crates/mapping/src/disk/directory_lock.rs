@@ -2,7 +2,6 @@
 //! writers have left next to it.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -65,7 +64,7 @@ impl DirectoryLock {
     /// Errors of the system.
     pub fn is_at(&self, path: &Path) -> io::Result<bool> {
         let locked = self.directory.identity()?;
-        Ok(stat(path)?.is_some_and(|metadata| (metadata.dev(), metadata.ino()) == locked))
+        Ok(stat(path)?.is_some_and(|metadata| os::file_identity(&metadata) == locked))
     }
 
     /// Returns the name that the locked directory gets, in the same parent directory, while it is removed.
@@ -214,9 +213,7 @@ impl Drop for StagingDirectory {
 /// permissions.
 fn lock_replacement(path: &Path, replaced: &Path) -> io::Result<DirectoryHandle> {
     let metadata = std::fs::metadata(replaced)?;
-    // Only root can change the owner.
-    let _ = std::os::unix::fs::chown(path, Some(metadata.uid()), Some(metadata.gid()));
-    std::fs::set_permissions(path, metadata.permissions())?;
+    os::take_over_directory(path, &metadata)?;
     let folder = DirectoryHandle::open(path)?;
     if folder.try_lock()? { Ok(folder) } else { Err(io::ErrorKind::WouldBlock.into()) }
 }

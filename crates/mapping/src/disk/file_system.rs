@@ -9,16 +9,15 @@
 use std::fmt::Debug;
 use std::fs::{File, FileTimes};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::locked_directory::LockedDirectory;
-use super::unfinished_file::{beside, part_suffix, take_over};
+use super::unfinished_file::{beside, part_suffix};
 use crate::metadata::stat;
-use crate::os::{MountInfo, RelativePath};
+use crate::os::{self, MountInfo, RelativePath};
 
 /// One operation on a disk. Files are identified by their inode numbers.
 #[derive(Clone, Copy, Debug)]
@@ -333,7 +332,7 @@ impl FileSystem {
         // The parent of a bare name is the empty path.
         let path = if path == Path::new("") { Path::new(".") } else { path };
         self.tell(FsOp::SyncFolder { path })?;
-        self.at(path).open_folder()?.sync_all()?;
+        self.at(path).sync_folder()?;
         self.tell(FsOp::SyncedFolder { path })
     }
 
@@ -399,11 +398,11 @@ impl FileSystem {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             metadata => Some(metadata?),
         };
-        let mode = original.as_ref().map_or(0o666, |original| original.mode() & 0o777);
+        let mode = original.as_ref().map_or(0o666, os::permissions_of);
         let (file, path) = self.create_part(folder, mode)?;
         let staging = StagingFile { id: inode(&file)?, file, path, end: 0, medium: self.clone() };
         if let Some(original) = original {
-            take_over(&staging.file, &original)?;
+            os::take_over(&staging.file, &original)?;
         }
         Ok(staging)
     }
@@ -428,15 +427,14 @@ impl FileSystem {
     /// Creates a file with a hidden name, which listings of the directory don't show.
     pub(crate) fn create_part(&self, folder: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         self.tell(FsOp::Create { folder })?;
-        let (file, path) =
-            self.with_part_name(folder, |path| self.at(path).open(libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode))?;
+        let (file, path) = self.with_part_name(folder, |path| self.at(path).create_new(mode))?;
         self.tell(FsOp::Created { file: inode(&file)?, path: Some(&path) })?;
         Ok((file, path))
     }
 }
 
 pub(crate) fn inode(file: &File) -> io::Result<u64> {
-    Ok(file.metadata()?.ino())
+    Ok(os::file_identity(&file.metadata()?).1)
 }
 
 /// A file that is written from front to back and gets its name when it is complete.
@@ -462,7 +460,7 @@ impl StagingFile {
         let mut seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         if let Ok(metadata) = std::fs::metadata(before) {
             // A time before 1970 is before the current time.
-            seconds = seconds.max(u64::try_from(metadata.mtime()).unwrap_or(seconds));
+            seconds = seconds.max(u64::try_from(os::modified_time(&metadata).0).unwrap_or(seconds));
         }
         if let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(seconds.saturating_add(1))) {
             // The file is complete without the time, too.
@@ -496,7 +494,7 @@ impl StagingFile {
 impl Write for StagingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.medium.tell(FsOp::Write { file: self.id, offset: self.end, bytes })?;
-        self.file.write_all_at(bytes, self.end)?;
+        os::write_all_at(&self.file, bytes, self.end)?;
         self.end += bytes.len() as u64;
         Ok(bytes.len())
     }
@@ -556,12 +554,7 @@ pub fn read_boot_id() -> io::Result<[u8; 16]> {
     if let Some(boot) = BOOT.get() {
         return Ok(*boot);
     }
-    let text = match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
-            return Ok(NO_BOOT_ID);
-        }
-        text => text?,
-    };
+    let Some(text) = os::boot_id_text()? else { return Ok(NO_BOOT_ID) };
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let id = u128::from_str_radix(&digits, 16);
     Ok(id.map_or(NO_BOOT_ID, |id| *BOOT.get_or_init(|| id.to_be_bytes())))
@@ -583,7 +576,7 @@ pub fn simulate_mount(mount: Option<u64>) {
 /// # Errors
 /// Errors of the system.
 pub(crate) fn mounted(file: &File) -> io::Result<MountInfo> {
-    let actual = crate::os::mounted(file)?;
+    let actual = os::mount_info(file)?;
     Ok(match SIMULATED_MOUNT.load(Ordering::Relaxed) {
         NO_MOUNT => actual,
         mount => MountInfo { mount, ..actual },

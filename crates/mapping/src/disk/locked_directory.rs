@@ -1,15 +1,12 @@
 //! Resolves paths in the locked directory of a table by its descriptor, regardless of its current name.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::unfinished_file::beside;
-use crate::os::{DirectoryHandle, RelativePath};
+use crate::os::{self, DirectoryHandle, RelativePath, file_identity};
 use crate::sync::MutexExt;
 
 /// The maximum length in bytes of a directory's name if files next to it are named after it. Most file systems allow
@@ -42,8 +39,7 @@ impl LockedDirectory {
 
     /// Returns device and inode number of the directory.
     pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
-        let metadata = self.folder().file().metadata()?;
-        Ok((metadata.dev(), metadata.ino()))
+        Ok(file_identity(&self.folder().file().metadata()?))
     }
 
     /// Continues with another directory, which has taken the path. Returns the previous one.
@@ -77,11 +73,10 @@ impl LockedDirectory {
         let folder = self.folder();
         let locked = folder.file().metadata()?;
         match std::fs::metadata(&self.path) {
-            Ok(current) if (current.dev(), current.ino()) == (locked.dev(), locked.ino()) => Ok(()),
+            Ok(current) if file_identity(&current) == file_identity(&locked) => Ok(()),
             Err(e) if !matches!(e.kind(), NotFound | NotADirectory) => Err(e),
             _ => {
-                let link = std::fs::read_link(format!("/proc/self/fd/{}", folder.file().as_raw_fd())).ok();
-                let current_path = link.filter(|_| locked.nlink() > 0);
+                let current_path = os::path_of(folder.file()).filter(|_| !os::is_removed(&locked));
                 Err(io::Error::other(MovedDirectoryError { path: self.path.clone(), current_path }))
             }
         }
@@ -108,20 +103,14 @@ impl LockedDirectory {
     fn is_on_mount_of(&self, parent: &RelativePath) -> io::Result<bool> {
         let folder = self.folder();
         let parent = parent.open_folder()?;
-        let metadata = folder.file().metadata()?;
-        let parent_metadata = parent.metadata()?;
-        let is_same_device = metadata.dev() == parent_metadata.dev();
+        let (device, inode) = file_identity(&folder.file().metadata()?);
+        let (parent_device, parent_inode) = file_identity(&parent.metadata()?);
+        let is_same_device = device == parent_device;
         // The root directory is its own parent.
-        let is_same_directory = metadata.ino() == parent_metadata.ino();
+        let is_same_directory = inode == parent_inode;
         // A directory that is mounted twice is on one device, and on two mounts.
-        Ok(is_same_device && mount_id(folder.file()) == mount_id(&parent) && !is_same_directory)
+        Ok(is_same_device && os::mount_id(folder.file()) == os::mount_id(&parent) && !is_same_directory)
     }
-}
-
-/// Returns the id of the mount through which `file` was opened, if the system has a `/proc` that tells.
-fn mount_id(file: &File) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
-    text.lines().find_map(|line| Some(line.strip_prefix("mnt_id:")?.trim().to_owned()))
 }
 
 /// The error of a directory that is no longer where it was locked.

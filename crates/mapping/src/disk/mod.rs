@@ -16,5 +16,4 @@ pub(crate) use file_system::{inode, mounted};
 #[doc(hidden)]
 pub use file_system::{simulate_boot, simulate_mount};
 pub use locked_directory::is_moved_directory;
-pub(crate) use unfinished_file::take_over;
 pub use unfinished_file::{UnfinishedFile, hidden_files};

@@ -1,10 +1,8 @@
 //! Writes files that get their name when they are complete, and names incomplete ones.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,8 +37,8 @@ impl UnfinishedFile {
         let part = part_name(path);
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         // Without this directory an unnamed file could not be named later.
-        let can_be_named = Path::new("/proc/self/fd").exists();
-        let unnamed = if can_be_named { os::unnamed(&RelativePath::new(folder), 0o666)? } else { None };
+        let can_be_named = os::can_name_unnamed();
+        let unnamed = if can_be_named { os::create_unnamed_in(&RelativePath::new(folder), 0o666)? } else { None };
         let is_named = unnamed.is_none();
         let file = unnamed.map_or_else(|| File::create(&part), Ok)?;
         let unfinished = UnfinishedFile { file, part, is_named };
@@ -64,7 +62,7 @@ impl UnfinishedFile {
         if !self.is_named {
             // A killed process with our process id may have left its file.
             let _ = std::fs::remove_file(&self.part);
-            os::name(&self.file, &RelativePath::new(&self.part))?;
+            os::name_unnamed(&self.file, &RelativePath::new(&self.part))?;
             self.is_named = true;
         }
         std::fs::rename(&self.part, path)?;
@@ -83,25 +81,9 @@ impl UnfinishedFile {
             let message = "a directory, pipe or device is there, which a file can't replace";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        take_over(&self.file, &replaced)?;
+        os::take_over(&self.file, &replaced)?;
         Ok(true)
     }
-}
-
-/// Gives a new file the permissions of the one that it is to replace, and its owner and group if this process may set
-/// them.
-pub(crate) fn take_over(file: &File, replaced: &Metadata) -> io::Result<()> {
-    let metadata = file.metadata()?;
-    let mut mode = replaced.mode() & 0o777;
-    if metadata.gid() != replaced.gid() && fchown(file, None, Some(replaced.gid())).is_err() {
-        // Another group than the replaced file's gets no more rights than all others have.
-        mode = mode & 0o707 | (mode & 0o007) << 3;
-    }
-    if metadata.uid() != replaced.uid() {
-        // Only root can.
-        let _ = fchown(file, Some(replaced.uid()), None);
-    }
-    file.set_permissions(Permissions::from_mode(mode))
 }
 
 /// Returns the path that the symbolic link at `path` leads to, through further links, even if there is no file. Returns
@@ -118,7 +100,7 @@ fn target_of(path: &Path) -> io::Result<PathBuf> {
             Err(e) => return Err(e),
         }
     }
-    Err(io::Error::from_raw_os_error(libc::ELOOP))
+    Err(os::too_many_links())
 }
 
 /// The maximum number of links that are followed: the system's own.
@@ -199,7 +181,7 @@ pub(crate) fn hidden_and_dropped(folder: &Path) -> io::Result<HiddenEntries> {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
-            let rest = name.as_bytes().strip_prefix(prefix.as_bytes());
+            let rest = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
             if let Some(rest) = rest.and_then(|rest| str::from_utf8(rest).ok()) {
                 hidden.push((entry.path(), rest.to_owned()));
             }
@@ -224,12 +206,12 @@ const DROPPED: &str = ".dropped";
 /// Returns true if `path`, which ends in `name`, is a directory that is to be removed. The inode number in the name
 /// shows that this directory got the name, and no other one was moved there.
 fn is_dropped(path: &Path, name: &OsStr) -> bool {
-    let has_suffix = name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(DROPPED.as_bytes());
+    let has_suffix = name.as_encoded_bytes().starts_with(b".") && name.as_encoded_bytes().ends_with(DROPPED.as_bytes());
     has_suffix && std::fs::symlink_metadata(path).is_ok_and(|metadata| is_dropped_inode(name, &metadata))
 }
 
 fn is_dropped_inode(name: &OsStr, metadata: &Metadata) -> bool {
-    metadata.is_dir() && name == dropped_name(metadata.ino()).as_str()
+    metadata.is_dir() && name == dropped_name(os::file_identity(metadata).1).as_str()
 }
 
 /// Returns an unused suffix for the name of an incomplete file: `PID.NUMBER.part`.
@@ -250,6 +232,9 @@ fn is_decimal(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
     use super::*;
 
     fn list_names(folder: &Path) -> Vec<String> {

@@ -1,0 +1,74 @@
+//! Memory that moves and is shared by mappings, and advice about it.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::ptr::NonNull;
+
+use crate::os::unix::memory::page_size;
+
+/// Changes the size of mapped memory, which may move it (mremap(2)). Returns the first address.
+///
+/// # Safety
+/// `len` bytes from `start` on must be the whole mapping of memory of no file, the caller's own, and no other code have
+/// addresses in it.
+pub unsafe fn move_memory(start: NonNull<u8>, len: usize, new_len: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: the caller's promise.
+    let moved = unsafe { libc::mremap(start.as_ptr().cast(), len, new_len, libc::MREMAP_MAYMOVE) };
+    if moved == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(moved.cast()).ok_or_else(|| io::Error::other("mremap returned the null address"))
+}
+
+/// Maps `len` bytes of a shared mapping of a file, from the start of a page on, a second time, at `target` (mremap(2)).
+///
+/// # Safety
+/// The bytes must be mapped. What is mapped at `target`, the start of a page, up to the end of the page of the last
+/// byte, must be the caller's own, and not be used any more: it is replaced.
+pub unsafe fn map_again(from: NonNull<u8>, len: usize, target: NonNull<u8>) -> io::Result<()> {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: an old length of 0 asks for a further mapping of the same pages of a shared mapping (mremap(2)), which
+    // stays unchanged. What it replaces is the caller's promise.
+    let mapped = unsafe { libc::mremap(from.as_ptr().cast(), 0, len, flags, target.as_ptr()) };
+    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Asks for huge pages from the start of a page on. A hint.
+pub fn prefer_huge_pages(start: NonNull<u8>, len: usize) {
+    // SAFETY: changes no byte, whatever is there; if nothing is mapped, it is refused.
+    unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+}
+
+/// Asks for no huge pages from the start of a page on. A hint.
+pub fn avoid_huge_pages(start: NonNull<u8>, len: usize) {
+    // SAFETY: as in `prefer_huge_pages`.
+    unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE) };
+}
+
+/// Allows the system to reclaim memory of no file, from the start of a page on; its contents may be lost until they are
+/// written again. A hint.
+///
+/// # Safety
+/// The bytes must be the caller's own, and no other code access them.
+pub unsafe fn lend_pages(start: NonNull<u8>, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_FREE) };
+}
+
+/// Asks the system to load the pages of mapped bytes and none around them, without waiting for them. A hint.
+pub fn prefetch_pages(start: *const u8, len: usize) {
+    let before = start.addr() % page_size();
+    let page = start.wrapping_sub(before).cast_mut();
+    // SAFETY: this advice changes no byte, whatever is there; if nothing is mapped, it is refused.
+    unsafe { libc::madvise(page.cast(), before + len, libc::MADV_WILLNEED) };
+}
+
+/// Makes the pages of mapped bytes, from the start of a page on, present and writable, so that stores there do not
+/// fault. Returns false if a store would raise a signal. If the system has no such call, pages are made on first touch.
+pub fn populate_pages(start: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: this advice changes no byte, whatever is there; if nothing is mapped, it is refused.
+    let result = unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_POPULATE_WRITE) };
+    // Every other error says that the hint was not taken.
+    let would_fault = [libc::EFAULT, libc::EHWPOISON, libc::EIO, libc::ENOSPC];
+    result == 0 || !io::Error::last_os_error().raw_os_error().is_some_and(|e| would_fault.contains(&e))
+}

@@ -1,0 +1,86 @@
+//! What differs between operating systems: the fence around their calls. No other module of Arrowwood's crates names a
+//! call, a flag or an error number of one system.
+//!
+//! | task | here |
+//! |---|---|
+//! | tell files apart, and find changes | [`file_identity`], [`modified_time`], [`changed_time`], [`is_removed`] |
+//! | read and write at an offset | [`read_exact_at`], [`write_all_at`] |
+//! | keep others out of a file | [`private`], [`create_private_dir`], [`is_writable_by_others`] |
+//! | disks | [`allocated_bytes`], [`remote_file_system`], [`create_unnamed`], [`MountInfo`] |
+//! | names as bytes | [`path_from_bytes`] |
+//! | errors | [`is_bad_address`], [`is_process_out_of_files`], [`is_system_out_of_files`], [`interrupted`], [`errno`] |
+//! | memory | [`free_memory`], [`memory_limit`], [`total_memory`], [`anonymous_memory`], [`data_size`] |
+//! | this process | [`fork_count`], [`is_main_thread`], [`open_files_limit`], [`current_program`], [`is_hangup_ignored`] |
+//! | other processes | [`separate_process_group`], [`was_aborted`], [`was_killed`], [`offer_to_be_killed`] |
+//! | the machine | [`host_name`], [`boot_id_text`] |
+//!
+//! # Inside
+//! The crate itself also maps, grows and advises memory (`map_file`, `map_again`, `move_memory`, `lend_pages`, …),
+//! handles faults (`install_fault_handler`), waits for words (`wait`, `wait_for_any`) and names (`NameWatcher`), writes
+//! and syncs blocks (`write_synced`, `allocate`, `release`), finds holes, and resolves names from an open directory
+//! (`RelativePath`, `DirectoryHandle`).
+//!
+//! | folder | what it holds |
+//! |---|---|
+//! | `unix` | what Linux and Apple's systems share |
+//! | `linux` | what only Linux has |
+//! | `portable` | the same functions as `linux`, without calls of one system |
+
+mod facts;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod portable;
+mod unix;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+use portable as system;
+
+pub(crate) use facts::FaultHandler;
+pub use facts::MountInfo;
+pub use unix::descriptor::file_from_descriptor;
+pub use unix::errors::{errno, interrupted, is_bad_address, is_process_out_of_files, is_system_out_of_files};
+pub(crate) use unix::errors::{no_space, out_of_memory, too_large, too_many_links};
+pub use unix::files::{
+    allocated_bytes, changed_time, create_private_dir, file_identity, is_character_device, is_pipe, is_removed,
+    is_writable_by_others, modified_time, open_stderr, path_from_bytes, private, read_exact_at, write_all_at,
+};
+pub(crate) use unix::files::{open_without_waiting, permissions_of, take_over, take_over_directory};
+pub(crate) use unix::fork::DirectoryHandle;
+pub use unix::fork::fork_count;
+pub(crate) use unix::memory::{
+    DEFAULT_PAGE_SIZE, flush_pages, map_file, map_memory, map_nothing, page_size, physical_memory, resident_pages,
+    unmap,
+};
+pub(crate) use unix::names::RelativePath;
+pub(crate) use unix::process::file_size_limit;
+pub use unix::process::{
+    host_name, ignore_file_size_signal, open_files_limit, separate_process_group, was_aborted, was_killed,
+};
+
+pub(crate) use system::{
+    HANDLES_FAULTS, MAX_AWAITED, NameWatcher, allocate, avoid_huge_pages, can_name_unnamed, create_unnamed_in,
+    free_space, install_fault_handler, is_fault_handler_installed, is_on_overlay, lend_pages, map_again,
+    map_empty_file_over, map_zeros_over, max_mappings, millis, mount_id, mount_info, move_memory, name_unnamed,
+    next_data, next_hole, path_of, populate_pages, prefer_huge_pages, prefetch_pages, release, wait, wait_for_any,
+    wake, write_synced,
+};
+pub use system::{
+    anonymous_memory, boot_id_text, current_program, data_size, free_memory, is_hangup_ignored, is_main_thread,
+    memory_limit, offer_to_be_killed, remote_file_system, total_memory,
+};
+
+/// Creates a file in `folder` that has no name, and is removed when it is closed. Only its owner could read it. Returns
+/// `None` if the file system has no such files.
+///
+/// # Errors
+/// Errors of the system.
+pub fn create_unnamed(folder: &Path) -> io::Result<Option<File>> {
+    create_unnamed_in(&RelativePath::new(folder), unix::files::PRIVATE_FILE)
+}

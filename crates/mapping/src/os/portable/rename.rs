@@ -1,0 +1,15 @@
+//! Renames with conditions.
+
+use std::io;
+
+use crate::os::unix::names::RelativePath;
+
+/// Fails, so that the caller gives the file a second name and removes the first.
+pub fn rename_noreplace(_from: &RelativePath, _to: &RelativePath) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Fails, as two names can't be exchanged in one step.
+pub fn exchange(_one: &RelativePath, _other: &RelativePath) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

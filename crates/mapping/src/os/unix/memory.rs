@@ -1,0 +1,87 @@
+//! Mapped memory.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+use super::errors::check;
+use crate::mode::Mode;
+
+/// The size of a page, if the system doesn't tell.
+pub(crate) const DEFAULT_PAGE_SIZE: usize = 4096;
+
+/// Memory that is read and written.
+const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
+/// Memory of no file, for which no swap is reserved.
+const ANONYMOUS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+/// The descriptor of no file.
+const NO_FILE: i32 = -1;
+
+/// Maps the first `len` bytes of `file`, which must be more than none (mmap(2)). Returns the first address.
+pub(crate) fn map_file(file: &File, len: usize, mode: Mode) -> io::Result<NonNull<u8>> {
+    let (protection, flags) = match mode {
+        Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
+        Mode::ReadWrite => (BOTH, libc::MAP_SHARED),
+        // Without reserving swap, as a private mapping larger than memory is fine if few pages are written.
+        Mode::CopyOnWrite => (BOTH, libc::MAP_PRIVATE | libc::MAP_NORESERVE),
+    };
+    map(len, protection, flags, file.as_raw_fd())
+}
+
+/// Maps `len` zeroed bytes, more than none, which take memory when they are touched. Returns the first address.
+pub(crate) fn map_memory(len: usize) -> io::Result<NonNull<u8>> {
+    map(len, BOTH, ANONYMOUS, NO_FILE)
+}
+
+/// Takes `len` addresses, more than none, which can't be touched until something is mapped there. Returns the first.
+pub(crate) fn map_nothing(len: usize) -> io::Result<NonNull<u8>> {
+    map(len, libc::PROT_NONE, ANONYMOUS, NO_FILE)
+}
+
+fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<NonNull<u8>> {
+    // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))
+}
+
+/// Unmaps `len` bytes from the start of a page on (munmap(2)).
+///
+/// # Safety
+/// They must be mapped, the caller's own, and not be used any more.
+pub(crate) unsafe fn unmap(start: NonNull<u8>, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::munmap(start.as_ptr().cast(), len) };
+}
+
+/// Stores for each page of `len` bytes, from the start of a page on, whether it is in memory: in the lowest bit of a
+/// byte of `flags` (mincore(2)). Fails if something is not mapped.
+pub(crate) fn resident_pages(start: NonNull<u8>, len: usize, flags: &mut [u8]) -> io::Result<()> {
+    assert!(flags.len() >= len.div_ceil(page_size()), "{} flags for {len} bytes", flags.len());
+    // SAFETY: reads no mapped byte, and writes one of `flags` for each page, asserted above.
+    check(unsafe { libc::mincore(start.as_ptr().cast(), len, flags.as_mut_ptr().cast()) })
+}
+
+/// Writes changed pages of a mapped file back to it, and waits for the disk (msync(2)). The bytes are `len`, from the
+/// start of a page on.
+pub(crate) fn flush_pages(start: NonNull<u8>, len: usize) -> io::Result<()> {
+    // SAFETY: changes no byte in memory; fails if something is not mapped.
+    check(unsafe { libc::msync(start.as_ptr().cast(), len, libc::MS_SYNC) })
+}
+
+/// Returns the size of the machine's memory in bytes; 0 if the system doesn't tell.
+pub(crate) fn physical_memory() -> usize {
+    // SAFETY: sysconf reads a constant of the system.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    usize::try_from(pages).map_or(0, |pages| pages.saturating_mul(page_size()))
+}
+
+/// Returns the size of a page in bytes.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: sysconf reads a constant of the system.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(DEFAULT_PAGE_SIZE)
+}

@@ -1,0 +1,10 @@
+//! What Linux and Apple's systems share.
+
+pub mod descriptor;
+pub mod errors;
+pub mod files;
+pub mod fork;
+pub mod memory;
+pub mod names;
+pub mod process;
+pub mod rename;
