@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arrowwood_mapping::os;
+
 use crate::error::{Error, ErrorKind, Result};
 
 /// The interval at which a waiting thread checks whether to go on waiting.
@@ -170,5 +172,5 @@ pub fn check_interrupt() -> Result<()> {
     if let Some(call) = call {
         call.0.store(true, Ordering::Relaxed);
     }
-    Err(Error::io("waiting", &std::io::Error::from_raw_os_error(libc::EINTR)))
+    Err(Error::io("waiting", &os::interrupted()))
 }

@@ -19,6 +19,7 @@ use crate::array::{UncheckedArray, aligned, struct_from_columns};
 use crate::dataset::{BatchSlice, Column, Dataset};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
+use crate::map::os::errno;
 use crate::types::layout::children;
 use crate::types::{BufferRole, is_ordered, layout, type_name};
 
@@ -451,9 +452,9 @@ impl Producer {
 /// Returns the code by which consumers distinguish a failure of the system, or a lack of memory, from wrong data.
 fn code_of(error: &Error) -> c_int {
     error.errno().unwrap_or(match error.kind() {
-        _ if error.is_out_of_memory() => libc::ENOMEM,
-        ErrorKind::Io => libc::EIO,
-        _ => libc::EINVAL,
+        _ if error.is_out_of_memory() => errno::ENOMEM,
+        ErrorKind::Io => errno::EIO,
+        _ => errno::EINVAL,
     })
 }
 

@@ -3,7 +3,6 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -44,7 +43,8 @@ impl FileId {
     }
 
     fn new(metadata: &Metadata) -> FileId {
-        FileId { device: metadata.dev(), inode: metadata.ino(), created: metadata.created().ok() }
+        let (device, inode) = map::os::file_identity(metadata);
+        FileId { device, inode, created: metadata.created().ok() }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use arrowwood_mapping as mapping;
+use arrowwood_mapping::{self as mapping, os};
 
 use crate::escape::escape_hidden;
 use crate::redact::{redact_url, redact_urls};
@@ -164,7 +165,7 @@ impl Error {
 
     /// Returns true if the system was passed an unmapped address.
     pub(crate) fn is_bad_address(&self) -> bool {
-        self.0.errno == Some(libc::EFAULT)
+        self.0.errno.is_some_and(|errno| os::is_bad_address(&io::Error::from_raw_os_error(errno)))
     }
 
     /// Returns true if the data is valid, but takes more than a limit which the caller has set.
@@ -176,7 +177,8 @@ impl Error {
 
     /// Returns true if memory is short.
     pub fn is_out_of_memory(&self) -> bool {
-        self.0.is_out_of_memory || self.0.errno == Some(libc::ENOMEM)
+        let kind = self.0.errno.map(|errno| io::Error::from_raw_os_error(errno).kind());
+        self.0.is_out_of_memory || kind == Some(io::ErrorKind::OutOfMemory)
     }
 
     /// Returns true if the operation may succeed for fewer rows at a time.
@@ -250,10 +252,15 @@ fn path_without_secrets(path: &Path) -> PathBuf {
 
 /// Returns the advice for a limit of the system.
 fn way_out(errno: i32) -> &'static str {
-    match errno {
-        libc::ENOMEM => "; raise the limit of address space (ulimit -v) or of mappings (sysctl vm.max_map_count)",
-        libc::EMFILE => "; raise the limit of open files (ulimit -n)",
-        libc::EFBIG => "; raise the limit of file sizes (ulimit -f), or make the table with fewer segment_rows",
+    let error = io::Error::from_raw_os_error(errno);
+    match error.kind() {
+        io::ErrorKind::OutOfMemory => {
+            "; raise the limit of address space (ulimit -v) or of mappings (sysctl vm.max_map_count)"
+        }
+        io::ErrorKind::FileTooLarge => {
+            "; raise the limit of file sizes (ulimit -f), or make the table with fewer segment_rows"
+        }
+        _ if os::is_process_out_of_files(&error) => "; raise the limit of open files (ulimit -n)",
         _ => "",
     }
 }

@@ -1,12 +1,12 @@
 //! Versions of files: a dataset that is opened again elsewhere detects that its files were replaced.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::dataset::Dataset;
 use crate::directory::metadata_at;
 use crate::error::{Error, ErrorKind, Result};
+use crate::map::os::{changed_time, modified_time};
 
 /// # Versions of the files
 impl Dataset {
@@ -79,7 +79,7 @@ fn is_copy(path: &Path, current: &str, before: &str) -> Result<bool> {
     if current != before {
         return Ok(false);
     }
-    Ok(metadata_at(path)?.is_some_and(|file| file.ctime() > file.mtime() + SECONDS_OF_TICKS))
+    Ok(metadata_at(path)?.is_some_and(|file| changed_time(&file).0 > modified_time(&file).0 + SECONDS_OF_TICKS))
 }
 
 /// Separates the size and modification time of a file from its inode.

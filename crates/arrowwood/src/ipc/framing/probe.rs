@@ -1,11 +1,11 @@
 //! Recognizes segments of a growing table by the front of the file: a segment has a header after its schema.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use super::footer::{FIRST_MESSAGE, MAGIC};
 use super::message::{CONTINUATION, PREFIX};
 use crate::error::{Error, Result};
+use crate::map::os::read_exact_at;
 
 /// The first bytes of a segment's header, which begins at a multiple of `PAGE` (docs/format.md).
 pub(crate) const SEGMENT: [u8; 8] = *b"ArrwWood";
@@ -84,11 +84,11 @@ fn metadata_len(prefix: &[u8]) -> Option<usize> {
 pub(crate) fn is_segment(file: &File, len: u64) -> bool {
     let mut tail = [0; MAGIC.len()];
     let Some(tail_start) = len.checked_sub(MAGIC.len() as u64) else { return false };
-    if file.read_exact_at(&mut tail, tail_start).is_err() || tail != *MAGIC {
+    if read_exact_at(file, &mut tail, tail_start).is_err() || tail != *MAGIC {
         return false;
     }
     let probe = probe_segment(len as usize, |offset, out| {
-        file.read_exact_at(out, offset as u64).map_err(|e| Error::io("reading the front of the file", &e))
+        read_exact_at(file, out, offset as u64).map_err(|e| Error::io("reading the front of the file", &e))
     });
     matches!(probe, Ok(Some(_)))
 }

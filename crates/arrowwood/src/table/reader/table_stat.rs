@@ -1,7 +1,6 @@
 //! Reports on a table: its segments, their bytes, its commits, and its writer.
 
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use arrow_schema::Schema;
@@ -15,11 +14,8 @@ use crate::dataset::Batches;
 use crate::directory::is_directory;
 use crate::error::{Error, Result};
 use crate::ipc::ReadOptions;
-use crate::map::{DirectoryLock, FileSystem, guard};
+use crate::map::{DirectoryLock, FileSystem, guard, os};
 use crate::table::format::TableSettings;
-
-/// The unit of `st_blocks` in bytes, whatever the block size of the file system.
-const STAT_BLOCK: u64 = 512;
 
 /// A table at one moment: see [`table_stat`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,7 +164,7 @@ impl TableStat {
     fn add_file(&mut self, path: &Path) -> Result<()> {
         let metadata = std::fs::metadata(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
         self.dense += u64::from(open_segment(path)?.is_none());
-        self.disk += STAT_BLOCK * metadata.blocks();
+        self.disk += os::allocated_bytes(&metadata);
         self.apparent += metadata.len();
         Ok(())
     }
