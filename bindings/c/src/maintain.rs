@@ -1,6 +1,5 @@
 //! Checks, repairs, compacts and describes files and tables.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -102,7 +101,7 @@ fn text_field(name: &str) -> Field {
 }
 
 fn path_text(path: &Path) -> String {
-    String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned()
+    path.to_string_lossy().into_owned()
 }
 
 /// Creates a dataset from columns.

@@ -4,12 +4,11 @@ use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use arrowwood::mapping::{MutexExt, fork_count};
+use arrowwood::mapping::{MutexExt, fork_count, os};
 use arrowwood::{Bytes, Error, ErrorKind, Fetch, Mapping, Mode, Result, blocking};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -24,8 +23,6 @@ const TAIL_BYTES: u64 = 64 << 10;
 const MAX_POISONED_BYTES: usize = 1 << 28;
 /// How often a fork tries to lock the state, [`FORK_LOCK_INTERVAL`] apart.
 const FORK_LOCK_ATTEMPTS: u32 = 100;
-/// The mode of a file that only its owner can read and write.
-const PRIVATE: u32 = 0o600;
 const FORK_LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// An object, and the file that has the fetched ranges.
@@ -78,7 +75,7 @@ pub(crate) fn open(object: Object) -> Result<Bytes> {
     let (file, mapping) = map_sparse_file(&object, size)?;
     assert!(tail.len() <= size, "the end of {} bytes is part of an object of {size} bytes", tail.len());
     let start = size - tail.len();
-    file.write_all_at(&tail, start as u64).map_err(|e| Error::io("writing to a file of the cache", &e))?;
+    os::write_all_at(&file, &tail, start as u64).map_err(|e| Error::io("writing to a file of the cache", &e))?;
     let mut present = RangeSet::default();
     present.insert(start..size);
     let process = fork_count();
@@ -115,7 +112,7 @@ fn create_private_file(folder: &Path) -> io::Result<(File, PathBuf)> {
         let high = RandomState::new().hash_one(folder);
         let low = RandomState::new().hash_one(folder);
         let path = folder.join(format!(".arrowwood-{high:016x}{low:016x}"));
-        match OpenOptions::new().read(true).write(true).create_new(true).mode(PRIVATE).open(&path) {
+        match os::private(OpenOptions::new().read(true).write(true).create_new(true)).open(&path) {
             Ok(file) => return Ok((file, path)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
             Err(e) => return Err(e),
@@ -128,7 +125,7 @@ fn resize_and_map(file: &File, path: &Path, size: usize, poison: Option<u8>) -> 
     let operation = format!("making room for an object of {size} bytes");
     file.set_len(size as u64).map_err(|e| Error::io(&operation, &e).at(path))?;
     if let Some(byte) = poison.filter(|_| size <= MAX_POISONED_BYTES) {
-        file.write_all_at(&vec![byte; size], 0).map_err(|e| Error::io(&operation, &e))?;
+        os::write_all_at(file, &vec![byte; size], 0).map_err(|e| Error::io(&operation, &e))?;
     }
     let mapping = Mapping::open(path, Mode::Read)?;
     // The fetcher has a handle already. With two for each object, a process could open only half as many.

@@ -5,11 +5,10 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrowwood::mapping::{MutexExt, fork_count};
+use arrowwood::mapping::{MutexExt, fork_count, os};
 use arrowwood::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -175,7 +174,7 @@ fn write_parts(file: &File, start: usize, chunk: &[u8], parts: &[Range<usize>]) 
     let first = parts.partition_point(|part| part.end <= start);
     for part in parts[first..].iter().take_while(|part| part.start < end) {
         let part = part.start.max(start)..part.end.min(end);
-        let written = file.write_all_at(&chunk[part.start - start..part.end - start], part.start as u64);
+        let written = os::write_all_at(file, &chunk[part.start - start..part.end - start], part.start as u64);
         written.map_err(|e| Error::io("writing what was fetched to a file of the cache", &e))?;
     }
     Ok(())

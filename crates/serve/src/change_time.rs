@@ -1,8 +1,9 @@
 //! Tells whether a file or directory has changed, by the time of its last change.
 
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
+
+use arrowwood::mapping::os::changed_time;
 
 /// The granularity of the times of changes. File systems record them with a granularity of at most a second, by a clock
 /// that may be slightly late.
@@ -21,7 +22,8 @@ pub(crate) struct ChangeTime {
 
 impl ChangeTime {
     pub fn from_metadata(data: &Metadata) -> ChangeTime {
-        ChangeTime { seconds: data.ctime(), nanos: data.ctime_nsec() }
+        let (seconds, nanos) = changed_time(data);
+        ChangeTime { seconds, nanos }
     }
 
     /// Returns true if a change from now on gets another time than this. Returns false for a time that can't be right,

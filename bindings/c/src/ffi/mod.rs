@@ -7,12 +7,12 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString, OsStr, c_char};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::ptr::NonNull;
 
+use arrowwood::mapping::os::path_from_bytes;
 use arrowwood::{Error, ErrorKind, Result};
 
 use crate::error::{code, error_code, invalid_argument};
@@ -248,7 +248,7 @@ impl Param for CPath {
     type RustType<'a> = &'a Path;
 
     fn to_rust<'a>(&'a self, name: &str) -> Result<&'a Path> {
-        Ok(Path::new(OsStr::from_bytes(self.0.bytes(name)?)))
+        path_from_bytes(self.0.bytes(name)?).map_err(|e| invalid_argument(format!("{name}: {e}")))
     }
 }
 

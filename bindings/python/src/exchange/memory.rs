@@ -3,13 +3,14 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
+use arrowwood::mapping::os;
 use arrowwood::{Bytes, Error, ErrorKind};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::ffi;
@@ -94,11 +95,11 @@ impl io::Write for MemoryWriter {
     }
 }
 
-/// Takes the descriptor with the number that Python's ``os.dup`` has just returned.
-pub fn owned_fd(number: &Bound<'_, PyAny>) -> Result<OwnedFd> {
+/// Takes the file whose descriptor has the number that Python's ``os.dup`` or ``os.open`` has just returned.
+pub fn owned_file(number: &Bound<'_, PyAny>) -> Result<File> {
     let number = number.extract::<i32>()?;
     // SAFETY: the descriptor is new and has no other owner, so that closing it is ours.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    Ok(unsafe { os::file_from_descriptor(number) })
 }
 
 /// Returns true if `object` has the buffer protocol.

@@ -2,25 +2,24 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IoSlice, IoSliceMut, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use arrowwood::Error;
+use arrowwood::mapping::os as system;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
 use super::path::{check_not_url, extract_path};
 use crate::exchange::buffer::{Buffer, BufferSink};
-use crate::exchange::memory::{MemoryWriter, owned_fd};
+use crate::exchange::memory::{MemoryWriter, owned_file};
 use crate::interpreter::errors::{PendingException, Result, type_error};
 use crate::interpreter::py_call::{CallPy, attach};
 
 /// Returns true if a pipe, or a device like a terminal, is at `path`.
 pub fn is_pipe(path: &Path) -> bool {
     let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
-    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
+    kind.is_ok_and(|kind| system::is_pipe(kind) || system::is_character_device(kind))
 }
 
 /// Opens the pipe or device at `path`, for reading or writing; returns `None` if it is neither. While the other end is
@@ -32,7 +31,7 @@ pub fn open_pipe(py: Python<'_>, path: &Path, mode: &str) -> Result<Option<File>
     let os = py.import("os")?;
     let flags = os.getattr(mode)?.bitor(os.getattr("O_CLOEXEC")?)?;
     match os.call_py_method("open", (path, flags)) {
-        Ok(number) => Ok(Some(owned_fd(&number)?.into())),
+        Ok(number) => Ok(Some(owned_file(&number)?)),
         Err(problem) if problem.is_instance_of::<PyOSError>(py) => {
             let number = problem.value(py).getattr("errno")?.extract::<Option<i32>>()?;
             let error = number.map_or_else(|| io::Error::other(problem), io::Error::from_raw_os_error);
@@ -118,7 +117,7 @@ impl Sink {
             return Ok(Sink::for_method(write, problem));
         }
         if let Some(descriptor) = descriptor(target)? {
-            return Ok(Sink::File(descriptor.into(), problem.clone()));
+            return Ok(Sink::File(descriptor, problem.clone()));
         }
         if let Some(send) = target.getattr_opt("sendall")? {
             return Ok(Sink::for_method(send, problem));
@@ -194,7 +193,7 @@ impl Source {
             }
         }
         if let Some(descriptor) = descriptor(source)? {
-            return Ok(Some(Source::File(descriptor.into(), problem.clone())));
+            return Ok(Some(Source::File(descriptor, problem.clone())));
         }
         let receive = source.getattr_opt("recv")?;
         Ok(receive.map(|receive| Source::FileObject(FileObject::new(receive, problem))))
@@ -219,7 +218,7 @@ impl Read for Source {
 
 /// Duplicates the descriptor that `object` is, or that the socket `object` has. A descriptor that does not wait, such
 /// as a socket's with a timeout, is used by the object's methods.
-fn descriptor(object: &Bound<'_, PyAny>) -> Result<Option<OwnedFd>> {
+fn descriptor(object: &Bound<'_, PyAny>) -> Result<Option<File>> {
     let py = object.py();
     let number = match object.getattr_opt("fileno")? {
         Some(fileno)
@@ -234,5 +233,5 @@ fn descriptor(object: &Bound<'_, PyAny>) -> Result<Option<OwnedFd>> {
     if !os.call_py_method("get_blocking", (&number,))?.extract::<bool>()? {
         return Err(type_error("the file descriptor does not wait; give one that does (os.set_blocking)"));
     }
-    Ok(Some(owned_fd(&os.call_py_method("dup", (number,))?)?))
+    Ok(Some(owned_file(&os.call_py_method("dup", (number,))?)?))
 }

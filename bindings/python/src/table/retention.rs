@@ -1,13 +1,13 @@
 //! The rows of a table kept by its writer: by time, or by size.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use arrow_schema::DataType;
 use arrowwood::mapping::MutexExt;
+use arrowwood::mapping::os::allocated_bytes;
 use arrowwood::{Dataset, Error, Literal, Value, col};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -182,8 +182,6 @@ fn listing_error(error: std::io::Error, path: &Path) -> Error {
 
 /// Returns the first row of the newest segments that have at most `max_bytes` together; `None` if all have.
 fn first_row_of_bytes(path: &Path, max_bytes: u64) -> arrowwood::Result<Option<u64>> {
-    /// The unit in which stat(2) counts the blocks of a file.
-    const BLOCK_SIZE: u64 = 512;
     // The first row of each segment, and its bytes.
     let mut segments: Vec<(u64, u64)> = Vec::new();
     for entry in fs::read_dir(path).map_err(|e| listing_error(e, path))? {
@@ -193,7 +191,7 @@ fn first_row_of_bytes(path: &Path, max_bytes: u64) -> arrowwood::Result<Option<u
         let Some(row) = digits.and_then(|digits| digits.parse().ok()) else { continue };
         match entry.metadata() {
             // Disk space instead of the length, as the live segment is mostly a hole.
-            Ok(data) => segments.push((row, data.blocks().saturating_mul(BLOCK_SIZE))),
+            Ok(data) => segments.push((row, allocated_bytes(&data))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => return Err(listing_error(e, path)),
         }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arrowwood::mapping::os;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -50,9 +51,7 @@ impl Access {
     pub fn new(tokens: Option<Tokens>, read_only: bool, hosts: Vec<String>, port: u16) -> Access {
         let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         hosts.push("localhost".into());
-        if let Ok(hostname) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
-            hosts.push(hostname.trim().to_ascii_lowercase());
-        }
+        hosts.extend(os::host_name().map(|name| name.to_ascii_lowercase()));
         hosts.retain(|host| !host.is_empty());
         Access { tokens, read_only, cookie: format!("{COOKIE}-{port}"), hosts, all_rights: Arc::new(Rights::all()) }
     }

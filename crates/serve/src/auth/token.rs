@@ -7,12 +7,11 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use arrowwood::mapping::{FileSystem, MutexExt, RwLockExt};
+use arrowwood::mapping::{FileSystem, MutexExt, RwLockExt, os};
 use arrowwood::{Error, ErrorKind, Result};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
@@ -27,10 +26,6 @@ use crate::ops::log;
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum size of a token file in bytes, enough for some ten thousand tokens.
 const MAX_FILE_BYTES: u64 = 8 << 20;
-/// The mode of the token file and of its lock: only its owner may read and write it.
-const FILE_MODE: u32 = 0o600;
-/// The bits of a file's mode that let its group or others write to it.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// The beginning of each token.
 const PREFIX: &str = "aw_";
@@ -197,7 +192,7 @@ pub fn list_tokens(file: impl AsRef<Path>) -> Result<Vec<TokenEntry>> {
 
 fn read(file: File) -> Result<Vec<TokenEntry>> {
     let data = file.metadata().map_err(|e| Error::io("asking for the token file's mode", &e))?;
-    if data.mode() & WRITABLE_BY_OTHERS != 0 {
+    if os::is_writable_by_others(&data) {
         let message = "others may write to the token file, and could give themselves rights; chmod 600";
         return Err(Error::new(ErrorKind::PermissionDenied, message));
     }
@@ -230,11 +225,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// Changes the file in one step, and returns what `change` returns. Concurrent changes wait for each other, by the lock
 /// of a file beside it: the token file itself is replaced.
 fn change_file<T>(path: &Path, change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<T>) -> Result<T> {
-    let lock = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(FILE_MODE)
+    let lock = os::private(OpenOptions::new().write(true).create(true).truncate(false))
         .open(with_suffix(path, ".lock"))
         .map_err(|e| Error::io("opening the token file's lock", &e).at(path))?;
     lock.lock().map_err(|e| Error::io("locking the token file", &e).at(path))?;
@@ -259,7 +250,7 @@ fn write(path: &Path, tokens: &[TokenEntry]) -> io::Result<()> {
     }
 
     let part = with_suffix(path, ".part");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&part)?;
+    let mut file = os::private(OpenOptions::new().write(true).create(true).truncate(true)).open(&part)?;
     file.write_all(text.as_bytes())?;
     file.write_all(b"\n")?;
     file.sync_all()?;
@@ -281,7 +272,8 @@ impl FileStamp {
     /// Reads the stamp of a file. Returns `None` if its metadata can't be read.
     fn read(path: &Path) -> Option<FileStamp> {
         let data = fs::metadata(path).ok()?;
-        Some(FileStamp { changed: ChangeTime::from_metadata(&data), len: data.len(), inode: data.ino() })
+        let (_, inode) = os::file_identity(&data);
+        Some(FileStamp { changed: ChangeTime::from_metadata(&data), len: data.len(), inode })
     }
 }
 

@@ -1,10 +1,10 @@
 //! Describes tables for clients.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use arrowwood::mapping::os;
 use arrowwood::{TableStat, field_type_name, table_stat};
 use serde_json::{Value as Json, json};
 
@@ -13,7 +13,7 @@ use super::table::{Kind, Table};
 use crate::http::{Problem, Result, ResultExt};
 
 /// Identifies the machine, since it was started; `None` if the system doesn't tell.
-static BOOT_ID: LazyLock<Option<String>> = LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
+static BOOT_ID: LazyLock<Option<String>> = LazyLock::new(|| os::boot_id_text().ok().flatten());
 
 /// For whom a table is described: the facts that depend on the caller and on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +72,9 @@ pub(crate) fn stat_of(table: &Table) -> Result<TableStat> {
 /// A client on loopback may be at the end of a tunnel, on a machine where another file has this path.
 pub(crate) fn place_of(path: &Path) -> Option<String> {
     let metadata = fs::metadata(path).ok()?;
-    let boot_id = BOOT_ID.as_deref().map_or("", str::trim_end);
-    Some(format!("{boot_id}:{}:{}", metadata.dev(), metadata.ino()))
+    let boot_id = BOOT_ID.as_deref().unwrap_or("");
+    let (device, inode) = os::file_identity(&metadata);
+    Some(format!("{boot_id}:{device}:{inode}"))
 }
 
 /// Returns the name of a kind in responses.

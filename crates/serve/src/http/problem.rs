@@ -2,6 +2,8 @@
 //!
 //! Handlers return [`Result`]; [`ResultExt`] converts the library's errors, by their kind and never by their text.
 
+use std::io;
+
 use arrowwood::{Error, ErrorKind};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -9,8 +11,8 @@ use serde_json::{Value as Json, json};
 
 use super::response_body::ResponseBody;
 
-/// The system's error numbers for a full disk and an exhausted quota.
-const NO_SPACE: [i32; 2] = [libc::ENOSPC, libc::EDQUOT];
+/// The errors of a full disk and an exhausted quota.
+const NO_SPACE: [io::ErrorKind; 2] = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
 
 /// The reason why a request is refused, with its status code.
 #[derive(Debug)]
@@ -128,7 +130,9 @@ impl Problem {
             ErrorKind::InvalidData => {
                 Problem::new(SERVER_ERROR, "damaged", "the table's files are damaged; `arrowwood check` says more")
             }
-            ErrorKind::Io if e.errno().is_some_and(|errno| NO_SPACE.contains(&errno)) => {
+            ErrorKind::Io
+                if e.errno().is_some_and(|errno| NO_SPACE.contains(&io::Error::from_raw_os_error(errno).kind())) =>
+            {
                 Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_space", "the disk is full")
             }
             _ => Problem::internal("the server failed; its log says more"),

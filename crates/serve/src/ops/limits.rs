@@ -1,10 +1,9 @@
 //! Limits of the server's resources that clients may take.
 
-use std::fs;
-use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use arrowwood::mapping::os;
 use tokio::time::Instant;
 
 /// The usual limit on the number of open files.
@@ -13,49 +12,12 @@ const USUAL_OPEN_FILES: usize = 1_024;
 const MIN_MEMORY_PART: usize = 1 << 20;
 /// The time that a body may take in total, in times of one part.
 const PARTS_OF_BODY: u32 = 20;
-/// The number of fields in a line of `/proc/self/cgroup`.
-const GROUP_FIELDS: usize = 3;
 
 /// The number of files that the process may have open; the usual limit if the system doesn't tell.
-static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| open_files_limit().unwrap_or(USUAL_OPEN_FILES));
+static OPEN_FILES: LazyLock<usize> = LazyLock::new(|| os::open_files_limit().unwrap_or(USUAL_OPEN_FILES));
 
 /// The memory that the process may have, in bytes, if its control group or one around it has a limit.
-static MEMORY: LazyLock<Option<u64>> = LazyLock::new(|| {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    memory_limit(&groups, Path::new("/sys/fs/cgroup"))
-});
-
-fn open_files_limit() -> Option<usize> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    files.split_whitespace().next()?.parse().ok()
-}
-
-/// Returns the smallest limit of the control groups in `/proc/self/cgroup`, of version 1 or 2, which are mounted at
-/// `mount`.
-fn memory_limit(groups: &str, mount: &Path) -> Option<u64> {
-    let mut min_limit = None;
-    for line in groups.lines() {
-        // Number, controllers, path; groups of version 2 have no list of controllers.
-        let mut parts = line.splitn(GROUP_FIELDS, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let (folder, name) = if controllers.is_empty() {
-            (mount.to_path_buf(), "memory.max")
-        } else if controllers.split(',').any(|controller| controller == "memory") {
-            (mount.join("memory"), "memory.limit_in_bytes")
-        } else {
-            continue;
-        };
-        // A container may see the machine's path although its own group is mounted: the root is the last ancestor.
-        for group in Path::new(path.trim_start_matches('/')).ancestors() {
-            let Ok(text) = fs::read_to_string(folder.join(group).join(name)) else { continue };
-            // A group without a limit has `max`.
-            let Ok(limit) = text.trim().parse::<u64>() else { continue };
-            min_limit = Some(min_limit.map_or(limit, |min: u64| min.min(limit)));
-        }
-    }
-    min_limit
-}
+static MEMORY: LazyLock<Option<u64>> = LazyLock::new(os::memory_limit);
 
 /// Returns `bytes`, but at most one `part`-th of the memory that the process may have.
 fn at_most_part(bytes: usize, part: u64) -> usize {
@@ -159,32 +121,5 @@ impl Default for Limits {
             removed: seconds(10),
             renewal: seconds(30),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn smallest_limit_of_all_control_groups_applies() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        let limit = |groups: &str| memory_limit(groups, folder.path());
-        assert_eq!(limit("0::/\n"), None);
-        write("a/b/memory.max", "max\n");
-        assert_eq!(limit("0::/a/b\n"), None);
-        write("a/memory.max", "134217728\n");
-        write("a/b/memory.max", "268435456\n");
-        assert_eq!(limit("0::/a/b\n"), Some(128 << 20));
-        assert_eq!(limit("0::/other\n"), None);
-        // Control groups of version 1, in a container that sees its own group as the root.
-        write("memory/memory.limit_in_bytes", "67108864\n");
-        assert_eq!(limit("5:devices:/x\n4:cpu,memory:/docker/1\n0::/\n"), Some(64 << 20));
-        assert_eq!(limit("5:devices:/x\n"), None);
     }
 }

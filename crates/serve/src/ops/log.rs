@@ -13,13 +13,12 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use arrowwood::mapping::MutexExt;
+use arrowwood::mapping::{MutexExt, os};
 use arrowwood::readable::escape_hidden;
 
 /// The maximum number of bytes of lines that wait.
@@ -258,9 +257,8 @@ fn write(target: &mut dyn Write, bytes: &[u8]) -> usize {
 struct StandardError(Option<File>);
 
 impl StandardError {
-    #[expect(clippy::disallowed_methods, reason = "this is where the log is written")]
     fn open() -> io::Result<File> {
-        Ok(File::from(io::stderr().as_fd().try_clone_to_owned()?))
+        os::open_stderr()
     }
 }
 

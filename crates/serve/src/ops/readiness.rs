@@ -3,14 +3,12 @@
 //! [`Readiness`] counts writes that the disk has refused lately, and probes the disk with some bytes in a file without
 //! a name. A server that gets no rows because it was not ready learns by the probe that the disk works again.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use arrowwood::mapping::MutexExt;
+use arrowwood::mapping::{MutexExt, os};
 use arrowwood::{Error, ErrorKind};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
@@ -23,6 +21,9 @@ const PROBE_AGE: Duration = Duration::from_secs(5);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of bytes that a probe writes.
 const PROBE_BYTES: usize = 64 << 10;
+
+/// The problem of a disk of which nothing else is known.
+const DISK_FAILS: &str = "the disk fails";
 
 /// The state of the disk, as writes have shown it.
 pub(crate) struct Readiness {
@@ -51,8 +52,8 @@ impl Readiness {
     /// Records an error of a write, if the disk is its cause.
     pub fn on_failure(&self, e: &Error) {
         let problem = match (e.kind(), e.errno()) {
-            (ErrorKind::Io, Some(errno)) => describe_errno(Some(errno)),
-            (ErrorKind::Closed, _) => describe_errno(None),
+            (ErrorKind::Io, Some(errno)) => describe(&io::Error::from_raw_os_error(errno)),
+            (ErrorKind::Closed, _) => DISK_FAILS,
             _ => return,
         };
         *self.refused.lock_ignoring_poison() = Some((Instant::now(), problem));
@@ -82,7 +83,7 @@ impl WriteProbe {
             Err(_) => Some("the disk does not answer"),
             Ok(done) => {
                 self.running = None;
-                done.ok().and_then(Result::err).map(|e| describe_errno(e.raw_os_error()))
+                done.ok().and_then(Result::err).map(|e| describe(&e))
             }
         };
         self.last = Some((Instant::now(), problem));
@@ -91,24 +92,19 @@ impl WriteProbe {
 }
 
 /// Describes an error of the system without details, for clients without a token.
-fn describe_errno(errno: Option<i32>) -> &'static str {
-    match errno {
-        Some(libc::ENOSPC | libc::EDQUOT) => "the disk is full",
-        Some(libc::EROFS) => "the disk can only be read",
-        Some(libc::EMFILE | libc::ENFILE) => "too many files are open",
-        _ => "the disk fails",
+fn describe(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "the disk is full",
+        io::ErrorKind::ReadOnlyFilesystem => "the disk can only be read",
+        _ if os::is_process_out_of_files(error) || os::is_system_out_of_files(error) => "too many files are open",
+        _ => DISK_FAILS,
     }
 }
 
 /// Writes some bytes to a file without a name, which is removed when it is closed.
 fn write_probe(folder: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
-    let mut file = match options.open(folder) {
-        // Some file systems have no files without names. Their problems show when rows are written.
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => return Ok(()),
-        opened => opened?,
-    };
+    // Some file systems have no files without names. Their problems show when rows are written.
+    let Some(mut file) = os::create_unnamed(folder)? else { return Ok(()) };
     file.write_all(&vec![0; PROBE_BYTES])?;
     file.sync_data()
 }

@@ -1,7 +1,6 @@
 //! Serves a directory at an address: listens, accepts connections, handles signals, and runs periodic work.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, TryLockError, mpsc};
@@ -10,6 +9,7 @@ use std::time::Duration;
 
 #[cfg(feature = "internal")]
 use arrowwood::mapping::FileSystem;
+use arrowwood::mapping::os::is_hangup_ignored;
 use arrowwood::{Error, ErrorKind, Result, WriterOptions};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -45,8 +45,6 @@ const WAKE_INTERVAL: Duration = Duration::from_millis(100);
 const MIN_TICK: Duration = Duration::from_millis(10);
 /// The time for connections to close after the grace for their responses is over.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The bit of SIGHUP in a mask of signals, whose lowest bit is signal 1.
-const HANGUP_BIT: u64 = 1 << (libc::SIGHUP - 1);
 /// The maximum time to write the last lines of the log.
 const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -270,7 +268,7 @@ impl Server {
         let mut terminate = listen_for(SignalKind::terminate())?;
         let mut interrupt = listen_for(SignalKind::interrupt())?;
         // `nohup` makes the programs that it starts ignore SIGHUP.
-        let mut hangup = if is_view && ignores_hangup() { None } else { Some(listen_for(SignalKind::hangup())?) };
+        let mut hangup = if is_view && is_hangup_ignored() { None } else { Some(listen_for(SignalKind::hangup())?) };
         let stopper = self.stopper();
         let app = self.app.clone();
         self.runtime.spawn(async move {
@@ -304,13 +302,6 @@ async fn recv_or_never(signal: &mut Option<Signal>) -> Option<()> {
         Some(signal) => signal.recv().await,
         None => std::future::pending().await,
     }
-}
-
-/// Returns true if SIGHUP was ignored when the process began.
-fn ignores_hangup() -> bool {
-    let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
-    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    ignored.is_some_and(|ignored| ignored & HANGUP_BIT != 0)
 }
 
 /// Reads tokens and certificate again. Blocks.

@@ -1,6 +1,5 @@
 //! Passes calls of other servers to the worker's engine, with the session as caller.
 
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use arrowwood::Dataset;
@@ -54,7 +53,7 @@ impl CallerContext for Session {
         let directory = self.shared.catalog.directory();
         match place_of(directory) {
             Some(identity) => identity.into_bytes(),
-            None => directory.as_os_str().as_bytes().to_vec(),
+            None => directory.as_os_str().as_encoded_bytes().to_vec(),
         }
     }
 }

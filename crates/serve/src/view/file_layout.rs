@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::io;
 use std::iter::Peekable;
 use std::ops::{ControlFlow, Range};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::DataType;
 use arrowwood::layout::{BufferRole, children, layout};
+use arrowwood::mapping::os::read_exact_at;
 use arrowwood::{
     BufferInfo, Dataset, Error, Mapping, Message, MessageKind, Mode, RecordKind, RecordStat, Value, open, segment_stat,
     table_stat,
@@ -380,7 +380,7 @@ fn describe_buffers(file: &File, message: &Message, types: &[&DataType], column:
             let len = range.end - range.start;
             let mut bytes = vec![0; len.min(MAX_BUFFER_BYTES as u64) as usize];
             let position = start.saturating_add(range.start);
-            if file.read_exact_at(&mut bytes, position).is_ok() {
+            if read_exact_at(file, &mut bytes, position).is_ok() {
                 if let BufferRole::Offsets { width } = role {
                     data = offset_pair(&bytes, width);
                 }

@@ -1,14 +1,14 @@
 //! Implements `arrowwood view`.
 
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrowwood::Dataset;
+use arrowwood::mapping::os::create_private_dir;
 use arrowwood_serve::{BlockingEngine, BlockingQuery, Options, Server, SqlEngine};
 use clap::Args;
 
@@ -17,9 +17,6 @@ use crate::shell::{CliResult, Stdout};
 
 /// Programs that open a URL in the user's browser.
 const OPENERS: [&str; 4] = ["xdg-open", "open", "wslview", "sensible-browser"];
-
-/// The mode of a folder that only its owner can use.
-const PRIVATE: u32 = 0o700;
 
 /// Look at data in the browser: rows, columns, plots, and the bytes of the file.
 ///
@@ -70,7 +67,7 @@ fn write_unnamed_parquet(engine: &dyn Engine, rows: &Dataset) -> Result<File, St
     let number = LAST.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("arrowwood-{}-{number}", std::process::id()));
     // Creation fails if the folder exists, and its mode keeps other users out: only this process writes into it.
-    DirBuilder::new().mode(PRIVATE).create(&folder).map_err(|e| parquet_error(&folder, &e))?;
+    create_private_dir(&folder).map_err(|e| parquet_error(&folder, &e))?;
     let path = folder.join("rows.parquet");
     let written =
         engine.write_parquet(rows, &path).and_then(|()| File::open(&path).map_err(|e| parquet_error(&folder, &e)));

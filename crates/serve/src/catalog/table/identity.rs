@@ -1,10 +1,10 @@
 //! Identifies tables and files, and detects that they were replaced or written.
 
 use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
 
+use arrowwood::mapping::os;
 use arrowwood::{Dataset, Result};
 use sha2::{Digest, Sha256};
 
@@ -36,7 +36,8 @@ pub(crate) struct FileIdentity {
 
 impl FileIdentity {
     pub fn from_metadata(data: &Metadata) -> FileIdentity {
-        FileIdentity { device: data.dev(), inode: data.ino(), created: data.created().ok() }
+        let (device, inode) = os::file_identity(data);
+        FileIdentity { device, inode, created: data.created().ok() }
     }
 
     /// Identifies the row numbering for clients: `compact` with `sort` changes it.
@@ -74,10 +75,11 @@ pub(super) fn fingerprint_files(rows: &Dataset) -> Result<String> {
 fn hash_metadata(path: &Path, hash: &mut Sha256) {
     hash.update(path.as_os_str().as_encoded_bytes());
     if let Ok(data) = fs::metadata(path) {
-        for number in [data.dev(), data.ino(), data.len()] {
+        let (device, inode) = os::file_identity(&data);
+        for number in [device, inode, data.len()] {
             hash.update(number.to_le_bytes());
         }
-        for number in [data.mtime(), data.mtime_nsec()] {
+        for number in <[i64; 2]>::from(os::modified_time(&data)) {
             hash.update(number.to_le_bytes());
         }
     }
