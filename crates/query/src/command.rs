@@ -1,10 +1,10 @@
 //! [`CommandEngine`]: the command `arrowwood` with DataFusion as its engine.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use arrowwood::mapping::os;
 use arrowwood::{Dataset, ErrorKind};
 use arrowwood_cli::{ClusterOptions, Engine};
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables, WorkerEngine};
@@ -31,8 +31,7 @@ impl CommandEngine {
     /// query process.
     pub fn new(engine: QueryEngine) -> CommandEngine {
         let engine = Arc::new(engine);
-        // This link names the running program even if its file was replaced.
-        let server = Arc::new(ProcessEngine::new(engine.clone(), "/proc/self/exe"));
+        let server = Arc::new(ProcessEngine::new(engine.clone(), os::current_program()));
         CommandEngine { engine, server }
     }
 
@@ -137,10 +136,6 @@ impl SqlMemory for SingleQueryMemory {
 
 /// Returns half of the system's memory in bytes.
 fn half_of_memory() -> usize {
-    /// The unit of sizes in `/proc/meminfo`, in bytes.
-    const KILOBYTE: usize = 1024;
-    let meminfo = fs::read_to_string("/proc/meminfo").ok();
-    let total = meminfo.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("MemTotal:")));
-    let kilobytes = total.and_then(|total| total.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
-    kilobytes.map_or(DEFAULT_MEMORY, |kilobytes| kilobytes * KILOBYTE / 2)
+    let half = os::total_memory().and_then(|bytes| usize::try_from(bytes / 2).ok());
+    half.unwrap_or(DEFAULT_MEMORY)
 }

@@ -15,6 +15,6 @@ mod wrapper;
 pub(crate) use concat_op::CONCAT_NAME;
 pub(crate) use planners::install_bounded_functions;
 pub(crate) use result_bounds::{Check, Growth, find_check};
-pub(crate) use result_budget::{MemorySource, ResultBudget, UNKNOWN_BYTES, anonymous_memory, status_bytes};
+pub(crate) use result_budget::{MemorySource, ResultBudget, UNKNOWN_BYTES};
 pub(crate) use value_bytes::width;
 pub(crate) use wrapper::check_bounded;

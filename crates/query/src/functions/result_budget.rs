@@ -2,11 +2,11 @@
 //! sorts, joins and groups retain.
 
 use std::fmt;
-use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrowwood::mapping::MutexExt;
+use arrowwood::mapping::os::anonymous_memory;
 use datafusion::error::{DataFusionError, Result};
 
 /// Results of fewer bytes are allowed without a check.
@@ -15,9 +15,6 @@ const MIN_CHECKED_BYTES: u128 = 1 << 20;
 const BASE_BYTES: u64 = 512 << 20;
 /// The memory of the process that is for queries, as a multiple of the memory of one query.
 const QUERY_MEMORY_FACTOR: u64 = 4;
-
-/// The unit of sizes in `/proc/self/status`, in bytes.
-const KILOBYTE: u64 = 1024;
 
 /// The memory that the process is assumed to use where the system does not report it.
 pub(crate) const UNKNOWN_BYTES: u64 = 0;
@@ -119,18 +116,6 @@ impl ResultBudget {
             Err(reserved) => Err(free.saturating_sub(reserved)),
         }
     }
-}
-
-/// Returns the bytes of anonymous memory of the process, or `None` where the system does not report them.
-pub(crate) fn anonymous_memory() -> Option<u64> {
-    status_bytes("RssAnon:")
-}
-
-/// Returns a size in bytes from `/proc/self/status`, or `None` where the system does not report it.
-pub(crate) fn status_bytes(field: &str) -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * KILOBYTE)
 }
 
 #[cfg(test)]

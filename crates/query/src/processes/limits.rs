@@ -1,15 +1,16 @@
 //! The limits that a query process sets for itself.
 
-use std::{fs, io};
+use std::io;
 
+use arrowwood::mapping::os;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::functions::{UNKNOWN_BYTES, status_bytes};
+use crate::functions::UNKNOWN_BYTES;
 
 /// Returns the data size of the process, which [`limit_data`] limits: private memory other than mapped files. Zero
 /// where the system does not report it.
 pub(super) fn data_bytes() -> u64 {
-    status_bytes("VmData:").unwrap_or(UNKNOWN_BYTES)
+    os::data_size().unwrap_or(UNKNOWN_BYTES)
 }
 
 /// Limits the data size of the process, including the stacks that threads have already.
@@ -25,8 +26,8 @@ pub(super) fn limit_data(bytes: u64) -> io::Result<()> {
 /// # Errors
 /// `Io` if the system refuses.
 pub(super) fn yield_to_others() -> io::Result<()> {
-    // Some systems lack this file. The limits hold without it.
-    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    // The limits hold without it, too.
+    os::offer_to_be_killed();
     set_limit(Resource::Core, 0)
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrowwood::mapping::os;
 use arrowwood::{Error, ErrorKind};
 use arrowwood_serve::SqlError;
 use bytes::Bytes;
@@ -213,8 +214,8 @@ pub(super) fn path_to_bytes(path: &Path) -> Vec<u8> {
 }
 
 pub(super) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt;
-    std::ffi::OsStr::from_bytes(bytes).into()
+    // Another process has sent what `path_to_bytes` returned, so that nothing is lost on Unix.
+    os::path_from_bytes(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned().into(), Path::to_path_buf)
 }
 
 /// Encodes a batch as an Arrow IPC stream.

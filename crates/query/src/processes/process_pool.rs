@@ -1,12 +1,11 @@
 //! [`ProcessPool`]: starts query processes, and keeps a few idle ones for later queries.
 
 use std::io::{self, BufReader, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
-use arrowwood::mapping::MutexExt;
+use arrowwood::mapping::{MutexExt, os};
 use tempfile::TempDir;
 
 use crate::processes::query_process::WORKER;
@@ -15,10 +14,6 @@ use crate::processes::query_process::WORKER;
 const MAX_IDLE: usize = 2;
 /// The number of bytes that are retained of the end of a process's standard error.
 const STDERR_BYTES: usize = 4 << 10;
-/// The signal by which a process ends itself when an allocation fails.
-const SIGABRT: i32 = 6;
-/// The signal by which the system ends a process when memory runs out.
-const SIGKILL: i32 = 9;
 
 /// A query process, which is killed on drop.
 pub(super) struct Process {
@@ -40,7 +35,7 @@ impl Process {
         // Only the end of standard error is retained. Without a backtrace, it is the message of a panic.
         command.env("RUST_BACKTRACE", "0");
         // A separate process group, so that signals of a terminal reach only the server, which shuts down in order.
-        let mut child = command.process_group(0).spawn()?;
+        let mut child = os::separate_process_group(&mut command).spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(input), Some(output), Some(stderr_pipe)) = pipes else {
             return Err(io::Error::other("a process without pipes"));
@@ -91,10 +86,11 @@ impl Drop for Process {
 
 /// Returns true if a process ended for lack of memory.
 pub(super) fn is_out_of_memory(status: Option<ExitStatus>, stderr: &str) -> bool {
-    match status.and_then(|status| status.signal()) {
-        Some(SIGABRT) => stderr.contains("memory allocation of") || reports_no_memory(stderr),
-        // Sent by the system, as a process whose query was not given up is not killed by us.
-        Some(SIGKILL) => true,
+    match status {
+        // An allocation has failed.
+        Some(status) if os::was_aborted(status) => stderr.contains("memory allocation of") || reports_no_memory(stderr),
+        // By the system, as memory has run out: a process whose query was not given up is not killed by us.
+        Some(status) if os::was_killed(status) => true,
         _ => reports_no_memory(stderr),
     }
 }

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrowwood::mapping::MutexExt;
+use arrowwood::mapping::os::anonymous_memory;
 use arrowwood::{Dataset, Error, ErrorKind};
 use arrowwood_datafusion::shrink_to_fit;
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables};
@@ -18,7 +19,7 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 
 use crate::engine::{QueryEngine, to_sql_error};
-use crate::functions::{MemorySource, UNKNOWN_BYTES, anonymous_memory};
+use crate::functions::{MemorySource, UNKNOWN_BYTES};
 use crate::processes::frames::{FrameHeader, FrameKind, write_frame, write_message};
 use crate::processes::limits::{data_bytes, limit_data, yield_to_others};
 use crate::processes::memory_share::{PROCESS_FACTOR, process_limit};
