@@ -9,7 +9,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
 
-.PHONY: test-datafusion-rust demo test programs test-rust features alone c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
+.PHONY: test-datafusion-rust demo test programs test-rust test-portable features alone c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-page bench-instructions bench-serve borders borders-large borders-page \
   view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
@@ -44,6 +44,18 @@ WATCH = $(PYTHON) $(CURDIR)/tests/watchdog.py --silent $(SILENT) --
 
 test-rust: programs
 	$(WATCH) cargo test $(RUST)
+
+# The functions of systems that lack calls of Linux, on Linux. Fails if the tests did not call one of them.
+PORTABLE := $(abspath $(TARGET))/portable
+test-portable:
+	mkdir -p $(PORTABLE)
+	rm -f $(PORTABLE)/called
+	RUSTFLAGS='$(RUSTFLAGS) --cfg arrowwood_portable' CARGO_TARGET_DIR=$(PORTABLE) ARROWWOOD_PORTABLE_CALLS=$(PORTABLE)/called \
+	  $(WATCH) cargo test --package arrowwood-mapping --package arrowwood --no-fail-fast \
+	  --lib --test mapping --test data --test tables --test recovery --test hostile
+	grep -rhoE 'note!\("[A-Za-z_:]+"' crates/mapping/src/os/portable | cut -d '"' -f 2 | sort -u > $(PORTABLE)/functions
+	sort -u $(PORTABLE)/called | comm -23 $(PORTABLE)/functions - > $(PORTABLE)/missing
+	@[ ! -s $(PORTABLE)/missing ] || { echo 'no test calls these functions of os/portable:'; cat $(PORTABLE)/missing; exit 1; }
 
 # Each feature of the crate alone, and none, without warnings; that without any files are opened and read. Then what is shipped,
 # without the feature `internal` of tests: the library in a copy without the crates around it, and those that have the feature.

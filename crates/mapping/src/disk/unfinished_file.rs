@@ -34,13 +34,12 @@ impl UnfinishedFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
         }
         let path = &target_of(path)?;
-        let part = part_name(path);
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         // Without this directory an unnamed file could not be named later.
         let can_be_named = os::can_name_unnamed();
         let unnamed = if can_be_named { os::create_unnamed_in(&RelativePath::new(folder), 0o666)? } else { None };
         let is_named = unnamed.is_none();
-        let file = unnamed.map_or_else(|| File::create(&part), Ok)?;
+        let (file, part) = unnamed.map_or_else(|| create_part(path), |file| Ok((file, part_name(path))))?;
         let unfinished = UnfinishedFile { file, part, is_named };
         // The incomplete file must not be readable by more people than the one that it replaces.
         unfinished.take_over(path)?;
@@ -83,6 +82,18 @@ impl UnfinishedFile {
         }
         os::take_over(&self.file, &replaced)?;
         Ok(true)
+    }
+}
+
+/// Creates a file next to `path` under an unused name. Nothing that has such a name is opened: it may be a link.
+fn create_part(path: &Path) -> io::Result<(File, PathBuf)> {
+    loop {
+        let part = part_name(path);
+        match File::create_new(&part) {
+            // A killed process that had our process id has left a file of this name.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => (),
+            created => return Ok((created?, part)),
+        }
     }
 }
 
@@ -254,9 +265,11 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
         drop(unfinished);
         assert_eq!(list_names(folder.path()), ["x.csv"]);
-        // An earlier process with our id may have been killed and left a file with the same temporary name.
         let mut finished = UnfinishedFile::create_beside(&path).unwrap();
-        std::fs::write(&finished.part, "older").unwrap();
+        if !finished.is_named {
+            // An earlier process with our id may have been killed and left a file with the same temporary name.
+            std::fs::write(&finished.part, "older").unwrap();
+        }
         finished.write_all(b"new").unwrap();
         finished.persist(&path).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");

@@ -25,11 +25,14 @@
 //! | `unix` | what Linux and Apple's systems share |
 //! | `linux` | what only Linux has |
 //! | `portable` | the same functions as `linux`, without calls of one system |
+//!
+//! With `--cfg arrowwood_portable`, Linux uses the functions of `portable` instead of its own where the system would be
+//! asked to do something, so that the ways of other systems are tested (`make test-portable`).
 
 mod facts;
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), arrowwood_portable))]
 mod portable;
 mod unix;
 
@@ -37,13 +40,21 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+#[cfg(all(target_os = "linux", not(arrowwood_portable)))]
+use self::linux as calls;
 #[cfg(target_os = "linux")]
-use linux as system;
+use self::linux as system;
+#[cfg(any(not(target_os = "linux"), arrowwood_portable))]
+use self::portable as calls;
 #[cfg(not(target_os = "linux"))]
-use portable as system;
-
+use self::portable as faults;
+#[cfg(not(target_os = "linux"))]
+use self::portable as system;
+#[cfg(target_os = "linux")]
+use self::unix::faults;
 pub(crate) use facts::FaultHandler;
 pub use facts::MountInfo;
+
 pub use unix::descriptor::file_from_descriptor;
 pub use unix::errors::{errno, interrupted, is_bad_address, is_process_out_of_files, is_system_out_of_files};
 pub(crate) use unix::errors::{no_space, out_of_memory, too_large, too_many_links};
@@ -64,16 +75,19 @@ pub use unix::process::{
     host_name, ignore_file_size_signal, open_files_limit, separate_process_group, was_aborted, was_killed,
 };
 
-pub(crate) use system::{
-    HANDLES_FAULTS, MAX_AWAITED, NameWatcher, allocate, avoid_huge_pages, can_name_unnamed, create_unnamed_in,
-    free_space, install_fault_handler, is_fault_handler_installed, is_on_overlay, lend_pages, map_again,
-    map_empty_file_over, map_zeros_over, max_mappings, millis, mount_id, mount_info, move_memory, name_unnamed,
-    next_data, next_hole, path_of, populate_pages, prefer_huge_pages, prefetch_pages, release, wait, wait_for_any,
-    wake, write_synced,
-};
 pub use system::{
     anonymous_memory, boot_id_text, current_program, data_size, free_memory, is_hangup_ignored, is_main_thread,
     memory_limit, offer_to_be_killed, remote_file_system, total_memory,
+};
+pub(crate) use system::{free_space, is_on_overlay, max_mappings, millis, mount_id, mount_info};
+
+pub(crate) use calls::{
+    MAX_AWAITED, NameWatcher, allocate, avoid_huge_pages, can_name_unnamed, create_unnamed_in, lend_pages, map_again,
+    move_memory, name_unnamed, next_data, next_hole, path_of, populate_pages, prefer_huge_pages, prefetch_pages,
+    release, wait, wait_for_any, wake, write_synced,
+};
+pub(crate) use faults::{
+    HANDLES_FAULTS, install_fault_handler, is_fault_handler_installed, map_empty_file_over, map_zeros_over,
 };
 
 /// Creates a file in `folder` that has no name, and is removed when it is closed. Only its owner could read it. Returns

@@ -83,7 +83,9 @@ fn files_are_not_named_in_a_directory_that_took_the_name_of_the_locked_one() {
     opened.read(0, &mut byte).unwrap();
     assert_eq!(byte, [b'1']);
     let error = medium.remove(&table.join("0.arrow")).unwrap_err();
-    assert!(is_moved_directory(&error) && error.to_string().contains(old.to_str().unwrap()), "{error}");
+    assert!(is_moved_directory(&error), "{error}");
+    // Not every system knows where the directory is now.
+    assert!(cfg!(arrowwood_portable) || error.to_string().contains(old.to_str().unwrap()), "{error}");
     assert!(is_moved_directory(&medium.rename(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
     assert!(is_moved_directory(&medium.rename_noreplace(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
     assert_eq!(fs::read_to_string(table.join("0.arrow")).unwrap(), "other");
@@ -121,7 +123,12 @@ fn replace_with_fails_if_the_locked_directory_was_moved() {
         .unwrap();
     let replacement = StagingDirectory::create_beside(lock.medium(), &table).unwrap();
     fs::write(replacement.path().join("0.arrow"), "sorted").unwrap();
-    assert!(is_moved_directory(&lock.replace_with(replacement).unwrap_err()));
+    let error = lock.replace_with(replacement).unwrap_err();
+    let can_exchange = !cfg!(arrowwood_portable);
+    assert!(
+        if can_exchange { is_moved_directory(&error) } else { error.kind() == io::ErrorKind::Unsupported },
+        "{error}"
+    );
     assert_eq!(fs::read_to_string(table.join("0.arrow")).unwrap(), "other");
     assert_eq!(fs::read_to_string(table.with_extension("old").join("0.arrow")).unwrap(), "old");
     assert!(DirectoryLock::try_acquire(&FileSystem::default(), &table).unwrap().is_some());

@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::os::unix::memory::page_size;
 
@@ -31,6 +32,43 @@ pub unsafe fn map_again(from: NonNull<u8>, len: usize, target: NonNull<u8>) -> i
     // stays unchanged. What it replaces is the caller's promise.
     let mapped = unsafe { libc::mremap(from.as_ptr().cast(), 0, len, flags, target.as_ptr()) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The address of a page of an empty file; 0 until it is mapped.
+static EMPTY_FILE_PAGE: AtomicUsize = AtomicUsize::new(0);
+
+/// Maps a page of an empty file in memory, for [`map_empty_file`]. Returns false if the system refuses.
+pub fn prepare_empty_file() -> bool {
+    if EMPTY_FILE_PAGE.load(Ordering::Acquire) != 0 {
+        return true;
+    }
+    // SAFETY: the name is a string that ends in zero.
+    let file = unsafe { libc::memfd_create(c"arrowwood".as_ptr(), libc::MFD_CLOEXEC) };
+    if file < 0 {
+        return false;
+    }
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
+    let mapped = unsafe { libc::mmap(null_mut(), page_size(), both, libc::MAP_SHARED, file, 0) };
+    // SAFETY: opened above. The mapping keeps the file, so that code which closes all descriptors can't remove it.
+    unsafe { libc::close(file) };
+    if mapped == libc::MAP_FAILED {
+        return false;
+    }
+    EMPTY_FILE_PAGE.store(mapped as usize, Ordering::Release);
+    true
+}
+
+/// Maps the empty file over mapped pages, so that accesses fault (mremap(2)). Returns false if the system refuses.
+///
+/// # Safety
+/// `len` bytes from `start` on must be whole pages of a mapping of the caller's own, which stays mapped meanwhile.
+pub unsafe fn map_empty_file(start: usize, len: usize) -> bool {
+    let empty = EMPTY_FILE_PAGE.load(Ordering::Acquire);
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: an old length of 0 asks for a further mapping of the same file. What it replaces is the caller's promise.
+    let mapped = unsafe { libc::mremap(empty as *mut _, 0, len, flags, start as *mut libc::c_void) };
+    mapped != libc::MAP_FAILED
 }
 
 /// Asks for huge pages from the start of a page on. A hint.

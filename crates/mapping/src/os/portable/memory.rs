@@ -1,41 +1,24 @@
 //! Mapped memory.
 #![allow(unsafe_code)]
 
+#[cfg(arrowwood_portable)]
+use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
+#[cfg(arrowwood_portable)]
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::os::facts::FaultHandler;
-
-/// True if this system tells a process of pages that can't be touched.
-pub const HANDLES_FAULTS: bool = false;
-
-/// Does nothing, as faults can't be handled.
-pub fn install_fault_handler(_functions: FaultHandler) {}
-
-/// Returns false, as faults can't be handled.
-pub fn is_fault_handler_installed() -> bool {
-    false
-}
-
-/// Returns false, as faults can't be handled.
-///
-/// # Safety
-/// None is needed.
-pub unsafe fn map_zeros_over(_start: usize, _len: usize) -> bool {
-    false
-}
-
-/// Does nothing, as faults can't be handled.
-///
-/// # Safety
-/// None is needed.
-pub unsafe fn map_empty_file_over(_start: usize, _len: usize) {}
+#[cfg(arrowwood_portable)]
+use crate::os::unix::files::private;
+#[cfg(arrowwood_portable)]
+use crate::os::unix::memory::map_file_over;
 
 /// Fails, so that the caller maps other memory and copies.
 ///
 /// # Safety
 /// None is needed.
 pub unsafe fn move_memory(_start: NonNull<u8>, _len: usize, _new_len: usize) -> io::Result<NonNull<u8>> {
+    note!("move_memory");
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -44,25 +27,65 @@ pub unsafe fn move_memory(_start: NonNull<u8>, _len: usize, _new_len: usize) -> 
 /// # Safety
 /// None is needed.
 pub unsafe fn map_again(_from: NonNull<u8>, _len: usize, _target: NonNull<u8>) -> io::Result<()> {
+    note!("map_again");
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Does nothing.
-pub fn prefer_huge_pages(_start: NonNull<u8>, _len: usize) {}
+pub fn prefer_huge_pages(_start: NonNull<u8>, _len: usize) {
+    note!("prefer_huge_pages");
+}
 
 /// Does nothing.
-pub fn avoid_huge_pages(_start: NonNull<u8>, _len: usize) {}
+pub fn avoid_huge_pages(_start: NonNull<u8>, _len: usize) {
+    note!("avoid_huge_pages");
+}
 
 /// Does nothing.
 ///
 /// # Safety
 /// None is needed.
-pub unsafe fn lend_pages(_start: NonNull<u8>, _len: usize) {}
+pub unsafe fn lend_pages(_start: NonNull<u8>, _len: usize) {
+    note!("lend_pages");
+}
 
 /// Does nothing.
-pub fn prefetch_pages(_start: *const u8, _len: usize) {}
+pub fn prefetch_pages(_start: *const u8, _len: usize) {
+    note!("prefetch_pages");
+}
 
 /// Returns true, as pages are made when they are touched first.
 pub fn populate_pages(_start: NonNull<u8>, _len: usize) -> bool {
+    note!("populate_pages");
     true
+}
+
+/// Returns true, as [`map_empty_file`] makes an empty file when it needs one.
+#[cfg(arrowwood_portable)]
+pub fn prepare_empty_file() -> bool {
+    note!("prepare_empty_file");
+    true
+}
+
+/// Maps an empty file over mapped pages, so that accesses fault. Returns false if the system refuses.
+///
+/// # Safety
+/// `len` bytes from `start` on must be whole pages of a mapping of the caller's own, which stays mapped meanwhile.
+#[cfg(arrowwood_portable)]
+pub unsafe fn map_empty_file(start: usize, len: usize) -> bool {
+    note!("map_empty_file");
+    let Ok(file) = create_empty_file() else { return false };
+    // SAFETY: the caller's promise.
+    unsafe { map_file_over(&file, start, len) }
+}
+
+/// Creates an empty file that has no name any more. The mapping keeps it.
+#[cfg(arrowwood_portable)]
+fn create_empty_file() -> io::Result<File> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!(".arrowwood-{}-{number}.empty", std::process::id()));
+    let file = private(File::options().read(true).write(true).create_new(true)).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
 }

@@ -6,10 +6,12 @@ use crate::os::unix::names::RelativePath;
 
 /// Fails, so that the caller gives the file a second name and removes the first.
 pub fn rename_noreplace(_from: &RelativePath, _to: &RelativePath) -> io::Result<()> {
+    note!("rename_noreplace");
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Fails, as two names can't be exchanged in one step.
 pub fn exchange(_one: &RelativePath, _other: &RelativePath) -> io::Result<()> {
+    note!("exchange");
     Err(io::ErrorKind::Unsupported.into())
 }

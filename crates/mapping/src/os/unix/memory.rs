@@ -49,6 +49,18 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<NonNull<u
     NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))
 }
 
+/// Maps `len` bytes of a file that is open for both over mapped pages; they need not be in the file. Returns false if the system refuses.
+///
+/// # Safety
+/// `len` bytes from `start` on must be whole pages of a mapping of the caller's own, which stays mapped meanwhile.
+#[cfg(arrowwood_portable)]
+pub(in crate::os) unsafe fn map_file_over(file: &File, start: usize, len: usize) -> bool {
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+    // SAFETY: the caller's promise.
+    let mapped = unsafe { libc::mmap(start as *mut libc::c_void, len, BOTH, flags, file.as_raw_fd(), 0) };
+    mapped != libc::MAP_FAILED
+}
+
 /// Unmaps `len` bytes from the start of a page on (munmap(2)).
 ///
 /// # Safety

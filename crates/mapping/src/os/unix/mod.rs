@@ -2,6 +2,8 @@
 
 pub mod descriptor;
 pub mod errors;
+#[cfg(target_os = "linux")]
+pub mod faults;
 pub mod files;
 pub mod fork;
 pub mod memory;

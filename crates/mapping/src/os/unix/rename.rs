@@ -4,12 +4,12 @@ use std::io;
 
 use super::errors::{is_forbidden, is_unsupported};
 use super::names::RelativePath;
-use crate::os::system;
+use crate::os::calls;
 
 impl RelativePath {
     /// Renames the file; `AlreadyExists` if there is one at `to`.
     pub(crate) fn rename_to_free(&self, to: &RelativePath) -> io::Result<()> {
-        match system::rename_noreplace(self, to) {
+        match calls::rename_noreplace(self, to) {
             // The file system has no such call, but links that replace nothing.
             Err(e) if is_unsupported(&e) || e.kind() == io::ErrorKind::Unsupported => match self.link(to) {
                 Ok(()) => self.unlink(),
@@ -32,6 +32,6 @@ impl RelativePath {
     /// # Errors
     /// Errors of the system; `Unsupported` if it can't.
     pub(crate) fn exchange(&self, other: &RelativePath) -> io::Result<()> {
-        system::exchange(self, other)
+        calls::exchange(self, other)
     }
 }

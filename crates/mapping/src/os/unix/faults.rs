@@ -3,12 +3,12 @@
 
 use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
+use crate::os::calls;
 use crate::os::facts::FaultHandler;
-use crate::os::unix::memory::page_size;
 
 /// True if this system tells a process of pages that can't be touched.
 pub const HANDLES_FAULTS: bool = true;
@@ -16,25 +16,23 @@ pub const HANDLES_FAULTS: bool = true;
 /// The functions that decide about faults, set before the handler is installed.
 static FUNCTIONS: OnceLock<FaultHandler> = OnceLock::new();
 
-/// The address of a page of an empty file; 0 until the handler is installed.
-static EMPTY_FILE_PAGE: AtomicUsize = AtomicUsize::new(0);
+/// True once the handler is installed.
+static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// The previous handler of SIGBUS, set before ours is installed, and never freed.
 static PREVIOUS_ACTION: AtomicPtr<sigaction> = AtomicPtr::new(null_mut());
 
 /// Returns true if [`install_fault_handler`] has succeeded.
 pub fn is_fault_handler_installed() -> bool {
-    EMPTY_FILE_PAGE.load(Ordering::Acquire) != 0
+    IS_INSTALLED.load(Ordering::Acquire)
 }
 
 /// Installs a handler of faults. If the system refuses the resources for it, none is installed. Must not be called by
 /// two threads at once.
 pub fn install_fault_handler(functions: FaultHandler) {
-    let Some(page_of_empty_file) = map_empty_file() else { return };
-    FUNCTIONS.get_or_init(|| functions);
-    EMPTY_FILE_PAGE.store(page_of_empty_file, Ordering::Release);
-    if !set_handler() {
-        EMPTY_FILE_PAGE.store(0, Ordering::Release);
+    if calls::prepare_empty_file() {
+        FUNCTIONS.get_or_init(|| functions);
+        IS_INSTALLED.store(set_handler(), Ordering::Release);
     }
 }
 
@@ -59,21 +57,6 @@ fn default_action() -> sigaction {
     unsafe { std::mem::zeroed() }
 }
 
-/// Maps a page of an empty file in memory.
-fn map_empty_file() -> Option<usize> {
-    // SAFETY: the name is a string that ends in zero.
-    let file = unsafe { libc::memfd_create(c"arrowwood".as_ptr(), libc::MFD_CLOEXEC) };
-    if file < 0 {
-        return None;
-    }
-    let both = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
-    let mapped = unsafe { libc::mmap(null_mut(), page_size(), both, libc::MAP_SHARED, file, 0) };
-    // SAFETY: opened above. The mapping keeps the file, so that code which closes all descriptors can't remove it.
-    unsafe { libc::close(file) };
-    (mapped != libc::MAP_FAILED).then_some(mapped as usize)
-}
-
 /// Maps zeros of no file over mapped pages. Returns false if the system refuses. May be called by the handler.
 ///
 /// # Safety
@@ -87,17 +70,13 @@ pub unsafe fn map_zeros_over(start: usize, len: usize) -> bool {
     zeros != libc::MAP_FAILED
 }
 
-/// Maps the empty file over mapped pages, so that accesses fault.
+/// Maps an empty file over mapped pages, so that accesses fault.
 ///
 /// # Safety
 /// As for [`map_zeros_over`].
 pub unsafe fn map_empty_file_over(start: usize, len: usize) {
-    let empty = EMPTY_FILE_PAGE.load(Ordering::Acquire);
-    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-    // SAFETY: an old length of 0 asks for a further mapping of the same file (mremap(2)). What it replaces is the
-    // caller's promise.
-    let mapped = unsafe { libc::mremap(empty as *mut c_void, 0, len, flags, start as *mut c_void) };
-    if mapped == libc::MAP_FAILED {
+    // SAFETY: the caller's promise.
+    if !unsafe { calls::map_empty_file(start, len) } {
         // SAFETY: as above; no access is the next best.
         unsafe { libc::mprotect(start as *mut c_void, len, libc::PROT_NONE) };
     }
