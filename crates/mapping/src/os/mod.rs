@@ -6,7 +6,7 @@
 //! | tell files apart, and find changes | [`file_identity`], [`modified_time`], [`changed_time`], [`is_removed`] |
 //! | read and write at an offset | [`read_exact_at`], [`write_all_at`] |
 //! | keep others out of a file | [`private`], [`create_private_dir`], [`is_writable_by_others`] |
-//! | disks | [`allocated_bytes`], [`remote_file_system`], [`create_unnamed`], [`MountInfo`] |
+//! | disks | [`CAN_EXCHANGE`], [`allocated_bytes`], [`remote_file_system`], [`create_unnamed`], [`MountInfo`] |
 //! | names as bytes | [`path_from_bytes`] |
 //! | errors | [`is_bad_address`], [`is_process_out_of_files`], [`is_system_out_of_files`], [`interrupted`], [`errno`] |
 //! | memory | [`free_memory`], [`memory_limit`], [`total_memory`], [`anonymous_memory`], [`data_size`] |
@@ -75,6 +75,7 @@ pub use unix::process::{
     host_name, ignore_file_size_signal, open_files_limit, separate_process_group, was_aborted, was_killed,
 };
 
+pub use calls::CAN_EXCHANGE;
 pub use system::{
     anonymous_memory, boot_id_text, current_program, data_size, free_memory, is_hangup_ignored, is_main_thread,
     memory_limit, offer_to_be_killed, remote_file_system, total_memory,

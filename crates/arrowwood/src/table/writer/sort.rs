@@ -26,7 +26,7 @@ use crate::array::merge_dictionaries::collect_dictionaries;
 use crate::array::{UncheckedArray, Value, value};
 use crate::dataset::{BatchSlice, Dataset};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{ChangeCheck, DirectoryLock, FileSystem, StagingDirectory};
+use crate::map::{ChangeCheck, DirectoryLock, FileSystem, StagingDirectory, os};
 use crate::table::format::TableSettings;
 use crate::table::reader::{chain, converted_segment_dataset};
 
@@ -56,6 +56,11 @@ pub(super) fn sort_before(
         return Ok(0);
     }
 
+    if !os::CAN_EXCHANGE {
+        let message = "sort: the sorted rows can't take the table's place, as this system exchanges no directories; sort \
+                       a copy elsewhere";
+        return Err(Error::unsupported(message).at(path));
+    }
     if !lock.is_replaceable() {
         let message = "the sorted rows can't take the table's place: its directory is a mount point, its name is \
                        longer than 228 bytes, or nothing can be written to the directory that it is in; sort a copy \

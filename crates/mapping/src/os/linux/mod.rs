@@ -24,7 +24,7 @@ pub use memory::{
 };
 pub use mounts::{free_space, is_on_overlay, mount_id, mount_info, remote_file_system};
 #[cfg(not(arrowwood_portable))]
-pub use names::{can_name_unnamed, create_unnamed_in, exchange, name_unnamed, path_of, rename_noreplace};
+pub use names::{CAN_EXCHANGE, can_name_unnamed, create_unnamed_in, exchange, name_unnamed, path_of, rename_noreplace};
 pub use process::{
     anonymous_memory, current_program, data_size, is_hangup_ignored, is_main_thread, millis, offer_to_be_killed,
 };

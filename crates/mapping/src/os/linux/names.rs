@@ -16,6 +16,9 @@ pub fn rename_noreplace(from: &RelativePath, to: &RelativePath) -> io::Result<()
     rename_with(from, to, libc::RENAME_NOREPLACE)
 }
 
+/// True if the system can exchange two names in one step. Not every file system can.
+pub const CAN_EXCHANGE: bool = true;
+
 /// Exchanges two names, atomically (renameat2(2)).
 pub fn exchange(one: &RelativePath, other: &RelativePath) -> io::Result<()> {
     rename_with(one, other, libc::RENAME_EXCHANGE)

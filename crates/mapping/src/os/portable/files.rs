@@ -25,9 +25,8 @@ pub fn next_data(_file: &File, offset: u64) -> io::Result<Option<u64>> {
     Ok(Some(offset))
 }
 
-/// Returns `None`, as holes can't be found.
+/// Returns `None`, as holes can't be found. Nothing calls it, as no page is refused in advance.
 pub fn next_hole(_file: &File, _offset: u64) -> Option<u64> {
-    note!("next_hole");
     None
 }
 
@@ -43,9 +42,8 @@ pub fn can_name_unnamed() -> bool {
     false
 }
 
-/// Fails, as each file has a name.
+/// Fails. Nothing calls it, as each file has a name.
 pub fn name_unnamed(_file: &File, _to: &RelativePath) -> io::Result<()> {
-    note!("name_unnamed");
     Err(io::ErrorKind::Unsupported.into())
 }
 

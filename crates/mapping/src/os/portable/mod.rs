@@ -1,6 +1,6 @@
 //! The same functions as `linux` has, without calls of one system.
 
-/// Notes that a function was called; see [`note`](called::note).
+/// Notes that a function was called; see [`note`](called::note). Functions that nothing can call note nothing.
 #[cfg(arrowwood_portable)]
 macro_rules! note {
     ($name:literal) => {{
@@ -38,6 +38,6 @@ pub use memory::{
 };
 #[cfg(arrowwood_portable)]
 pub use memory::{map_empty_file, prepare_empty_file};
-pub use rename::{exchange, rename_noreplace};
+pub use rename::{CAN_EXCHANGE, exchange, rename_noreplace};
 pub use wait::{MAX_AWAITED, wait, wait_for_any, wake};
 pub use watch::PollingNameWatcher as NameWatcher;

@@ -10,6 +10,9 @@ pub fn rename_noreplace(_from: &RelativePath, _to: &RelativePath) -> io::Result<
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// True if the system can exchange two names in one step.
+pub const CAN_EXCHANGE: bool = false;
+
 /// Fails, as two names can't be exchanged in one step.
 pub fn exchange(_one: &RelativePath, _other: &RelativePath) -> io::Result<()> {
     note!("exchange");
