@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::mapping::os::CAN_EXCHANGE;
 use arrowwood::simulate::{FileSystem, FsObserver, FsOp, compact_on};
 use arrowwood::{CompactOptions, ErrorKind, LatePolicy, Value, Writer, WriterOptions, open, partition_writer};
 
@@ -104,6 +105,8 @@ impl FsObserver for TableReplacer {
 }
 
 const SORT: CompactOptions = CompactOptions { rewrite: false, sort: true };
+/// As far as the system can sort.
+const SORT_IF_POSSIBLE: CompactOptions = CompactOptions { sort: CAN_EXCHANGE, ..SORT };
 
 /// Runs all operations that create, change or remove names, and adds the committed rows to `committed`.
 fn write_and_maintain(table: &Path, medium: &FileSystem, committed: &mut Vec<i64>) -> arrowwood::Result<()> {
@@ -118,10 +121,10 @@ fn write_and_maintain(table: &Path, medium: &FileSystem, committed: &mut Vec<i64
     committed.drain(..20);
     writer.drop_before(20)?;
     writer.compact(|_, _| ())?;
-    writer.compact_with(SORT, |_, _| ())?;
+    writer.compact_with(SORT_IF_POSSIBLE, |_, _| ())?;
     writer.alter(&wider_schema())?;
     writer.close()?;
-    compact_on(medium, table, CompactOptions { sort: true, rewrite: true }, |_, _| ())?;
+    compact_on(medium, table, CompactOptions { rewrite: true, ..SORT_IF_POSSIBLE }, |_, _| ())?;
     let mut writer = Writer::open(table, None, &options(medium))?;
     for n in 0..25 {
         writer.append_row(&[Value::Int(n), Value::Null])?;
@@ -175,7 +178,7 @@ fn a_writer_never_writes_to_a_table_that_took_its_path() {
 /// Segments are opened by their paths, so a compaction may read a mixture of two tables; the error names the cause.
 #[test]
 fn compacting_a_renamed_table_fails_without_changing_either() {
-    for compaction in [CompactOptions::default(), CompactOptions { sort: true, rewrite: true }] {
+    for compaction in [CompactOptions::default(), CompactOptions { rewrite: true, ..SORT_IF_POSSIBLE }] {
         for at_call in 1.. {
             let home = folder_in_memory();
             let table = home.path().join("ticks");
@@ -226,7 +229,9 @@ fn a_writer_detects_that_its_directory_was_renamed_and_loses_no_committed_row() 
 
     assert_eq!(error.kind(), ErrorKind::FileChanged);
     let new_path = renamed.canonicalize().unwrap().display().to_string();
-    assert!(error.message().contains("renamed") && error.message().contains(&new_path), "{error}");
+    assert!(error.message().contains("renamed"), "{error}");
+    // Not every system knows where the directory is now.
+    assert!(cfg!(arrowwood_portable) || error.message().contains(&new_path), "{error}");
     let committed = writer.committed_rows();
     assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Closed);
     drop(writer);
