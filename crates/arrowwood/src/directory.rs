@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
+use crate::map::os;
 pub(crate) use crate::map::{exists, is_directory, metadata_at};
 
 /// The identity of a file or a directory, independent of its name. The inode of a removed file may be reused.
@@ -43,7 +44,7 @@ impl FileId {
     }
 
     fn new(metadata: &Metadata) -> FileId {
-        let (device, inode) = map::os::file_identity(metadata);
+        let (device, inode) = os::file_identity(metadata);
         FileId { device, inode, created: metadata.created().ok() }
     }
 }

@@ -13,7 +13,7 @@ mod unfinished_file;
 pub use directory_lock::{DirectoryLock, StagingDirectory, remove_leftovers};
 pub use file_system::{FileSystem, FsObserver, FsOp, StagingFile, boot_id, read_boot_id};
 pub(crate) use file_system::{inode, mounted};
-#[doc(hidden)]
+#[cfg(feature = "internal")]
 pub use file_system::{simulate_boot, simulate_mount};
 pub use locked_directory::is_moved_directory;
 pub use unfinished_file::{UnfinishedFile, hidden_files};

@@ -5,8 +5,9 @@
 pub struct MountInfo {
     /// No other mount has this id, or gets it before the next boot; 0 if the system has none, or does not tell.
     pub mount: u64,
-    /// Seconds and nanoseconds since 1970, zeros if unknown. It tells a file from a later one with the same inode
-    /// number.
+    /// Seconds and nanoseconds since 1970, zeros if unknown.
+    ///
+    /// It tells a file from a later one with the same inode number.
     pub made: (i64, u32),
 }
 

@@ -405,7 +405,7 @@ fn index_by_id(entries: Vec<TokenEntry>) -> HashMap<String, Arc<TokenEntry>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 

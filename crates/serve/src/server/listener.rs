@@ -497,6 +497,8 @@ async fn repeat(app: Arc<AppState>, interval: Duration, work: impl Fn(&AppState)
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Calls the handler of SIGHUP without the signal, which would reach the whole process.

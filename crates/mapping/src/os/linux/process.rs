@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-/// Returns true if this is the thread that the process began with, or, in a fork, the one that forked. Returns true as
-/// well if the system doesn't tell.
+/// Returns true if this is the thread that the process began with, or, in a fork, the one that forked.
+///
+/// Returns true as well if the system doesn't tell.
 pub fn is_main_thread() -> bool {
     // SAFETY: takes no argument, and does not fail.
     let thread = unsafe { libc::gettid() };

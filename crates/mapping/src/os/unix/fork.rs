@@ -123,8 +123,9 @@ fn open_placeholder() {
 /// See [`fork_count`].
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the number of forks between the process that called this first and the current one. A writer compares it to
-/// find out if it belongs to this process.
+/// Returns the number of forks between the process that called this first and the current one.
+///
+/// A writer compares it to find out if it belongs to this process.
 #[inline]
 pub fn fork_count() -> u64 {
     extern "C" fn in_child() {

@@ -33,6 +33,7 @@ fn soft_limit(resource: Resource) -> u64 {
 }
 
 /// Makes growing a file beyond the process's limit (`ulimit -f`) an error instead of a signal that ends the process.
+///
 /// Programs may call this, libraries should not.
 pub fn ignore_file_size_signal() {
     // SAFETY: no handler is installed, the signal is only ignored.
