@@ -7,7 +7,7 @@ import dev.arrowwood.internal.Conditions;
 import dev.arrowwood.internal.Native;
 import dev.arrowwood.internal.Records;
 import dev.arrowwood.internal.RowSpliterator;
-import dev.arrowwood.internal.Times;
+import dev.arrowwood.internal.TimeComparison;
 import dev.arrowwood.internal.Unsigned;
 import dev.arrowwood.internal.Values;
 import dev.arrowwood.types.Field;
@@ -623,8 +623,8 @@ public final class Dataset implements Iterable<Row> {
         return derive((call, out) -> {
             MemorySegment lowValue = Values.VALUE.allocate(call.arena);
             MemorySegment highValue = Values.VALUE.allocate(call.arena);
-            Values.writeCompared(lowValue, low, type, Times.Side.ABOVE, call::copy);
-            Values.writeCompared(highValue, high, type, Times.Side.BELOW, call::copy);
+            Values.writeCompared(lowValue, low, type, TimeComparison.Side.ABOVE, call::copy);
+            Values.writeCompared(highValue, high, type, TimeComparison.Side.BELOW, call::copy);
             return (int) Native.BETWEEN.invokeExact(handle, lowValue, highValue, out, call.error);
         });
     }

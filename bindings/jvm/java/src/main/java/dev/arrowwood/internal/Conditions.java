@@ -105,7 +105,7 @@ public final class Conditions {
                     case Condition.In(String column, List<?> list) ->
                         (int) Native.IN.invokeExact(
                                 call.text(column),
-                                values(column, list, Times.Side.NEITHER),
+                                values(column, list, TimeComparison.Side.NEITHER),
                                 (long) list.size(),
                                 call.out,
                                 call.error);
@@ -145,16 +145,16 @@ public final class Conditions {
     }
 
     /** Returns the side to round a time to that falls between two counts of the column's unit. */
-    private static Times.Side side(Condition.Operator operator) {
+    private static TimeComparison.Side side(Condition.Operator operator) {
         return switch (operator) {
-            case LE, GT -> Times.Side.BELOW;
-            case LT, GE -> Times.Side.ABOVE;
-            case EQ, NE -> Times.Side.NEITHER;
+            case LE, GT -> TimeComparison.Side.BELOW;
+            case LT, GE -> TimeComparison.Side.ABOVE;
+            case EQ, NE -> TimeComparison.Side.NEITHER;
         };
     }
 
     /** Returns an array of values to compare with those of a column. */
-    private MemorySegment values(String column, List<?> objects, Times.Side side) {
+    private MemorySegment values(String column, List<?> objects, TimeComparison.Side side) {
         Type type = type(column);
         MemorySegment values = Values.VALUE.allocateArray(call.arena, objects.size());
         for (int i = 0; i < objects.size(); i++) {

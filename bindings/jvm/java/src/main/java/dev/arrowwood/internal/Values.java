@@ -376,7 +376,7 @@ public final class Values {
     }
 
     private static void writeTime(MemorySegment value, Object object, Type type) {
-        Times.checkZone(object, type);
+        TimeComparison.checkZone(object, type);
         switch (object) {
             case Instant instant -> putZoned(value, instant, type);
             case ZonedDateTime time -> putZoned(value, time.toInstant(), type);
@@ -411,14 +411,14 @@ public final class Values {
      * time finer than the column's unit becomes the count on one {@code side} of it.
      */
     public static void writeCompared(
-            MemorySegment value, Object object, Type columnType, Times.Side side, ByteCopier copier) {
+            MemorySegment value, Object object, Type columnType, TimeComparison.Side side, ByteCopier copier) {
         Type type = valueType(columnType);
         if (object instanceof Optional<?> optional) {
             writeCompared(value, optional.orElse(null), type, side, copier);
             return;
         }
-        Times.checkComparable(object, type);
-        BigInteger count = Times.count(object, type, side);
+        TimeComparison.checkComparable(object, type);
+        BigInteger count = TimeComparison.count(object, type, side);
         if (count == null) {
             write(value, object, null, copier);
         } else {

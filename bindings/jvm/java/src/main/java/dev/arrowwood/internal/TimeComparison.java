@@ -14,12 +14,12 @@ import java.time.ZonedDateTime;
 import java.util.Optional;
 
 /** Checks times of {@code java.time} against the types of columns, and compares them exactly. */
-public final class Times {
+public final class TimeComparison {
     private static final BigInteger NANOS_PER_SECOND = BigInteger.valueOf(1_000_000_000);
     /** A count that equals no value, as it exceeds 64 bits. */
     private static final BigInteger EQUAL_TO_NONE = BigInteger.ONE.shiftLeft(100);
 
-    private Times() {}
+    private TimeComparison() {}
 
     /** The count to compare with for a time between two counts of a column's unit. */
     public enum Side {
