@@ -5,7 +5,7 @@
 //! - `signals`: Ctrl-C and others, which end waits and loops;
 //! - `errors`: errors of the library as exceptions;
 //! - `waits`: waits for bytes of a store, while other threads run;
-//! - `progress`: bars on the terminal.
+//! - `progress`: bars on the terminal, and work that Ctrl-C ends.
 //!
 //! Uses no other room.
 

@@ -1,4 +1,12 @@
 //! Signals such as Ctrl-C, which end waits and loops.
+//!
+//! Python's handlers run only where they are asked for:
+//! - waits for bytes of a store: the hook that [`install`] sets;
+//! - loops over rows in Python's objects: [`stop_on_signal`];
+//! - aggregations: [`with_interruptible_progress`](super::progress::with_interruptible_progress);
+//! - writes and checks of whole datasets, and waits for new rows: after each batch or wait.
+//!
+//! Other computations over local rows end before the signal is seen.
 
 use std::cell::RefCell;
 
