@@ -228,8 +228,6 @@ static bool is_unreadable(int file) {
 WRAP_READ(pread64, (int file, void *into, size_t count, off64_t offset), (file, into, count, offset))
 WRAP_READ(read, (int file, void *into, size_t count), (file, into, count))
 WRAP(ssize_t, pwrite64, (int file, const void *from, size_t count, off64_t offset), (file, from, count, offset), WRITE)
-WRAP(ssize_t, pwritev2, (int file, const struct iovec *from, int count, off_t offset, int flags),
-     (file, from, count, offset, flags), WRITE)
 WRAP(int, ftruncate64, (int file, off64_t length), (file, length), WRITE)
 WRAP(int, fsync, (int file), (file), SYNC)
 WRAP(int, fdatasync, (int file), (file), SYNC)
@@ -386,7 +384,8 @@ long syscall(long number, ...) {
         words[i] = va_arg(rest, long);
     }
     va_end(rest);
-    if ((number == SYS_renameat2 && FAILS(NAME, "renameat2")) || (number == SYS_statx && FAILS(STAT, "statx"))) {
+    if ((number == SYS_renameat2 && FAILS(NAME, "renameat2")) || (number == SYS_statx && FAILS(STAT, "statx")) ||
+        (number == SYS_pwritev2 && FAILS(WRITE, "pwritev2"))) {
         return -1;
     }
     return next(number, words[0], words[1], words[2], words[3], words[4], words[5]);

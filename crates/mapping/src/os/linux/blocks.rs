@@ -6,9 +6,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use crate::os::unix::errors::{check, is_unsupported, too_large};
-#[cfg(not(target_env = "gnu"))]
-pub use crate::os::unix::files::write_and_sync as write_synced;
-#[cfg(target_env = "gnu")]
 use crate::os::unix::files::write_and_sync;
 
 /// Allocates blocks for the bytes `offset .. offset + len` of `file`, so that a store through a mapping can't fail
@@ -38,15 +35,28 @@ fn fallocate(file: &File, mode: i32, offset: u64, len: u64) -> io::Result<()> {
 
 /// Writes `bytes` at `offset` and syncs them to the disk (pwritev2(2), `RWF_DSYNC`). Syncs only these pages, not other
 /// writes to the file, but the whole file if the system has no such call.
-#[cfg(target_env = "gnu")]
 pub fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     let mut written = 0;
     while written < bytes.len() {
         let rest = &bytes[written..];
         let part = libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() };
         let rest_offset = libc::off_t::try_from(offset + written as u64).map_err(|_| too_large())?;
+        let parts: libc::c_long = 1;
+        // The kernel takes the offset in two words, the second of which holds what 64 bits leave over.
+        let upper_offset: libc::c_long = 0;
+        // A direct call, as musl has no such function.
         // SAFETY: the one part is `rest`, which outlives the call and is only read by it.
-        let count = unsafe { libc::pwritev2(file.as_raw_fd(), &raw const part, 1, rest_offset, libc::RWF_DSYNC) };
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_pwritev2,
+                file.as_raw_fd(),
+                &raw const part,
+                parts,
+                rest_offset,
+                upper_offset,
+                libc::RWF_DSYNC,
+            )
+        };
         match usize::try_from(count) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
