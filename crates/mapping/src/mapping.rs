@@ -449,13 +449,13 @@ impl Mapping {
         self.0.region.copy_out(offset, into);
     }
 
-    /// Loads the word at `offset` (acquire).
+    /// Loads the little-endian word at `offset` (acquire).
     ///
     /// # Panics
     /// If `offset` is not a multiple of 8, or the mapping ends before.
     #[inline]
     pub fn load64(&self, offset: usize) -> u64 {
-        self.0.region.word64(offset).load(Ordering::Acquire)
+        u64::from_le(self.0.region.word64(offset).load(Ordering::Acquire))
     }
 
     fn failed(&self, doing: &str, error: &io::Error) -> Error {

@@ -444,30 +444,30 @@ impl SharedFile {
         os::release(&self.file, offset, len)
     }
 
-    /// Stores a word (release). A reader that loads it (acquire) sees everything stored before.
+    /// Stores a little-endian word (release). A reader that loads it (acquire) sees everything stored before.
     #[inline]
     pub fn publish64(&self, offset: u64, value: u64) {
         self.observe_store(offset, &value.to_le_bytes());
-        self.region.word64(offset as usize).store(value, Ordering::Release);
+        self.region.word64(offset as usize).store(value.to_le(), Ordering::Release);
     }
 
     /// As [`SharedFile::publish64`].
     #[inline]
     pub fn publish32(&self, offset: u64, value: u32) {
         self.observe_store(offset, &value.to_le_bytes());
-        self.region.word32(offset as usize).store(value, Ordering::Release);
+        self.region.word32(offset as usize).store(value.to_le(), Ordering::Release);
     }
 
     /// Loads the word at `offset` (acquire).
     #[inline]
     pub fn load64(&self, offset: u64) -> u64 {
-        self.region.word64(offset as usize).load(Ordering::Acquire)
+        u64::from_le(self.region.word64(offset as usize).load(Ordering::Acquire))
     }
 
     /// Loads the word at `offset` (acquire).
     #[inline]
     pub fn load32(&self, offset: u64) -> u32 {
-        self.region.word32(offset as usize).load(Ordering::Acquire)
+        u32::from_le(self.region.word32(offset as usize).load(Ordering::Acquire))
     }
 
     /// Wakes the readers that wait for the word at `offset`.

@@ -11,7 +11,7 @@ use crate::mapping::Mapping;
 use crate::mode::Mode;
 use crate::shared_file::SharedFile;
 
-/// Words that one process stores and others load.
+/// Little-endian words that one process stores and others load.
 ///
 /// Their offsets are multiples of their size, and all loads and stores are atomic.
 pub trait SharedWords {
@@ -121,12 +121,12 @@ impl SharedWords for Mapping {
     fn publish64(&self, _offset: u64, _value: u64) {}
 
     fn load32(&self, offset: u64) -> u32 {
-        self.region().word32(offset as usize).load(Ordering::Acquire)
+        u32::from_le(self.region().word32(offset as usize).load(Ordering::Acquire))
     }
 
     fn publish32(&self, offset: u64, value: u32) {
         if self.mode() == Mode::ReadWrite {
-            self.region().word32(offset as usize).store(value, Ordering::Release);
+            self.region().word32(offset as usize).store(value.to_le(), Ordering::Release);
         }
     }
 

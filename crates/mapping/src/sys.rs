@@ -403,10 +403,10 @@ impl MemoryRegion {
         unsafe { AtomicU32::from_ptr(word.cast()) }
     }
 
-    /// Waits while the word at `offset` is `expected`, until woken or for `timeout`; may return early. Works on a
-    /// read-only mapping.
+    /// Waits while the little-endian word at `offset` is `expected`, until woken or for `timeout`; may return
+    /// early. Works on a read-only mapping.
     pub(crate) fn wait(&self, offset: usize, expected: u32, timeout: Duration) {
-        os::wait(self.word32(offset), expected, timeout);
+        os::wait(self.word32(offset), expected.to_le(), timeout);
     }
 
     /// Wakes all that [`wait`](MemoryRegion::wait) at `offset`, in any process.

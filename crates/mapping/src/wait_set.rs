@@ -129,7 +129,7 @@ impl WaitState {
 
     fn await_words(&self, words: &[AwaitedWord]) {
         let mut awaited: Vec<(&AtomicU32, u32)> = vec![(&self.end, RUNNING)];
-        awaited.extend(words.iter().map(|word| (word.mapping.region().word32(word.offset), word.value)));
+        awaited.extend(words.iter().map(|word| (word.mapping.region().word32(word.offset), word.value.to_le())));
         while !self.should_end() {
             let waited = os::wait_for_any(&awaited);
             // A truncated file has no words, which counts as a change: the caller must find that out.
