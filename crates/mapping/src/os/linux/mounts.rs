@@ -51,7 +51,7 @@ pub fn is_on_overlay(file: &File, device: u64) -> io::Result<bool> {
     if libc::major(device) != 0 {
         return Ok(false);
     }
-    Ok(file_system(file)?.f_type == libc::OVERLAYFS_SUPER_MAGIC)
+    Ok(file_system_kind(&file_system(file)?) == libc::OVERLAYFS_SUPER_MAGIC as u32)
 }
 
 /// Returns the file system of `file` (fstatfs(2)).
@@ -64,11 +64,16 @@ fn file_system(file: &File) -> io::Result<libc::statfs> {
     Ok(unsafe { statfs.assume_init() })
 }
 
+/// Returns the number of the kind of a file system, which has a type of its own in each C library.
+fn file_system_kind(statfs: &libc::statfs) -> u32 {
+    statfs.f_type as u32
+}
+
 /// Returns the space of the file system of `file`.
 pub fn free_space(file: &File) -> io::Result<FileSystemSpace> {
     let statfs = file_system(file)?;
     let available = statfs.f_bavail.saturating_mul(u64::try_from(statfs.f_bsize).unwrap_or(u64::MAX));
-    Ok(FileSystemSpace { available, is_in_memory: statfs.f_type == libc::TMPFS_MAGIC })
+    Ok(FileSystemSpace { available, is_in_memory: file_system_kind(&statfs) == libc::TMPFS_MAGIC as u32 })
 }
 
 /// Returns the kind of file system of `folder` if mappings on several machines are inconsistent there.
@@ -91,6 +96,6 @@ pub fn remote_file_system(folder: &Path) -> io::Result<Option<&'static str>> {
     // SAFETY: the path ends in zero, and `statfs` has room for the one structure the call writes.
     check(unsafe { libc::statfs(path.as_ptr(), statfs.as_mut_ptr()) })?;
     // SAFETY: statfs(2) has succeeded, so it has filled the structure.
-    let kind = unsafe { statfs.assume_init() }.f_type as u32;
+    let kind = file_system_kind(&unsafe { statfs.assume_init() });
     Ok(REMOTE.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name))
 }
