@@ -11,7 +11,7 @@ DENY_VERSION := 0.20.2
 
 .PHONY: test-datafusion-rust demo test programs test-rust test-portable features alone c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-page bench-instructions bench-serve borders borders-large borders-page \
-  view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
+  view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all port fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
@@ -283,6 +283,15 @@ failing-calls: $(VENV)/test.done
 torture:
 	$(CAMPAIGNS) --only "model kills$(KILLS:%==%) chaos eight-readers limits readers corruption forged power disk-errors onlookers \
 	  changed"
+
+# The tests of the libraries on other processors and C libraries of Linux: what is built, run and left out is in tests/port/. Needs
+# Debian's Rust, and qemu for other processors. Takes up to 40 minutes each; JSON=FILE has the reports.
+PORTS := port-linux-aarch64 port-linux-musl port-linux-riscv64 port-linux-s390x
+.PHONY: $(PORTS)
+port:
+	$(PYTHON) tests/port/port.py $(JSON:%=--json %)
+$(PORTS): port-%:
+	$(PYTHON) tests/port/port.py $* $(JSON:%=--json %)
 
 # Coverage-guided fuzzing, $(MINUTES) for each target (5), seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer).

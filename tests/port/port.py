@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""Builds the libraries for other processors and C libraries of Linux, and runs their tests there.
+
+    tests/port/port.py [TARGET…] [--json FILE] [--only TEXT]
+
+A target is one of `port.toml`: by default all of them are tested, one after the other. Debian's Rust builds them, with
+the standard library from its source. Programs of another processor run under qemu's emulation of one process, which
+the kernel starts for them, so that tests can start processes of their own: each program of tests gets a user namespace
+with a binfmt_misc of its own, and the machine is left as it is.
+
+A test fails if it doesn't end in time. Where a program of tests dies, the tests that were running are run again, each
+alone. Tests that are left out are listed in `port.toml`, each with its cause. It is an error if one of them does not
+exist, or if they are more than 2 % of the tests in a target's programs.
+"""
+
+import argparse
+import dataclasses
+import fnmatch
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CRATES = ["arrowwood-mapping", "arrowwood"]
+# What cargo builds of a crate, unless `port.toml` selects programs.
+ALL_PROGRAMS = ["--lib", "--tests"]
+# Debian's packages that every target needs.
+PACKAGES = ["rustc-web", "cargo-web", "rust-web-src"]
+CARGO, RUSTC = "/usr/bin/cargo", "/usr/bin/rustc"
+# The percentage of tests that may be left out.
+MAX_LEFT_OUT = 2
+# How many seconds a test may take, and all tests of a target.
+TEST_SECONDS = 600
+TARGET_SECONDS = 40 * 60
+
+# Starts a program in a mount namespace where the kernel hands programs of another processor to an emulator.
+EMULATED = """
+mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
+printf %s "$ARROWWOOD_BINFMT" > /proc/sys/fs/binfmt_misc/register &&
+exec "$@"
+"""
+
+
+@dataclasses.dataclass
+class Program:
+    """A program of tests: its suite, which is the crate and its name, its path, and the folder in which it runs."""
+
+    suite: str
+    path: str
+    folder: Path
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of a test: `ok`, `failed` or `ignored`, and what it printed."""
+
+    event: str
+    output: str = ""
+
+
+class Target:
+    """A target, as `port.toml` describes it."""
+
+    def __init__(self, name, settings, left_out):
+        self.name = name
+        self.triple = settings["triple"]
+        self.packages = PACKAGES + settings["packages"]
+        self.linker = settings["linker"]
+        self.emulator = settings.get("emulator")
+        self.sysroot = settings.get("sysroot")
+        self.programs = settings.get("programs", {})
+        self.only = settings.get("only")
+        self.left_out = {
+            test: entry["cause"] for entry in left_out if name in entry["targets"] for test in entry["tests"]
+        }
+
+    def missing_packages(self):
+        """Returns the packages that are not installed."""
+        query = ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}", "--"]
+        return [
+            package
+            for package in self.packages
+            if not subprocess.run([*query, package], capture_output=True, text=True).stdout.startswith("ii")
+        ]
+
+    def build(self):
+        """Builds the tests. Returns their programs."""
+        folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+        name = self.triple.upper().replace("-", "_")
+        environment = {
+            **os.environ,
+            "CARGO_TARGET_DIR": str(folder),
+            "RUSTC": RUSTC,
+            "RUSTC_BOOTSTRAP": "1",
+            "CARGO_INCREMENTAL": "0",
+            "CARGO_PROFILE_DEV_DEBUG": "false",
+            f"CARGO_TARGET_{name}_LINKER": self.linker,
+            f"CC_{self.triple.replace('-', '_')}": self.linker,
+        }
+        if self.triple.endswith("musl"):
+            environment[f"CARGO_TARGET_{name}_RUSTFLAGS"] = static_musl_flags(folder)
+        return [program for crate in CRATES for program in self.build_crate(crate, environment)]
+
+    def build_crate(self, crate, environment):
+        """Builds the tests of a crate. Returns their programs."""
+        command = [CARGO, "test", "--no-run", "--quiet", "--locked", "-Zbuild-std", "--target", self.triple]
+        command += ["--message-format=json-render-diagnostics", "--package", crate]
+        selected = self.programs.get(crate)
+        command += ALL_PROGRAMS if selected is None else [f"--test={name}" for name in selected]
+        built = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        if built.returncode != 0:
+            raise SystemExit(f"{self.name}: building {crate} has failed")
+        programs = []
+        for line in built.stdout.splitlines():
+            message = json.loads(line)
+            if message["reason"] == "compiler-artifact" and message["profile"]["test"]:
+                target = message["target"]
+                suite = "lib" if "lib" in target["kind"] else target["name"]
+                programs.append(
+                    Program(f"{crate} {suite}", message["executable"], Path(message["manifest_path"]).parent)
+                )
+        return programs
+
+    def selects(self, test):
+        """Returns whether a test is one of those of the target."""
+        return self.only is None or any(fnmatch.fnmatch(test, pattern) for pattern in self.only)
+
+    def command(self, program):
+        """Returns the words that start a program of tests, and their environment."""
+        environment = {"RUSTC_BOOTSTRAP": "1", "ARROWWOOD_PATIENCE": str(TEST_SECONDS), **os.environ}
+        if not self.emulator:
+            return [program.path], environment
+        environment |= {"QEMU_LD_PREFIX": self.sysroot, "ARROWWOOD_BINFMT": binfmt(program.path, self.emulator)}
+        return ["unshare", "--map-root-user", "--mount", "sh", "-c", EMULATED, "sh", program.path], environment
+
+    def list_tests(self, program):
+        """Returns the names of the tests in a program."""
+        words, environment = self.command(program)
+        listed = subprocess.run([*words, "--list", "--format=terse"], env=environment, capture_output=True, text=True)
+        if listed.returncode != 0:
+            hint = "; a binfmt_misc of one's own needs Linux 6.7" if "binfmt_misc" in listed.stderr else ""
+            raise SystemExit(f"{self.name}: {program.suite} does not run{hint}\n{listed.stderr}")
+        return [line.removesuffix(": test") for line in listed.stdout.splitlines() if line.endswith(": test")]
+
+
+def static_musl_flags(folder):
+    """Returns the flags of rustc that link musl and the unwinder statically.
+
+    Rust's own target brings them along, and Debian's compiler doesn't have it: GCC's unwinder takes the name of LLVM's.
+    """
+    folder = folder / "x86_64-unknown-linux-musl" / "unwinder"
+    folder.mkdir(parents=True, exist_ok=True)
+    find = ["gcc", "-print-file-name=libgcc_eh.a"]
+    found = subprocess.run(find, check=True, capture_output=True, text=True).stdout.strip()
+    library = shutil.copy(found, folder / "libunwind.a")
+    source = HERE / "dl_find_object.c"
+    subprocess.run(["musl-gcc", "-O1", "-Wall", "-c", source, "-o", folder / "dl_find_object.o"], check=True)
+    subprocess.run(["ar", "qs", library, folder / "dl_find_object.o"], check=True)
+    return f"-Clink-self-contained=no -Crelocation-model=static -Lnative={folder}"
+
+
+def binfmt(program, emulator):
+    """Returns the line that hands programs like this one to an emulator, for binfmt_misc."""
+    with open(program, "rb") as file:
+        header = file.read(20)
+    # Of a header in ELF, the system and the padding are left open, and whether the program has fixed addresses.
+    mask = bytearray(b"\xff" * 7 + b"\0" * 9 + b"\xff" * 4)
+    mask[16 if header[5] == 1 else 17] = 0xFE
+    escaped = ["".join(f"\\x{byte:02x}" for byte in text) for text in (header, mask)]
+    return f":arrowwood:M::{escaped[0]}:{escaped[1]}:{emulator}:F"
+
+
+def run_once(target, program, tests, deadline, threads, outcomes):
+    """Runs tests in one process until it ends, or one of the tests takes too long. Adds what became of them.
+
+    Returns the tests that were running at the end.
+    """
+    words, environment = target.command(program)
+    words += ["--exact", "-Zunstable-options", "--format=json", f"--test-threads={threads}", "--", *tests]
+    running = {}
+    with tempfile.TemporaryFile("w+", errors="replace") as errors, selectors.DefaultSelector() as selector:
+        process = subprocess.Popen(
+            words,
+            cwd=program.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+        selector.register(process.stdout, selectors.EVENT_READ)
+        rest = b""
+        while True:
+            now = time.monotonic()
+            late = [test for test, start in running.items() if now > start + TEST_SECONDS]
+            if late or now > deadline:
+                os.killpg(process.pid, signal.SIGKILL)
+                for test in late:
+                    outcomes[test] = Outcome("failed", f"it takes more than {TEST_SECONDS} seconds")
+                    del running[test]
+                break
+            if not selector.select(1):
+                continue
+            piece = os.read(process.stdout.fileno(), 1 << 16)
+            if not piece:
+                break
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                note(line, running, outcomes)
+        status = process.wait()
+        errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4000))
+        if status not in (0, 101) and len(running) == 1 and len(tests) == 1:
+            outcomes[tests[0]] = Outcome("failed", f"its process has ended: status {status}\n{errors.read()}")
+            running.clear()
+    return list(running)
+
+
+def note(line, running, outcomes):
+    """Notes what an event tells. Other lines are those that a test has printed past the harness."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return
+    if not isinstance(event, dict) or event.get("type") != "test":
+        return
+    if event["event"] == "started":
+        running[event["name"]] = time.monotonic()
+    elif event["event"] in ("ok", "failed", "ignored"):
+        running.pop(event["name"], None)
+        outcomes[event["name"]] = Outcome(event["event"], event.get("stdout", ""))
+
+
+def run_tests(target, program, tests, deadline):
+    """Runs tests of a program. Returns what became of each."""
+    outcomes = {}
+    left = tests
+    while left and time.monotonic() < deadline:
+        before = len(outcomes)
+        suspects = run_once(target, program, left, deadline, os.cpu_count(), outcomes)
+        for test in suspects:
+            if run_once(target, program, [test], deadline, 1, outcomes) and time.monotonic() < deadline:
+                outcomes[test] = Outcome("failed", "it ends without a result")
+        left = [test for test in left if test not in outcomes]
+        if len(outcomes) == before:
+            break
+    for test in left:
+        outcomes[test] = Outcome("failed", "it was not run, for want of time")
+    return outcomes
+
+
+def test_target(target, only):
+    """Builds and tests a target. Returns a report."""
+    start = time.monotonic()
+    programs = target.build()
+    built = time.monotonic()
+    print(f"{target.name}: built in {built - start:.0f} s", flush=True)
+    deadline = start + TARGET_SECONDS
+    counts = dict.fromkeys(["built", "tests", "passed", "ignored", "left_out"], 0)
+    failed, listed, seconds = {}, set(), {}
+    for program in sorted(programs, key=lambda program: program.suite):
+        began = time.monotonic()
+        built_tests = target.list_tests(program)
+        counts["built"] += len(built_tests)
+        names = [name for name in built_tests if target.selects(f"{program.suite} {name}")]
+        listed.update(f"{program.suite} {name}" for name in names)
+        tests = [name for name in names if f"{program.suite} {name}" not in target.left_out]
+        counts["tests"] += len(names)
+        counts["left_out"] += len(names) - len(tests)
+        if only is not None:
+            tests = [name for name in tests if only in f"{program.suite} {name}"]
+        outcomes = run_tests(target, program, tests, deadline) if tests else {}
+        for name, outcome in outcomes.items():
+            if outcome.event == "failed":
+                failed[f"{program.suite} {name}"] = outcome.output
+                print(f"---- {target.name}: {program.suite} {name}\n{outcome.output}", flush=True)
+        counts["passed"] += sum(outcome.event == "ok" for outcome in outcomes.values())
+        counts["ignored"] += sum(outcome.event == "ignored" for outcome in outcomes.values())
+        seconds[program.suite] = round(time.monotonic() - began)
+        print(f"{target.name}: {program.suite}: {len(tests)} tests in {seconds[program.suite]} s", flush=True)
+    errors = [f"{test} is left out, and does not exist" for test in target.left_out if test not in listed]
+    if counts["left_out"] * 100 > counts["built"] * MAX_LEFT_OUT:
+        errors.append(f"{counts['left_out']} tests are left out, more than {MAX_LEFT_OUT} % of {counts['built']}")
+    return {
+        "target": target.name,
+        "triple": target.triple,
+        **counts,
+        "failed": failed,
+        "causes": target.left_out,
+        "errors": errors,
+        "build_seconds": round(built - start),
+        "suite_seconds": seconds,
+    }
+
+
+def main():
+    settings = tomllib.loads((HERE / "port.toml").read_text())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(settings["target"]))
+    parser.add_argument("--json", type=Path, help="a file for the reports")
+    parser.add_argument("--only", help="run only tests whose names contain this")
+    arguments = parser.parse_args()
+    names = arguments.targets or list(settings["target"])
+    unknown = [name for name in names if name not in settings["target"]]
+    if unknown:
+        parser.error(f"no target {unknown[0]}; there are {', '.join(settings['target'])}")
+    targets = [Target(name, settings["target"][name], settings.get("left_out", [])) for name in names]
+    missing = sorted({package for target in targets for package in target.missing_packages()})
+    if missing:
+        raise SystemExit(f"please install: apt-get install {' '.join(missing)}")
+    reports = []
+    for target in targets:
+        reports.append(test_target(target, arguments.only))
+        if arguments.json:
+            arguments.json.write_text(json.dumps(reports, indent=2) + "\n")
+    for report in reports:
+        words = "{target}: {tests} tests, {passed} passed, {ignored} ignored, {left_out} left out".format(**report)
+        print(f"{words}, {len(report['failed'])} failed")
+        for error in report["errors"]:
+            print(f"{report['target']}: {error}")
+    sys.exit(any(report["failed"] or report["errors"] for report in reports))
+
+
+if __name__ == "__main__":
+    main()

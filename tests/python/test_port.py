@@ -1,0 +1,126 @@
+"""Tests tests/port/port.py, which runs tests on other processors, and its list of tests that are left out."""
+
+import importlib.util
+import re
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "tests/port"
+SETTINGS = tomllib.loads((FOLDER / "port.toml").read_text())
+
+spec = importlib.util.spec_from_file_location("port", FOLDER / "port.py")
+port = importlib.util.module_from_spec(spec)
+sys.modules["port"] = port
+spec.loader.exec_module(port)
+
+# A program with the command line of Rust's tests. `dies` ends its process, and `hangs` never ends.
+PROGRAM = """#!{python}
+import json, os, sys, time
+TESTS = ["good", "bad", "dies", "hangs", "ignored", "late"]
+if "--list" in sys.argv:
+    print("\\n".join(f"{{test}}: test" for test in TESTS))
+    sys.exit()
+print("a line that is no event")
+for test in sys.argv[sys.argv.index("--") + 1 :]:
+    print(json.dumps({{"type": "test", "event": "started", "name": test}}), flush=True)
+    if test == "dies":
+        os.abort()
+    if test == "hangs":
+        time.sleep(600)
+    event = {{"bad": "failed", "ignored": "ignored"}}.get(test, "ok")
+    print(json.dumps({{"type": "test", "event": event, "name": test, "stdout": "why"}}), flush=True)
+"""
+
+
+def target(left_out=(), **settings):
+    return port.Target("here", {"triple": "x86_64-test", "packages": [], "linker": "cc", **settings}, left_out)
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program"
+    path.write_text(PROGRAM.format(python=sys.executable))
+    path.chmod(0o755)
+    return port.Program("crate lib", str(path), tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def short_limit(monkeypatch):
+    monkeypatch.setattr(port, "TEST_SECONDS", 1)
+
+
+def report(program, left_out=(), **settings):
+    here = target(left_out, **settings)
+    here.build = lambda: [program]
+    return port.test_target(here, None)
+
+
+def test_a_test_that_dies_or_hangs_fails_alone(program):
+    tests = target().list_tests(program)
+    outcomes = port.run_tests(target(), program, tests, time.monotonic() + 300)
+    events = {name: outcome.event for name, outcome in outcomes.items()}
+    assert events == {
+        "good": "ok",
+        "bad": "failed",
+        "dies": "failed",
+        "hangs": "failed",
+        "ignored": "ignored",
+        "late": "ok",
+    }
+    assert "status" in outcomes["dies"].output and "seconds" in outcomes["hangs"].output
+
+
+def test_tests_that_are_not_run_in_time_fail(program):
+    outcomes = port.run_tests(target(), program, ["good"], time.monotonic())
+    assert outcomes["good"].event == "failed" and "time" in outcomes["good"].output
+
+
+def test_tests_that_are_left_out_are_counted_and_exist(program, monkeypatch):
+    left_out = [{"targets": ["here"], "tests": ["crate lib hangs", "crate lib gone"], "cause": "it hangs"}]
+    made = report(program, left_out)
+    assert (made["tests"], made["passed"], made["ignored"], made["left_out"]) == (6, 2, 1, 1)
+    assert sorted(made["failed"]) == ["crate lib bad", "crate lib dies"]
+    assert made["errors"] == [
+        "crate lib gone is left out, and does not exist",
+        "1 tests are left out, more than 2 % of 6",
+    ]
+    monkeypatch.setattr(port, "MAX_LEFT_OUT", 20)
+    assert len(report(program, left_out)["errors"]) == 1
+    made = report(program, only=["crate lib g*"])
+    assert (made["tests"], made["passed"], made["failed"], made["errors"]) == (1, 1, {}, [])
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_programs_of_a_processor_go_to_its_emulator(tmp_path, order):
+    path = tmp_path / "program"
+    kind = b"\x03\x00" if order == 1 else b"\x00\x03"
+    path.write_bytes(b"\x7fELF\x02" + bytes([order, 1]) + bytes(9) + kind + b"\x01\x02" + bytes(9))
+    name, magic, mask, emulator = re.fullmatch(r":(\w+):M::(\S+):(\S+):(\S+):F", port.binfmt(path, "/qemu")).groups()
+    magic, mask = (bytes.fromhex(text.replace("\\x", "")) for text in (magic, mask))
+    fixed = bytearray(magic)
+    fixed[16 if order == 1 else 17] = 2
+    assert emulator == "/qemu" and len(magic) == len(mask) == 20
+    same = [bytes(a & b for a, b in zip(text, mask)) for text in (magic, fixed, b"\x7fELF" + bytes(16))]
+    assert same[0] == same[1] != same[2]
+
+
+def test_tests_on_the_list_exist():
+    for entry in SETTINGS["left_out"]:
+        assert set(entry["targets"]) <= SETTINGS["target"].keys() and entry["cause"].strip()
+        for test in entry["tests"]:
+            crate, program, name = test.split(" ")
+            folder = ROOT / "crates" / crate.removeprefix("arrowwood-")
+            sources = (folder / ("src" if program == "lib" else "tests")).rglob("*.rs")
+            function = re.compile(rf"fn {name.split('::')[-1]}\b")
+            assert any(function.search(source.read_text()) for source in sources), test
+
+
+def test_make_has_each_target():
+    makefile = (ROOT / "Makefile").read_text()
+    ports = re.search(r"^PORTS := (.*)$", makefile, re.M)[1].split()
+    assert ports == [f"port-{name}" for name in SETTINGS["target"]]
