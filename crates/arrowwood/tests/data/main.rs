@@ -11,6 +11,7 @@ mod thread;
 #[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
+mod byte_order;
 mod compute;
 mod conditions;
 mod corpus;

@@ -65,11 +65,24 @@ pub(super) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     }
 }
 
+/// Refuses to change tables on a big-endian processor: a table's bytes are little-endian, and writers store values and
+/// counters as they lie in memory.
+pub(super) fn refuse_big_endian() -> Result<()> {
+    if cfg!(target_endian = "little") {
+        return Ok(());
+    }
+    let processor = std::env::consts::ARCH;
+    Err(Error::unsupported(format!(
+        "tables are little-endian, and this processor ({processor}) is big-endian; write on another processor"
+    )))
+}
+
 /// Locks the table's directory for its one writer.
 ///
 /// # Errors
-/// `Busy`, naming the process that writes the table; `Io`.
+/// `Busy`, naming the process that writes the table; `Io`; `Unsupported` on a big-endian processor.
 pub(in crate::table) fn acquire_lock(medium: &FileSystem, path: &Path) -> Result<DirectoryLock> {
+    refuse_big_endian()?;
     // `table_stat` holds the lock for an instant.
     for _ in 0..LOCK_ATTEMPTS {
         if let Some(lock) = try_lock(medium, path)? {
