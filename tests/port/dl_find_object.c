@@ -1,7 +1,12 @@
 // GCC's unwinder asks glibc where the tables of a function are. This is the same for musl, for programs of tests.
 #define _GNU_SOURCE
 #include <link.h>
+#include <pthread.h>
 #include <stddef.h>
+
+// The unwinder calls these, but links them weakly: without another use, static programs lack them.
+void *const _dl_find_object_links[] = {(void *)pthread_once, (void *)pthread_getspecific, (void *)pthread_setspecific,
+                                       (void *)pthread_mutex_lock, (void *)pthread_mutex_unlock};
 
 // As in glibc's <dlfcn.h>.
 struct dl_find_object {

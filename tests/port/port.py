@@ -216,6 +216,7 @@ def run_once(target, program, tests, deadline, threads, outcomes):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
                 note(line, running, outcomes)
+        process.stdout.close()
         status = process.wait()
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4000))
         if status not in (0, 101) and len(running) == 1 and len(tests) == 1:
