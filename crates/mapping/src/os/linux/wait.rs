@@ -13,10 +13,8 @@ pub const MAX_AWAITED: usize = 128;
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     /// About 34 years, which any `time_t` has room for.
     const MAX_SECONDS: u64 = 1 << 30;
-    let time = libc::timespec {
-        tv_sec: timeout.as_secs().min(MAX_SECONDS) as i64,
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
+    let time =
+        libc::timespec { tv_sec: timeout.as_secs().min(MAX_SECONDS) as i64, tv_nsec: timeout.subsec_nanos().into() };
     // SAFETY: the word is borrowed and the time lives through the call; any answer is fine.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const time) };
 }
