@@ -268,7 +268,9 @@ impl UploadTarget {
         let hidden = files.path_to_filesystem(&self.path())?;
         let named = files.path_to_filesystem(&self.location.path)?;
         let file_system = FileSystem::default();
-        let linked = file_system.rename_noreplace(&hidden, &named).and_then(|()| file_system.sync_parent(&named));
+        let linked = file_system
+            .rename_noreplace(&hidden, &named)
+            .and_then(|()| file_system.sync_dir(named.parent().unwrap_or(std::path::Path::new(""))));
         // Fails if the file was renamed.
         let _ = std::fs::remove_file(&hidden);
         match linked {

@@ -111,13 +111,18 @@ pub(super) fn are_folded_alike(name: &str, other: &str) -> bool {
     fold(name) == fold(other)
 }
 
+/// Returns true if a name belongs to another program, such as `_temporary` or `.snapshots`.
+pub(super) fn is_foreign(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"_") || name.as_encoded_bytes().starts_with(b".")
+}
+
 /// Parses the column and value of a directory named `name`; returns `None` if it is not a partition.
 ///
 /// # Errors
 /// `InvalidData` if the name is not UTF-8.
 pub(super) fn parse(name: &OsStr) -> Result<Option<PartitionKey>> {
     let bytes = name.as_encoded_bytes();
-    if !bytes.contains(&b'=') || bytes.starts_with(b"=") || bytes.starts_with(b".") {
+    if !bytes.contains(&b'=') || bytes.starts_with(b"=") || is_foreign(name) {
         return Ok(None);
     }
     let Some((key, value)) = name.to_str().ok_or_else(|| invalid_name(name))?.split_once('=') else {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::directory_names::keys_of;
-use super::place::find_partitions;
+use super::place::{find_partitions, root_of};
 use crate::array::Value;
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,13 +12,14 @@ use crate::table::remove_table;
 
 /// Removes the partition of `table` with these values, and its files; returns false if there is none.
 ///
-/// Readers that have opened it keep its rows until they refresh.
+/// Readers that have opened it keep its rows until they refresh. If its values are encoded in several ways, there are
+/// several directories; those before one that can't be removed are gone.
 ///
 /// # Errors
 /// `NotFound` if there is no directory `table`; `Busy` if the partition is being written, naming the process;
 /// `InvalidArgument` as for [`partition_path`](crate::partition_path), or if not all columns are named; `Io`.
 pub fn drop_partition(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) -> Result<bool> {
-    let root = table.as_ref();
+    let root = root_of(table.as_ref());
     let keys = keys_of(partition)?;
     if !is_directory(root)? {
         return Err(Error::new(ErrorKind::NotFound, "there is no directory of partitions").at(root));

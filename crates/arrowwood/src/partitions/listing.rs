@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::directory_names::{PartitionKey, parse};
+use super::directory_names::{PartitionKey, is_foreign, parse};
 use crate::directory::{DirectoryMtime, exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -78,8 +78,7 @@ pub(super) fn list(directory: &Path) -> Result<(DirectoryListing, Vec<PartitionD
         let entry = entry.map_err(|e| unreadable(directory, &e))?;
         let name = entry.file_name();
         let path = entry.path();
-        // Names with these prefixes belong to programs: `_temporary`, `.snapshots`.
-        if name.as_encoded_bytes().starts_with(b"_") || name.as_encoded_bytes().starts_with(b".") {
+        if is_foreign(&name) {
             continue;
         }
         let kind = entry.file_type().map_err(|e| unreadable(directory, &e))?;

@@ -8,14 +8,15 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::directory_names::{PartitionKey, keys_of};
 use super::listing::{list, partition_directories};
-use super::place::place_of;
+use super::place::{place_of, root_of};
 use crate::array::Value;
+use crate::blocking::check_interrupt;
 use crate::dataset::merge_schemas;
-use crate::directory::is_directory;
+use crate::directory::{exists, is_directory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::DirectoryLock;
-use crate::table::{Writer, WriterOptions, is_table_directory, open_table};
+use crate::table::{Writer, WriterOptions, check_new_table, is_table_directory, open_table, refuse_remote};
 use crate::types::layout::is_text;
 
 /// Opens the partition of `table` with these values for writing, or creates it.
@@ -48,7 +49,7 @@ pub fn partition_writer(
     schema: Option<SchemaRef>,
     options: &WriterOptions,
 ) -> Result<Writer> {
-    let root = table.as_ref();
+    let root = root_of(table.as_ref());
     let keys = keys_of(partition)?;
     let path = place_of(root, &keys)?;
     let names: Vec<&str> = partition.iter().map(|(name, _)| *name).collect();
@@ -92,18 +93,28 @@ const MAX_NAMING_WAIT: Duration = Duration::from_secs(30);
 /// The time between two attempts to lock the table's directory.
 const NAMING_RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Creates a partition and opens it. Meanwhile no other process chooses a name, which could be equal to this one on a
-/// file system that ignores case.
+/// Creates a partition and opens it.
 fn create_partition(
     root: &Path,
     keys: &[PartitionKey],
     stored: Option<SchemaRef>,
     options: &WriterOptions,
 ) -> Result<Writer> {
-    create_levels(root, root, options)?;
-    let _naming = lock_names(root, options)?;
-    let path = place_of(root, keys)?;
-    create_levels(root, path.parent().unwrap_or(root), options)?;
+    if let Some(schema) = &stored {
+        // A table that can't be made leaves no directory behind.
+        check_new_table(schema, options).map_err(|e| e.at(root))?;
+    }
+    if !exists(root)? {
+        create_levels(root, root, options)?;
+    }
+    refuse_remote(root, options.force).map_err(|e| e.at(root))?;
+    let path = {
+        // Meanwhile no other process chooses a name, which could be equal on a file system that ignores case.
+        let _naming = lock_names(root, options)?;
+        let path = place_of(root, keys)?;
+        create_levels(root, &path, options)?;
+        path
+    };
     Writer::open(path, stored, options)
 }
 
@@ -121,6 +132,7 @@ fn lock_names(root: &Path, options: &WriterOptions) -> Result<DirectoryLock> {
         if let Some(lock) = lock.map_err(|e| Error::io("locking the directory of partitions", &e).at(root))? {
             return Ok(lock);
         }
+        check_interrupt()?;
         if begun.elapsed() > MAX_NAMING_WAIT {
             let message = "another process is creating a partition, and doesn't finish; try again";
             return Err(Error::new(ErrorKind::Busy, message).at(root));

@@ -21,7 +21,12 @@ use crate::error::{Error, Result};
 /// `InvalidArgument` without columns, for empty or duplicate names, for values without a text of one line (floats,
 /// times, bytes, nested values), for days beyond the calendar, and for names of more than 255 bytes; `Io`.
 pub fn partition_path(table: impl AsRef<Path>, partition: &[(&str, Value<'_>)]) -> Result<PathBuf> {
-    place_of(table.as_ref(), &keys_of(partition)?)
+    place_of(root_of(table.as_ref()), &keys_of(partition)?)
+}
+
+/// Returns the directory of a table, which is the current one if its path is empty.
+pub(super) fn root_of(table: &Path) -> &Path {
+    if table == Path::new("") { Path::new(".") } else { table }
 }
 
 /// Returns the directory of the partition with these keys below `directory`, or the one to create if there is none.
@@ -36,7 +41,11 @@ pub(super) fn place_of(directory: &Path, keys: &[PartitionKey]) -> Result<PathBu
     }
     match existing.first() {
         Some(path) => place_of(path, deeper),
-        None => place_of(&directory.join(new_name(key, &entries, |name| Ok(exists(&directory.join(name))?))?), deeper),
+        None => {
+            let name =
+                new_name(key, &entries, |name| Ok(exists(&directory.join(name))?)).map_err(|e| e.at(directory))?;
+            place_of(&directory.join(name), deeper)
+        }
     }
 }
 
@@ -74,7 +83,9 @@ fn directories_with(directory: &Path, entries: &[OsString], key: &PartitionKey) 
             names.push(name);
         }
     }
-    let preferred = directory_names(column, value.as_deref())?.next().map(OsString::from);
+    // A directory of an earlier version may have a name that would be too long now.
+    let preferred =
+        directory_names(column, value.as_deref()).ok().and_then(|mut names| names.next()).map(OsString::from);
     names.sort_by_key(|&name| (Some(name) != preferred.as_ref(), name));
     Ok(names.into_iter().map(|name| directory.join(name)).collect())
 }
@@ -102,6 +113,10 @@ fn new_name(
     }
     // It is free here, though not on other file systems.
     free.ok_or_else(|| {
+        let mut names = directory_names(column, value.as_deref()).into_iter().flatten();
+        if let Some(name) = names.find(|name| entries.iter().any(|entry| entry == name.as_str())) {
+            return Error::invalid_argument(format!("'{name}' is no directory, and in the way of the partition"));
+        }
         let value = value.as_deref().unwrap_or("null");
         Error::invalid_argument(format!(
             "the directory of {column} = '{value}' can't have a name, as this file system takes its names for those of \

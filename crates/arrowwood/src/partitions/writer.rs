@@ -14,8 +14,9 @@ use std::str::FromStr;
 
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
 
-use super::directory_names::{directory_names, text_of};
+use super::directory_names::{PartitionKey, directory_names, text_of};
 use super::open_writer::{partition_writer, without_columns};
+use super::place::find_partitions;
 use super::unsynced::UnsyncedPartitions;
 use crate::array::Value;
 use crate::dataset::{Column, Dataset};
@@ -287,8 +288,11 @@ impl PartitionedWriter {
         let stored = rows.select_at(&self.stored)?;
         for (keys, _) in groups.iter().filter(|(keys, _)| !self.open.contains_key(keys)) {
             // A value that is too long for a name is refused before any row is appended.
-            for (by, text) in self.by.iter().zip(keys) {
-                let _ = directory_names(by.key(), text.as_deref())?;
+            let partition: Vec<_> = self.by.iter().map(|by| by.key().to_owned()).zip(keys.iter().cloned()).collect();
+            let fits = |(key, value): &PartitionKey| directory_names(key, value.as_deref()).map(|_| ());
+            match partition.iter().try_for_each(fits) {
+                Err(e) if find_partitions(&self.root, &partition)?.is_empty() => return Err(e),
+                _ => (),
             }
         }
         self.appends += 1;

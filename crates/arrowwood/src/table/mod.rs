@@ -37,4 +37,4 @@ pub use writer::{
     CompactOptions, Durability, LatePolicy, NUMBERING, PROMOTED, SyncPolicy, Writer, WriterOptions, compact,
     compact_with, is_replica, refuse_replica,
 };
-pub(crate) use writer::{alter, altered_schema, remove_table, write_part};
+pub(crate) use writer::{alter, altered_schema, check_new_table, refuse_remote, remove_table, write_part};

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{
     Dataset, ErrorKind, PartitionBy, PartitionedWriter, Value, Writer, WriterOptions, drop_partition, open,
     parse_schema, partition_path, partition_writer,
@@ -230,4 +231,56 @@ fn files_take_names() {
     let writer = partition_writer(table, &[("k", Value::Str("a"))], schema, &options).unwrap();
     writer.close().unwrap();
     assert!(table.join("k=%61").is_dir());
+}
+
+/// Names that begin with an underscore belong to other programs, whatever they would mean as partitions.
+#[test]
+fn directories_of_other_programs_are_no_partitions() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let foreign = table.join("_k=1/part-0.parquet");
+    fs::create_dir_all(foreign.parent().unwrap()).unwrap();
+    fs::write(&foreign, "rows").unwrap();
+
+    let key = [("_k", Value::Int(1))];
+    assert_eq!(partition_path(table, &key).unwrap(), table.join("%5Fk=1"));
+    assert!(!drop_partition(table, &key).unwrap());
+    assert_eq!(fs::read(&foreign).unwrap(), b"rows");
+}
+
+/// Earlier versions encoded fewer characters, so that a name that is full may have no room to be written now.
+#[test]
+fn existing_directories_are_found_although_their_names_would_be_too_long_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let value = format!("{}.", "x".repeat(252));
+    append(&mut open_named(table, &format!("k={value}")), 0);
+
+    let mut writer = writer_of(table);
+    writer.append_dataset(&rows(&[Some(&value)], 1)).unwrap();
+    let error = writer.append_dataset(&rows(&[Some(&format!("y{value}"))], 2)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    writer.close().unwrap();
+    assert_eq!(read(table), BTreeMap::from([(Some(value.clone()), vec![0, 1])]));
+    assert!(drop_partition(table, &[("k", Value::Str(&value))]).unwrap());
+}
+
+#[test]
+fn a_file_in_the_way_of_a_partition_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("k=1"), "").unwrap();
+    let error = partition_path(folder.path(), &[("k", Value::Int(1))]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("'k=1' is no directory"), "{error}");
+}
+
+/// A schema that a table can't have leaves no directory behind.
+#[test]
+fn a_partition_that_can_not_be_made_leaves_no_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let schema =
+        Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("a", DataType::Int64, true)]));
+    partition_writer(table, &[("k", Value::Int(1))], Some(schema), &unsynced(8)).unwrap_err();
+    assert_eq!(names(table).len(), 0);
 }

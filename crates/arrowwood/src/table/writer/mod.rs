@@ -42,6 +42,7 @@ pub(crate) use leftovers::sync_leftovers;
 pub use live::Durability;
 pub(super) use live::{LiveSegment, encode_front};
 pub(super) use open::{acquire_lock, first_segment, restore_footers, sync_segments};
+pub(crate) use open::{check_new_table, refuse_remote};
 pub use options::{LatePolicy, SyncPolicy, WriterOptions};
 pub use positions::{NUMBERING, PROMOTED, is_replica, refuse_replica};
 pub(super) use prepared_commit::finish_commit;

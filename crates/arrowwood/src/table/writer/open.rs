@@ -52,7 +52,7 @@ pub(super) fn creating_directory_failed(path: &Path, error: &std::io::Error) -> 
 }
 
 /// Refuses a directory on a file system where mappings of several machines are inconsistent, unless `force`.
-pub(super) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
+pub(crate) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     if force {
         return Ok(());
     }
@@ -75,6 +75,22 @@ pub(super) fn refuse_big_endian() -> Result<()> {
     Err(Error::unsupported(format!(
         "tables are little-endian, and this processor ({processor}) is big-endian; write on another processor"
     )))
+}
+
+/// Plans a table with this schema.
+pub(super) fn plan_table(schema: &Schema) -> Result<Plan> {
+    refuse_duplicate_names(schema)?;
+    Plan::for_schema(schema)
+}
+
+/// Checks that a table with this schema can be made.
+///
+/// # Errors
+/// Those of [`Writer::open`](super::Writer::open) that depend on the schema and the options alone.
+pub(crate) fn check_new_table(schema: &SchemaRef, options: &WriterOptions) -> Result<()> {
+    refuse_big_endian()?;
+    let schema = with_dictionaries(schema, &options.dictionary)?;
+    options.settings(&plan_table(&schema)?).map(|_| ())
 }
 
 /// Locks the table's directory for its one writer.

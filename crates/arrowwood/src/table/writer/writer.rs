@@ -14,7 +14,7 @@ use super::background::BackgroundWork;
 use super::live::{Durability, LiveFile, LiveSegment, OPEN, SyncTarget, cannot_go_on, removed};
 use super::open::{
     acquire_lock, creating_directory_failed, first_segment, give_name, known_settings, live_segment, no_table,
-    read_entries, refuse_big_endian, refuse_duplicate_names, refuse_file, refuse_remote, take_over, with_dictionaries,
+    plan_table, read_entries, refuse_big_endian, refuse_file, refuse_remote, take_over, with_dictionaries,
 };
 use super::options::{SyncPolicy, WriterOptions};
 use super::prepared_commit;
@@ -130,10 +130,9 @@ impl Writer {
         let schema = schema.map(|schema| with_dictionaries(&schema, &options.dictionary)).transpose()?;
         let is_there = exists(path)?;
         if let Some(schema) = &schema {
-            refuse_duplicate_names(schema)?;
-            // A table that can't be made leaves no folder behind.
-            let plan = Plan::for_schema(schema)?;
+            let plan = plan_table(schema)?;
             if !is_there {
+                // A table that can't be made leaves no folder behind.
                 options.settings(&plan)?;
             }
         }
