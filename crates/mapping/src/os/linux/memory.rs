@@ -83,24 +83,6 @@ pub fn avoid_huge_pages(start: NonNull<u8>, len: usize) {
     unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE) };
 }
 
-/// Allows the system to reclaim memory of no file, from the start of a page on; its contents may be lost until they are
-/// written again. A hint.
-///
-/// # Safety
-/// The bytes must be the caller's own, and no other code access them.
-pub unsafe fn lend_pages(start: NonNull<u8>, len: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_FREE) };
-}
-
-/// Asks the system to load the pages of mapped bytes and none around them, without waiting for them. A hint.
-pub fn prefetch_pages(start: *const u8, len: usize) {
-    let before = start.addr() % page_size();
-    let page = start.wrapping_sub(before).cast_mut();
-    // SAFETY: this advice changes no byte, whatever is there; if nothing is mapped, it is refused.
-    unsafe { libc::madvise(page.cast(), before + len, libc::MADV_WILLNEED) };
-}
-
 /// Makes the pages of mapped bytes, from the start of a page on, present and writable, so that stores there do not
 /// fault. Returns false if a store would raise a signal. If the system has no such call, pages are made on first touch.
 pub fn populate_pages(start: NonNull<u8>, len: usize) -> bool {

@@ -15,12 +15,13 @@ mod wait;
 mod watch;
 
 #[cfg(not(arrowwood_portable))]
+pub use crate::os::unix::memory::{lend_pages, prefetch_pages};
+#[cfg(not(arrowwood_portable))]
 pub use blocks::{allocate, next_data, next_hole, release, write_synced};
 pub use machine::{boot_id_text, free_memory, max_mappings, memory_limit, total_memory};
 #[cfg(not(arrowwood_portable))]
 pub use memory::{
-    avoid_huge_pages, lend_pages, map_again, map_empty_file, move_memory, populate_pages, prefer_huge_pages,
-    prefetch_pages, prepare_empty_file,
+    avoid_huge_pages, map_again, map_empty_file, move_memory, populate_pages, prefer_huge_pages, prepare_empty_file,
 };
 pub use mounts::{free_space, is_on_overlay, mount_id, mount_info, remote_file_system};
 #[cfg(not(arrowwood_portable))]

@@ -85,6 +85,26 @@ pub(crate) fn flush_pages(start: NonNull<u8>, len: usize) -> io::Result<()> {
     check(unsafe { libc::msync(start.as_ptr().cast(), len, libc::MS_SYNC) })
 }
 
+/// Allows the system to reclaim memory of no file, from the start of a page on; its contents may be lost until they are
+/// written again. A hint.
+///
+/// # Safety
+/// The bytes must be the caller's own, and no other code access them.
+#[cfg(not(arrowwood_portable))]
+pub unsafe fn lend_pages(start: NonNull<u8>, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_FREE) };
+}
+
+/// Asks the system to load the pages of mapped bytes and none around them, without waiting for them. A hint.
+#[cfg(not(arrowwood_portable))]
+pub fn prefetch_pages(start: *const u8, len: usize) {
+    let before = start.addr() % page_size();
+    let page = start.wrapping_sub(before).cast_mut();
+    // SAFETY: this advice changes no byte, whatever is there; if nothing is mapped, it is refused.
+    unsafe { libc::madvise(page.cast(), before + len, libc::MADV_WILLNEED) };
+}
+
 /// Returns the size of the machine's memory in bytes; 0 if the system doesn't tell.
 pub(crate) fn physical_memory() -> usize {
     // SAFETY: sysconf reads a constant of the system.
