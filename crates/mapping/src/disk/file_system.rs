@@ -339,7 +339,7 @@ impl FileSystem {
     /// Syncs the contents of the file, of inode number `id`, to the disk (fdatasync(2)).
     pub(crate) fn sync(&self, file: &File, id: u64) -> io::Result<()> {
         self.tell(FsOp::Sync { file: id })?;
-        file.sync_data()?;
+        os::sync_data(file)?;
         self.tell(FsOp::Synced { file: id })
     }
 

@@ -56,7 +56,7 @@ impl UnfinishedFile {
     pub fn persist(mut self, path: &Path) -> io::Result<()> {
         let path = &target_of(path)?;
         if self.take_over(path)? {
-            self.file.sync_data()?;
+            os::sync_data(&self.file)?;
         }
         if !self.is_named {
             // A killed process with our process id may have left its file.

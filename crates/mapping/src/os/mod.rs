@@ -24,14 +24,19 @@
 //! |---|---|
 //! | `unix` | what Linux and Apple's systems share |
 //! | `linux` | what only Linux has |
+//! | `apple` | the same functions as `linux` on macOS: its own, and those of `portable` |
 //! | `portable` | the same functions as `linux`, without calls of one system |
 //!
 //! With `--cfg arrowwood_portable`, Linux uses the functions of `portable` instead of its own where the system would be
 //! asked to do something, so that the ways of other systems are tested (`make test-portable`).
 
+#[cfg(target_os = "macos")]
+mod apple;
 mod facts;
 #[cfg(target_os = "linux")]
 mod linux;
+// Only some of them are used on macOS.
+#[cfg_attr(target_os = "macos", allow(dead_code, unused_imports))]
 #[cfg(any(not(target_os = "linux"), arrowwood_portable))]
 mod portable;
 mod unix;
@@ -40,17 +45,21 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+#[cfg(target_os = "macos")]
+use self::apple as calls;
+#[cfg(target_os = "macos")]
+use self::apple as system;
 #[cfg(all(target_os = "linux", not(arrowwood_portable)))]
 use self::linux as calls;
 #[cfg(target_os = "linux")]
 use self::linux as system;
-#[cfg(any(not(target_os = "linux"), arrowwood_portable))]
+#[cfg(all(not(target_os = "macos"), any(not(target_os = "linux"), arrowwood_portable)))]
 use self::portable as calls;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 use self::portable as faults;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 use self::portable as system;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 use self::unix::faults;
 pub(crate) use facts::FaultHandler;
 pub use facts::MountInfo;
@@ -63,6 +72,8 @@ pub use unix::files::{
     is_writable_by_others, modified_time, open_stderr, path_from_bytes, private, read_exact_at, write_all_at,
 };
 pub(crate) use unix::files::{open_without_waiting, permissions_of, take_over, take_over_directory};
+#[cfg(not(target_os = "macos"))]
+pub(crate) use unix::files::{sync_all, sync_data};
 pub(crate) use unix::fork::DirectoryHandle;
 pub use unix::fork::fork_count;
 pub(crate) use unix::memory::{
@@ -75,6 +86,8 @@ pub use unix::process::{
     host_name, ignore_file_size_signal, open_files_limit, separate_process_group, was_aborted, was_killed,
 };
 
+#[cfg(target_os = "macos")]
+pub(crate) use apple::{sync_all, sync_data};
 pub use calls::CAN_EXCHANGE;
 pub use system::{
     anonymous_memory, boot_id_text, current_program, data_size, free_memory, is_hangup_ignored, is_main_thread,

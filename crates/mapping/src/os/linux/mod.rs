@@ -9,6 +9,7 @@ mod mounts;
 #[cfg(not(arrowwood_portable))]
 mod names;
 mod process;
+mod signals;
 #[cfg(not(arrowwood_portable))]
 mod wait;
 #[cfg(not(arrowwood_portable))]
@@ -29,6 +30,7 @@ pub use names::{CAN_EXCHANGE, can_name_unnamed, create_unnamed_in, exchange, nam
 pub use process::{
     anonymous_memory, current_program, data_size, is_hangup_ignored, is_main_thread, millis, offer_to_be_killed,
 };
+pub use signals::{errno_location, is_lost_page, was_raised, was_raised_again};
 #[cfg(not(arrowwood_portable))]
 pub use wait::{MAX_AWAITED, wait, wait_for_any, wake};
 #[cfg(not(arrowwood_portable))]

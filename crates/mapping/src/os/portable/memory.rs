@@ -1,16 +1,16 @@
 //! Mapped memory.
 #![allow(unsafe_code)]
 
-#[cfg(arrowwood_portable)]
+#[cfg(any(target_os = "macos", arrowwood_portable))]
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
-#[cfg(arrowwood_portable)]
+#[cfg(any(target_os = "macos", arrowwood_portable))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(arrowwood_portable)]
+#[cfg(any(target_os = "macos", arrowwood_portable))]
 use crate::os::unix::files::private;
-#[cfg(arrowwood_portable)]
+#[cfg(any(target_os = "macos", arrowwood_portable))]
 use crate::os::unix::memory::map_file_over;
 
 /// Fails, so that the caller maps other memory and copies.
@@ -61,7 +61,7 @@ pub fn populate_pages(_start: NonNull<u8>, _len: usize) -> bool {
 }
 
 /// Returns true, as [`map_empty_file`] makes an empty file when it needs one.
-#[cfg(arrowwood_portable)]
+#[cfg(any(target_os = "macos", arrowwood_portable))]
 pub fn prepare_empty_file() -> bool {
     note!("prepare_empty_file");
     true
@@ -71,7 +71,7 @@ pub fn prepare_empty_file() -> bool {
 ///
 /// # Safety
 /// `len` bytes from `start` on must be whole pages of a mapping of the caller's own, which stays mapped meanwhile.
-#[cfg(arrowwood_portable)]
+#[cfg(any(target_os = "macos", arrowwood_portable))]
 pub unsafe fn map_empty_file(start: usize, len: usize) -> bool {
     note!("map_empty_file");
     let Ok(file) = create_empty_file() else { return false };
@@ -80,7 +80,7 @@ pub unsafe fn map_empty_file(start: usize, len: usize) -> bool {
 }
 
 /// Creates an empty file that has no name any more. The mapping keeps it.
-#[cfg(arrowwood_portable)]
+#[cfg(any(target_os = "macos", arrowwood_portable))]
 fn create_empty_file() -> io::Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -36,7 +36,7 @@ pub use files::{
 pub use memory::{
     avoid_huge_pages, lend_pages, map_again, move_memory, populate_pages, prefer_huge_pages, prefetch_pages,
 };
-#[cfg(arrowwood_portable)]
+#[cfg(any(target_os = "macos", arrowwood_portable))]
 pub use memory::{map_empty_file, prepare_empty_file};
 pub use rename::{CAN_EXCHANGE, exchange, rename_noreplace};
 pub use wait::{MAX_AWAITED, wait, wait_for_any, wake};

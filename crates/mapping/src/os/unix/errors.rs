@@ -24,7 +24,9 @@ pub fn is_system_out_of_files(error: &io::Error) -> bool {
 
 /// Returns true if the system or the file system has no such call or option.
 pub(crate) fn is_unsupported(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL))
+    // Two of them are the same number on Linux.
+    let numbers = [libc::EOPNOTSUPP, libc::ENOTSUP, libc::ENOSYS, libc::EINVAL];
+    error.raw_os_error().is_some_and(|number| numbers.contains(&number))
 }
 
 /// Returns true if the system forbids the call, whoever owns the file.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
-use crate::os::calls;
 use crate::os::facts::FaultHandler;
+use crate::os::{calls, system};
 
 /// True if this system tells a process of pages that can't be touched.
 pub const HANDLES_FAULTS: bool = true;
@@ -85,8 +85,7 @@ pub unsafe fn map_empty_file_over(start: usize, len: usize) {
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a pointer to the signal's description, which lives as long as the handler runs.
     let description = unsafe { &*info };
-    // SAFETY: takes no argument.
-    let errno_location = unsafe { libc::__errno_location() };
+    let errno_location = system::errno_location();
     // SAFETY: errno is the thread's own. It must have the same value again when the handler returns.
     let errno = unsafe { errno_location.read() };
     // SAFETY: the description of a fault has an address, and of another signal other numbers at the same offset.
@@ -101,11 +100,11 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
 /// Handles the signal if it is a fault of ours. Returns false if it is not.
 fn handle(description: &siginfo_t, address: usize) -> bool {
     let Some(functions) = FUNCTIONS.get() else { return false };
-    if description.si_code == libc::SI_TKILL {
+    if system::was_raised_again(description) {
         // A handler that ran first may raise the fault again for ours: the access is repeated then, and faults again.
         return (functions.is_guarded)();
     }
-    description.si_code == libc::BUS_ADRERR && (functions.replace_pages)(address)
+    system::is_lost_page(description) && (functions.replace_pages)(address)
 }
 
 /// Calls the previous handler, or takes the default action.
@@ -113,7 +112,7 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: `set_handler` has set it before the handler could run, and it is not written to any more.
     let before = unsafe { &*PREVIOUS_ACTION.load(Ordering::Acquire) };
     // SAFETY: see `on_fault`.
-    let was_raised = unsafe { &*info }.si_code <= 0;
+    let was_raised = system::was_raised(unsafe { &*info });
     match before.sa_sigaction {
         libc::SIG_IGN if was_raised => (),
         libc::SIG_DFL | libc::SIG_IGN => {

@@ -10,6 +10,9 @@ use std::os::unix::fs::{
 };
 use std::path::Path;
 
+#[cfg(target_os = "macos")]
+use crate::os::sync_data;
+
 /// The permissions of a file that only its owner can read and write.
 pub(in crate::os) const PRIVATE_FILE: u32 = 0o600;
 /// The permissions of a directory that only its owner can use.
@@ -83,10 +86,22 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(bytes, offset)
 }
 
+/// Syncs the bytes of a file to the disk.
+#[cfg(not(target_os = "macos"))]
+pub(crate) fn sync_data(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
+/// Syncs a file, or the names in a directory, to the disk.
+#[cfg(not(target_os = "macos"))]
+pub(crate) fn sync_all(file: &File) -> io::Result<()> {
+    file.sync_all()
+}
+
 /// Writes `bytes` and syncs the whole file.
 pub(in crate::os) fn write_and_sync(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     file.write_all_at(bytes, offset)?;
-    file.sync_data()
+    sync_data(file)
 }
 
 /// Makes `options` create a file that only its owner can read and write.

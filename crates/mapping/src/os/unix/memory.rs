@@ -53,7 +53,7 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<NonNull<u
 ///
 /// # Safety
 /// `len` bytes from `start` on must be whole pages of a mapping of the caller's own, which stays mapped meanwhile.
-#[cfg(arrowwood_portable)]
+#[cfg(any(target_os = "macos", arrowwood_portable))]
 pub(in crate::os) unsafe fn map_file_over(file: &File, start: usize, len: usize) -> bool {
     let flags = libc::MAP_SHARED | libc::MAP_FIXED;
     // SAFETY: the caller's promise.
@@ -90,14 +90,14 @@ pub(crate) fn flush_pages(start: NonNull<u8>, len: usize) -> io::Result<()> {
 ///
 /// # Safety
 /// The bytes must be the caller's own, and no other code access them.
-#[cfg(not(arrowwood_portable))]
+#[cfg(any(target_os = "macos", not(arrowwood_portable)))]
 pub unsafe fn lend_pages(start: NonNull<u8>, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_FREE) };
 }
 
 /// Asks the system to load the pages of mapped bytes and none around them, without waiting for them. A hint.
-#[cfg(not(arrowwood_portable))]
+#[cfg(any(target_os = "macos", not(arrowwood_portable)))]
 pub fn prefetch_pages(start: *const u8, len: usize) {
     let before = start.addr() % page_size();
     let page = start.wrapping_sub(before).cast_mut();

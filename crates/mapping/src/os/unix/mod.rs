@@ -2,7 +2,7 @@
 
 pub mod descriptor;
 pub mod errors;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 pub mod faults;
 pub mod files;
 pub mod fork;

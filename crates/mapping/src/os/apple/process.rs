@@ -1,0 +1,45 @@
+//! What the system tells about this process.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+
+/// Returns true if this is the thread that the process began with, or, in a fork, the one that forked.
+///
+/// Returns true as well if the system doesn't tell.
+pub fn is_main_thread() -> bool {
+    // SAFETY: takes no argument.
+    unsafe { libc::pthread_main_np() != 0 }
+}
+
+/// Returns milliseconds of a monotonic clock, which is read in little time.
+pub fn millis() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` has room for the one structure the call writes.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW_APPROX, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1000).wrapping_add(time.tv_nsec as u64 / 1_000_000)
+}
+
+/// Returns the bytes of memory of this process that are of no file, compressed ones included; `None` if the system
+/// doesn't tell.
+pub fn anonymous_memory() -> Option<u64> {
+    let mut usage = MaybeUninit::<libc::rusage_info_v0>::uninit();
+    // SAFETY: takes no argument, and does not fail.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: `usage` has room for the one structure the call writes, which is of the named version.
+    if unsafe { libc::proc_pid_rusage(process, libc::RUSAGE_INFO_V0, usage.as_mut_ptr().cast()) } != 0 {
+        return None;
+    }
+    // SAFETY: the call has succeeded, so it has filled the structure.
+    Some(unsafe { usage.assume_init() }.ri_phys_footprint)
+}
+
+/// Returns true if this process ignores the signal that the end of a terminal sends (SIGHUP).
+pub fn is_hangup_ignored() -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: asks for the current action, for which there is room.
+    if unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), action.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call has succeeded, so it has filled the structure.
+    unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
