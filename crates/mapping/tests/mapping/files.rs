@@ -77,7 +77,7 @@ fn open_rejects_what_is_no_file() {
     assert!(error.to_string().contains("missing: opening the file to map it"), "{error}");
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 #[test]
 fn views_of_a_truncated_file_return_errors() {
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ fn views_of_a_truncated_file_return_errors() {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 #[test]
 fn guards_nest_and_name_the_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,9 +113,9 @@ fn guards_nest_and_name_the_file() {
     };
     for _ in 0..2 {
         assert_eq!(read_byte(0).unwrap(), 7);
-        let inner = guard(|| Ok::<_, Error>(read_byte(8192).unwrap_err())).unwrap_err();
+        let inner = guard(|| Ok::<_, Error>(read_byte(32_768).unwrap_err())).unwrap_err();
         assert_eq!((inner.kind(), inner.path()), (ErrorKind::FileChanged, Some(&*path)));
-        assert!(inner.message().starts_with("byte 8192 "), "{inner}");
+        assert!(inner.message().starts_with("byte 32768 "), "{inner}");
     }
 }
 
