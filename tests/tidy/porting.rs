@@ -17,7 +17,7 @@ const SYSTEM_WORDS: [&str; 8] =
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 /// Functions that the standard library provides on all systems.
-const PORTABLE: [&str; 3] = ["close", "__errno_location", "syscall"];
+const PORTABLE: [&str; 4] = ["close", "__errno_location", "__error", "syscall"];
 
 /// Returns the names of libc functions that `code` calls.
 fn libc_calls(code: &str) -> BTreeSet<String> {
