@@ -293,6 +293,11 @@ port:
 $(PORTS): port-%:
 	$(PYTHON) tests/port/port.py $* $(JSON:%=--json %)
 
+# Whether the libraries compile and link for macOS. Nothing is run. Needs Debian's Rust, and zig of PyPI; takes 10 minutes.
+.PHONY: port-macos
+port-macos:
+	$(PYTHON) tests/port/macos.py
+
 # Coverage-guided fuzzing, $(MINUTES) for each target (5), seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer).
 CORPUS ?= ../shared/arrow-testing

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Checks and links the libraries for macOS on Linux. Nothing is run, as there is no macOS.
+
+    tests/port/macos.py [TARGET…]
+
+Debian's Rust compiles, with the standard library from its source, and zig, which has the symbols of Apple's libraries,
+compiles C and links. For each processor:
+1. the crates are checked, where a warning is an error;
+2. the tests of the crate that calls the system are linked;
+3. no function may be called that the oldest macOS for which Rust builds lacks: its dynamic linker would refuse the
+   program. Which those are is told by the headers that zig brings along.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TARGETS = ["aarch64-apple-darwin", "x86_64-apple-darwin"]
+CRATES = ["arrowwood-mapping", "arrowwood"]
+LINKED_CRATE = "arrowwood-mapping"
+PACKAGES = ["rustc-web", "cargo-web", "rust-web-src", "llvm"]
+CARGO, RUSTC = "/usr/bin/cargo", "/usr/bin/rustc"
+# Functions that zig's headers lack, by the start of their names, and the macOS that has them.
+NEW_FUNCTIONS = {"os_sync_": (14, 4)}
+AVAILABLE = re.compile(r"AVAILABLE(?:_STARTING)?\(\s*(?:__MAC_|macosx?\()?(\d+)[._](\d+)")
+# The words of a compiler for Apple that name its target and libraries, and how many words follow; zig has its own.
+DROPPED_WORDS = {"-arch": 1, "-target": 1, "-isysroot": 1, "-liconv": 0}
+DROPPED_STARTS = ("--target=", "-mmacosx-version-min=", "-mmacos-version-min=")
+
+
+def zig_folder():
+    """Returns the folder of zig, or `None` if it is not installed."""
+    spec = importlib.util.find_spec("ziglang")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def compile_by_zig(target, words):
+    """Becomes zig's compiler of C for a target. This is how cargo and rustc call it."""
+    kept, skipped = [], 0
+    for word in words:
+        if skipped:
+            skipped -= 1
+        elif word in DROPPED_WORDS:
+            skipped = DROPPED_WORDS[word]
+        elif not word.startswith(DROPPED_STARTS):
+            kept.append(word)
+    zig = zig_folder() / "zig"
+    os.execv(zig, [str(zig), "cc", "-target", target, *kept])
+
+
+def missing_packages():
+    """Returns the packages of Debian that are not installed."""
+    query = ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}", "--"]
+    return [
+        package
+        for package in PACKAGES
+        if not subprocess.run([*query, package], capture_output=True, text=True).stdout.startswith("ii")
+    ]
+
+
+def oldest_macos(target):
+    """Returns the version of the oldest macOS for which Rust builds."""
+    words = [RUSTC, "--print", "deployment-target", "--target", target]
+    environment = {**os.environ, "RUSTC_BOOTSTRAP": "1"}
+    printed = subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
+    major, minor = re.search(r"(\d+)\.(\d+)", printed).groups()
+    return int(major), int(minor)
+
+
+def build_environment(target, oldest, folder):
+    """Returns the environment of cargo, with a compiler of C in `folder`."""
+    processor = target.split("-")[0]
+    compiler = folder / "cc"
+    zig_target = f"{processor}-macos.{oldest[0]}.{oldest[1]}"
+    compiler.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "macos.py"}" --cc {zig_target} "$@"\n')
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    name = target.replace("-", "_")
+    return {
+        **os.environ,
+        "RUSTC": RUSTC,
+        "RUSTC_BOOTSTRAP": "1",
+        "CARGO_INCREMENTAL": "0",
+        "CARGO_PROFILE_DEV_DEBUG": "false",
+        # Debian lacks the program that would.
+        "CARGO_PROFILE_DEV_STRIP": "none",
+        f"CARGO_TARGET_{name.upper()}_LINKER": str(compiler),
+        f"CARGO_TARGET_{name.upper()}_RUSTFLAGS": "-Dwarnings",
+        f"CC_{name}": str(compiler),
+        f"AR_{name}": "/usr/bin/llvm-ar",
+        # Otherwise rustc looks for Apple's.
+        "SDKROOT": str(zig_folder() / "lib/libc/darwin"),
+    }
+
+
+def cargo(words, target, environment, **options):
+    """Runs cargo for a target."""
+    command = [CARGO, *words, "--quiet", "--locked", "-Zbuild-std", "--target", target]
+    return subprocess.run(command, cwd=ROOT, env=environment, text=True, **options)
+
+
+def link_tests(target, environment):
+    """Links the tests of a crate. Returns the paths of the programs."""
+    words = ["test", "--no-run", "--message-format=json-render-diagnostics", "--package", LINKED_CRATE]
+    built = cargo(words, target, environment, stdout=subprocess.PIPE)
+    if built.returncode != 0:
+        raise SystemExit(f"{target}: linking the tests of {LINKED_CRATE} has failed")
+    messages = map(json.loads, built.stdout.splitlines())
+    return [
+        message["executable"]
+        for message in messages
+        if message["reason"] == "compiler-artifact" and message.get("executable")
+    ]
+
+
+def called_functions(program):
+    """Returns the names that a program takes from libraries of the system."""
+    words = ["/usr/bin/llvm-nm", "--undefined-only", "--just-symbol-name", program]
+    printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return {line.removeprefix("_").split("$")[0] for line in printed.split() if line.startswith("_")}
+
+
+def header_versions():
+    """Returns the first macOS that has a function, for those of which the headers tell."""
+    versions = {}
+    for path in (zig_folder() / "lib/libc/include/any-darwin-any").rglob("*.h"):
+        text = re.sub(
+            r"/\*.*?\*/|//[^\n]*|^\s*#(?:\\\n|[^\n])*", "", path.read_text(errors="replace"), flags=re.S | re.M
+        )
+        for statement in re.split(r"[;{}]", text):
+            available = AVAILABLE.search(statement)
+            names = re.findall(r"(\w+)\s*\(", statement[: available.start()]) if available else []
+            names = [name for name in names if not name.startswith("__")]
+            if names:
+                version = (int(available[1]), int(available[2]))
+                versions[names[0]] = min(version, versions.get(names[0], version))
+    return versions
+
+
+def too_new(names, versions, oldest):
+    """Returns those functions that the oldest macOS lacks."""
+    found = []
+    for name in sorted(names):
+        version = versions.get(name, (0, 0))
+        version = max([version, *(new for start, new in NEW_FUNCTIONS.items() if name.startswith(start))])
+        if version > oldest:
+            found.append(f"{name} (macOS {version[0]}.{version[1]})")
+    return found
+
+
+def test_target(target):
+    """Checks and links for a target. Returns what is wrong with its programs."""
+    oldest = oldest_macos(target)
+    versions = header_versions()
+    # So that a change of the headers is noticed, which would make this check find nothing.
+    if versions.get("renameatx_np") != (10, 12):
+        raise SystemExit(f"the headers are not understood: {len(versions)} functions have versions")
+    with tempfile.TemporaryDirectory() as folder:
+        environment = build_environment(target, oldest, Path(folder))
+        for crate in CRATES:
+            if cargo(["check", "--package", crate], target, environment).returncode != 0:
+                raise SystemExit(f"{target}: checking {crate} has failed")
+            print(f"{target}: {crate} compiles", flush=True)
+        programs = link_tests(target, environment)
+    if not programs:
+        raise SystemExit(f"{target}: no program was linked")
+    names = set().union(*map(called_functions, programs))
+    if "mmap" not in names:
+        raise SystemExit(f"{target}: the functions that programs call are not found: {len(names)}")
+    known = len(names & versions.keys())
+    print(f"{target}: {len(programs)} programs of tests link; {len(names)} names of the system, {known} with a version")
+    return [f"{target}: macOS {oldest[0]}.{oldest[1]} lacks {name}" for name in too_new(names, versions, oldest)]
+
+
+def main():
+    if sys.argv[1:2] == ["--cc"]:
+        compile_by_zig(sys.argv[2], sys.argv[3:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"by default {' and '.join(TARGETS)}")
+    targets = parser.parse_args().targets or TARGETS
+    unknown = [target for target in targets if target not in TARGETS]
+    if unknown:
+        parser.error(f"no target {unknown[0]}; there are {', '.join(TARGETS)}")
+    if missing := missing_packages():
+        raise SystemExit(f"please install: apt-get install {' '.join(missing)}")
+    if zig_folder() is None:
+        raise SystemExit(f"please install: {sys.executable} -m pip install ziglang")
+    errors = [error for target in targets for error in test_target(target)]
+    print("\n".join(errors) or "no function is newer than the oldest macOS; nothing was run")
+    sys.exit(bool(errors))
+
+
+if __name__ == "__main__":
+    main()
