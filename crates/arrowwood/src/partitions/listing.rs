@@ -62,7 +62,7 @@ impl DirectoryListing {
     }
 }
 
-fn unreadable(directory: &Path, e: &std::io::Error) -> Error {
+pub(super) fn unreadable(directory: &Path, e: &std::io::Error) -> Error {
     Error::io("reading the directory", e).at(directory)
 }
 

@@ -82,10 +82,10 @@ pub fn partition_writer(
         (None, sibling) => sibling.map(|sibling| sibling.schema),
     };
 
-    if stored.is_some() && !is_table_directory(&path)? {
-        return create_partition(root, &keys, stored, &options);
+    match stored {
+        Some(schema) if !is_table_directory(&path)? => create_partition(root, &keys, schema, &options),
+        stored => Writer::open(path, stored, &options),
     }
-    Writer::open(path, stored, &options)
 }
 
 /// The maximum time to wait for another process that creates a partition, which takes it a few syncs.
@@ -94,16 +94,9 @@ const MAX_NAMING_WAIT: Duration = Duration::from_secs(30);
 const NAMING_RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Creates a partition and opens it.
-fn create_partition(
-    root: &Path,
-    keys: &[PartitionKey],
-    stored: Option<SchemaRef>,
-    options: &WriterOptions,
-) -> Result<Writer> {
-    if let Some(schema) = &stored {
-        // A table that can't be made leaves no directory behind.
-        check_new_table(schema, options).map_err(|e| e.at(root))?;
-    }
+fn create_partition(root: &Path, keys: &[PartitionKey], schema: SchemaRef, options: &WriterOptions) -> Result<Writer> {
+    // A table that can't be made leaves no directory behind.
+    check_new_table(&schema, options).map_err(|e| e.at(root))?;
     if !exists(root)? {
         create_levels(root, root, options)?;
     }
@@ -115,7 +108,7 @@ fn create_partition(
         create_levels(root, &path, options)?;
         path
     };
-    Writer::open(path, stored, options)
+    Writer::open(path, Some(schema), options)
 }
 
 /// Creates `directory`, and those above it.

@@ -8,14 +8,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::directory_names::{NULL, PartitionKey, are_folded_alike, directory_names, keys_of, parse};
+use super::listing::unreadable;
 use crate::array::Value;
 use crate::directory::{exists, is_directory};
 use crate::error::{Error, Result};
 
-/// Returns the directory of a partition of `table`: `ticks/host=a1` for the column `host` and the value `a1`. If there
-/// is none, the one that a writer would create, in which characters that not all systems allow are percent-encoded. Use
-/// [`partition_writer`](crate::partition_writer) to create it: two programs that use this function at the same time
-/// don't know of each other's names.
+/// Returns the directory of a partition of `table`: `ticks/host=a1` for the column `host` and the value `a1`.
+///
+/// If there is none, returns the one that a writer would create, with characters percent-encoded that not all systems
+/// allow. Create it by [`partition_writer`](crate::partition_writer): two programs that use this function at the same
+/// time don't know of each other's names.
 ///
 /// # Errors
 /// `InvalidArgument` without columns, for empty or duplicate names, for values without a text of one line (floats,
@@ -35,8 +37,8 @@ pub(super) fn place_of(directory: &Path, keys: &[PartitionKey]) -> Result<PathBu
     let entries = entries(directory)?;
     let existing = directories_with(directory, &entries, key)?;
     for path in &existing {
-        if let Some(found) = find_partitions(path, deeper)?.into_iter().next() {
-            return Ok(found);
+        if let Some(partition) = find_partitions(path, deeper)?.into_iter().next() {
+            return Ok(partition);
         }
     }
     match existing.first() {
@@ -53,11 +55,11 @@ pub(super) fn place_of(directory: &Path, keys: &[PartitionKey]) -> Result<PathBu
 /// encoded in several ways.
 pub(super) fn find_partitions(directory: &Path, keys: &[PartitionKey]) -> Result<Vec<PathBuf>> {
     let Some((key, deeper)) = keys.split_first() else { return Ok(vec![directory.to_path_buf()]) };
-    let mut found = Vec::new();
+    let mut partitions = Vec::new();
     for path in directories_with(directory, &entries(directory)?, key)? {
-        found.extend(find_partitions(&path, deeper)?);
+        partitions.extend(find_partitions(&path, deeper)?);
     }
-    Ok(found)
+    Ok(partitions)
 }
 
 /// Returns the names in `directory`; none if it doesn't exist.
@@ -67,7 +69,7 @@ fn entries(directory: &Path) -> Result<Vec<OsString>> {
     }
     let entries =
         std::fs::read_dir(directory).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
-    entries.map_err(|e| Error::io("reading the directory", &e).at(directory))
+    entries.map_err(|e| unreadable(directory, &e))
 }
 
 /// Returns the directories of a key among `entries`: the one that would be created now, then others by name.
@@ -133,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    /// A directory of a file system that ignores case, and removes dots and spaces at the end of names, as that of
-    /// Windows does.
+    /// A directory of a file system that ignores case, and removes dots and spaces at the end of names, as Windows
+    /// does.
     #[derive(Default)]
     struct FoldingDirectory {
         /// Names by what they are compared by, each with the value of the rows inside.
