@@ -8,7 +8,7 @@ compiles C and links. For each processor:
 1. the crates are checked, where a warning is an error;
 2. the tests of the crate that calls the system are linked;
 3. no function may be called that the oldest macOS for which Rust builds lacks: its dynamic linker would refuse the
-   program. Which those are is told by the headers that zig brings along.
+   program. zig's headers tell which macOS has a function.
 """
 
 import argparse
@@ -22,13 +22,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+from port import BUILD_ENVIRONMENT, CARGO, CRATES, HERE, PACKAGES, ROOT, RUSTC, missing_packages
+
 TARGETS = ["aarch64-apple-darwin", "x86_64-apple-darwin"]
-CRATES = ["arrowwood-mapping", "arrowwood"]
 LINKED_CRATE = "arrowwood-mapping"
-PACKAGES = ["rustc-web", "cargo-web", "rust-web-src", "llvm"]
-CARGO, RUSTC = "/usr/bin/cargo", "/usr/bin/rustc"
 # Functions that zig's headers lack, by the start of their names, and the macOS that has them.
 NEW_FUNCTIONS = {"os_sync_": (14, 4)}
 AVAILABLE = re.compile(r"AVAILABLE(?:_STARTING)?\(\s*(?:__MAC_|macosx?\()?(\d+)[._](\d+)")
@@ -57,16 +54,6 @@ def compile_by_zig(target, words):
     os.execv(zig, [str(zig), "cc", "-target", target, *kept])
 
 
-def missing_packages():
-    """Returns the packages of Debian that are not installed."""
-    query = ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}", "--"]
-    return [
-        package
-        for package in PACKAGES
-        if not subprocess.run([*query, package], capture_output=True, text=True).stdout.startswith("ii")
-    ]
-
-
 def oldest_macos(target):
     """Returns the version of the oldest macOS for which Rust builds."""
     words = [RUSTC, "--print", "deployment-target", "--target", target]
@@ -86,10 +73,7 @@ def build_environment(target, oldest, folder):
     name = target.replace("-", "_")
     return {
         **os.environ,
-        "RUSTC": RUSTC,
-        "RUSTC_BOOTSTRAP": "1",
-        "CARGO_INCREMENTAL": "0",
-        "CARGO_PROFILE_DEV_DEBUG": "false",
+        **BUILD_ENVIRONMENT,
         # Debian lacks the program that would.
         "CARGO_PROFILE_DEV_STRIP": "none",
         f"CARGO_TARGET_{name.upper()}_LINKER": str(compiler),
@@ -189,7 +173,7 @@ def main():
     unknown = [target for target in targets if target not in TARGETS]
     if unknown:
         parser.error(f"no target {unknown[0]}; there are {', '.join(TARGETS)}")
-    if missing := missing_packages():
+    if missing := missing_packages([*PACKAGES, "llvm"]):
         raise SystemExit(f"please install: apt-get install {' '.join(missing)}")
     if zig_folder() is None:
         raise SystemExit(f"please install: {sys.executable} -m pip install ziglang")

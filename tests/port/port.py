@@ -36,6 +36,13 @@ ALL_PROGRAMS = ["--lib", "--tests"]
 # Debian's packages that every target needs.
 PACKAGES = ["rustc-web", "cargo-web", "rust-web-src"]
 CARGO, RUSTC = "/usr/bin/cargo", "/usr/bin/rustc"
+# The environment in which Debian's cargo builds the standard library, too.
+BUILD_ENVIRONMENT = {
+    "RUSTC": RUSTC,
+    "RUSTC_BOOTSTRAP": "1",
+    "CARGO_INCREMENTAL": "0",
+    "CARGO_PROFILE_DEV_DEBUG": "false",
+}
 # The percentage of tests that may be left out.
 MAX_LEFT_OUT = 2
 # How many seconds a test may take, and all tests of a target.
@@ -67,6 +74,16 @@ class Outcome:
     output: str = ""
 
 
+def missing_packages(packages):
+    """Returns the packages of Debian that are not installed."""
+    query = ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}", "--"]
+    return [
+        package
+        for package in packages
+        if not subprocess.run([*query, package], capture_output=True, text=True).stdout.startswith("ii")
+    ]
+
+
 class Target:
     """A target, as `port.toml` describes it."""
 
@@ -83,26 +100,14 @@ class Target:
             test: entry["cause"] for entry in left_out if name in entry["targets"] for test in entry["tests"]
         }
 
-    def missing_packages(self):
-        """Returns the packages that are not installed."""
-        query = ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}", "--"]
-        return [
-            package
-            for package in self.packages
-            if not subprocess.run([*query, package], capture_output=True, text=True).stdout.startswith("ii")
-        ]
-
     def build(self):
         """Builds the tests. Returns their programs."""
         folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
         name = self.triple.upper().replace("-", "_")
         environment = {
             **os.environ,
+            **BUILD_ENVIRONMENT,
             "CARGO_TARGET_DIR": str(folder),
-            "RUSTC": RUSTC,
-            "RUSTC_BOOTSTRAP": "1",
-            "CARGO_INCREMENTAL": "0",
-            "CARGO_PROFILE_DEV_DEBUG": "false",
             f"CARGO_TARGET_{name}_LINKER": self.linker,
             f"CC_{self.triple.replace('-', '_')}": self.linker,
         }
@@ -314,7 +319,7 @@ def main():
     if unknown:
         parser.error(f"no target {unknown[0]}; there are {', '.join(settings['target'])}")
     targets = [Target(name, settings["target"][name], settings.get("left_out", [])) for name in names]
-    missing = sorted({package for target in targets for package in target.missing_packages()})
+    missing = missing_packages(sorted({package for target in targets for package in target.packages}))
     if missing:
         raise SystemExit(f"please install: apt-get install {' '.join(missing)}")
     reports = []
