@@ -24,7 +24,7 @@
 //! |---|---|
 //! | `unix` | what Linux and Apple's systems share |
 //! | `linux` | what only Linux has |
-//! | `apple` | the same functions as `linux` on macOS: its own, and those of `portable` |
+//! | `apple` | the same functions as `linux` on macOS: its own, and some of `portable` |
 //! | `portable` | the same functions as `linux`, without calls of one system |
 //!
 //! With `--cfg arrowwood_portable`, Linux uses the functions of `portable` instead of its own where the system would be
@@ -72,8 +72,6 @@ pub use unix::files::{
     is_writable_by_others, modified_time, open_stderr, path_from_bytes, private, read_exact_at, write_all_at,
 };
 pub(crate) use unix::files::{open_without_waiting, permissions_of, take_over, take_over_directory};
-#[cfg(not(target_os = "macos"))]
-pub(crate) use unix::files::{sync_all, sync_data};
 pub(crate) use unix::fork::DirectoryHandle;
 pub use unix::fork::fork_count;
 pub(crate) use unix::memory::{
@@ -86,14 +84,12 @@ pub use unix::process::{
     host_name, ignore_file_size_signal, open_files_limit, separate_process_group, was_aborted, was_killed,
 };
 
-#[cfg(target_os = "macos")]
-pub(crate) use apple::{sync_all, sync_data};
 pub use calls::CAN_EXCHANGE;
 pub use system::{
     anonymous_memory, boot_id_text, current_program, data_size, free_memory, is_hangup_ignored, is_main_thread,
     memory_limit, offer_to_be_killed, remote_file_system, total_memory,
 };
-pub(crate) use system::{free_space, is_on_overlay, max_mappings, millis, mount_id, mount_info};
+pub(crate) use system::{free_space, is_on_overlay, max_mappings, millis, mount_id, mount_info, sync_data};
 
 pub(crate) use calls::{
     MAX_AWAITED, NameWatcher, allocate, avoid_huge_pages, can_name_unnamed, create_unnamed_in, lend_pages, map_again,

@@ -23,6 +23,8 @@ mod rename;
 mod wait;
 mod watch;
 
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub(crate) use crate::os::unix::files::{sync_all, sync_data};
 #[cfg(not(target_os = "linux"))]
 pub use facts::{
     HANDLES_FAULTS, anonymous_memory, boot_id_text, current_program, data_size, free_memory, free_space,

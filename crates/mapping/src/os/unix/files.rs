@@ -10,8 +10,7 @@ use std::os::unix::fs::{
 };
 use std::path::Path;
 
-#[cfg(target_os = "macos")]
-use crate::os::sync_data;
+use crate::os::system;
 
 /// The permissions of a file that only its owner can read and write.
 pub(in crate::os) const PRIVATE_FILE: u32 = 0o600;
@@ -101,7 +100,7 @@ pub(crate) fn sync_all(file: &File) -> io::Result<()> {
 /// Writes `bytes` and syncs the whole file.
 pub(in crate::os) fn write_and_sync(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     file.write_all_at(bytes, offset)?;
-    sync_data(file)
+    system::sync_data(file)
 }
 
 /// Makes `options` create a file that only its owner can read and write.

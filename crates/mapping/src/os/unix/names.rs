@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::descriptor::owned;
 use super::errors::check;
 use super::fork::DirectoryHandle;
-use crate::os::sync_all;
+use crate::os::system;
 
 /// A path, relative to an open directory if there is one. It leads into that directory regardless of the directory's
 /// name.
@@ -66,7 +66,7 @@ impl RelativePath {
 
     /// Syncs changes of the names in the directory to the disk (fsync(2)).
     pub(crate) fn sync_folder(&self) -> io::Result<()> {
-        sync_all(&self.open_folder()?)
+        system::sync_all(&self.open_folder()?)
     }
 
     /// Returns device and inode number of the file or directory, or of a link's target (fstatat(2)).
