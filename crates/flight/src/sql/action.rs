@@ -31,7 +31,7 @@ impl SqlAction {
     /// Parses the request of an action.
     ///
     /// # Errors
-    /// `Unimplemented` for an action that is no variant, those of [`StatementHandle::try_new`], and `InvalidArgument`
+    /// `Unimplemented` for an action that is no variant, the errors of [`StatementHandle::try_new`], and `InvalidArgument`
     /// for a damaged message.
     pub fn parse(action: Action) -> Result<SqlAction, Status> {
         Ok(match action.r#type.as_str() {

@@ -40,7 +40,7 @@ impl SqlCommand {
     /// Parses the request in a command or a ticket. Returns `None` if it is text, which belongs to Flight itself.
     ///
     /// # Errors
-    /// `Unimplemented` for a request of Flight SQL that is no variant, those of [`StatementHandle::try_new`], and
+    /// `Unimplemented` for a request of Flight SQL that is no variant, the errors of [`StatementHandle::try_new`], and
     /// `InvalidArgument` for a damaged message.
     pub fn parse(bytes: &Bytes) -> Result<Option<SqlCommand>, Status> {
         let Some((name, value)) = Any::parse(bytes) else { return Ok(None) };

@@ -64,7 +64,7 @@ pub const NULL_PLUS_NULL_IS_NULL: u32 = 516;
 pub const CONVERT: u32 = 517;
 /// Whether tables can be renamed by `AS`.
 pub const TABLE_CORRELATION_NAMES: u32 = 518;
-/// Whether these names must differ from those of tables.
+/// Whether these names must differ from the names of tables.
 pub const DIFFERENT_TABLE_CORRELATION_NAMES: u32 = 519;
 /// Whether `ORDER BY` takes expressions.
 pub const EXPRESSIONS_IN_ORDER_BY: u32 = 520;

@@ -5,7 +5,7 @@
 //! one name, or the same text as a command. Bodies are sent from the mapping in place. Commands and tickets of [Flight
 //! SQL](sql) are protobuf messages, whose first bytes can't begin the name of a table.
 //!
-//! Messages and their frames are those of the crate `arrowwood_flight`. Read in this order: `target` (tickets and
+//! Messages and their frames are in the crate `arrowwood_flight`. Read in this order: `target` (tickets and
 //! descriptors), `request_stream` (received messages), `status` (responses), `framing` (rows that are sent), `put` and
 //! `exchange` (rows that are received), `sql`.
 //!

@@ -250,7 +250,7 @@ enum Power {
 impl Power {
     /// Returns the power of the operator that `kind` is after an operand. The `-1` in `a -1` is one too, although it is
     /// a token of its own.
-    fn of(kind: &TokenKind) -> Option<Power> {
+    fn from_token(kind: &TokenKind) -> Option<Power> {
         match kind {
             TokenKind::Word(word) => match word.to_ascii_lowercase().as_str() {
                 "or" => Some(Power::Any),
@@ -344,7 +344,7 @@ impl<'a> Parser<'a> {
     /// Parses operands, and the operators between them that have at least the power `min`.
     fn expr(&mut self, min: Power, depth: usize) -> Result<Expr> {
         let mut left = self.operand(min, depth)?;
-        while let Some(power) = self.peek().and_then(|token| Power::of(&token.kind)) {
+        while let Some(power) = self.peek().and_then(|token| Power::from_token(&token.kind)) {
             // Conditions can't be compared.
             if power < min || (power >= Power::Comparison && matches!(left, Expr::Condition(_))) {
                 break;

@@ -1,6 +1,6 @@
 //! Syncs files, and releases their blocks.
 //!
-//! What stays that of `portable`:
+//! From `portable` are:
 //! - `allocate`, as `F_PREALLOCATE` allocates blocks behind the end of a file, and files have their lengths by then.
 //! - `next_data` and `next_hole`, as `SEEK_HOLE` of APFS was seen to take bytes for holes that were not on the disk yet.
 #![allow(unsafe_code)]

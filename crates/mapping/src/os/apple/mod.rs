@@ -1,5 +1,5 @@
-//! What only Apple's systems have. The rest is that of `portable`: what is missing here was left out, or has no better
-//! counterpart.
+//! What only Apple's systems have. Other functions are taken from `portable`: nobody has written a better one, or the
+//! system has none.
 //!
 //! Written from Apple's documentation and headers, compiled and linked, but not run yet; see `docs/porting.md`.
 
