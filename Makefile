@@ -9,7 +9,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
 
-.PHONY: test-datafusion-rust demo test programs test-rust test-portable features alone c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
+.PHONY: test-datafusion-rust demo test programs test-rust test-portable features alone c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-waiting test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-page bench-instructions bench-serve borders borders-large borders-page \
   view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all port fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
@@ -120,6 +120,11 @@ test-flight-sql:
 	cd crates/query/tests/clients && $(WATCH) $(CLIENTS)/bin/python -m pytest -q -rs .
 
 test-python: $(VENV)/test.done
+	$(WATCH) $(BIN)/python -m pytest -q tests/python
+
+# The suites of Rust and Python whose tests start processes or wait. tests/loaded.py runs several copies of them at once.
+test-waiting: programs $(VENV)/test.done
+	$(WATCH) cargo test $(RUST) --test mapping --test tables --test command --test serve --test objects
 	$(WATCH) $(BIN)/python -m pytest -q tests/python
 
 # The long tests, those whose code has changed since they last passed: what each one runs is in tests/campaigns.toml, and what ran
