@@ -76,6 +76,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings/python/src/exchange/buffer_protocol.rs",
     "bindings/python/src/exchange/memory.rs",
     "bindings/python/src/exchange/capsule.rs",
+    "bindings/python/src/interpreter/lock.rs",
     "crates/datafusion/python/src/codec.rs",
     "bindings/c/src/ffi/mod.rs",
     "bindings/c/src/ffi/data.rs",

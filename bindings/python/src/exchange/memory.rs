@@ -17,6 +17,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::interpreter::errors::{Result, invalid_argument};
+use crate::interpreter::lock::DroppedWithLock;
 
 /// Elements of one fixed width, side by side.
 ///
@@ -41,7 +42,7 @@ pub fn buffer_bytes(object: &Bound<'_, PyAny>) -> Result<Bytes> {
     let Some(start) = NonNull::new(held.buf_ptr().cast::<u8>()) else {
         return Ok(Bytes::from(Vec::new()));
     };
-    let owner = Arc::new(AssertUnwindSafe(held));
+    let owner = Arc::new(AssertUnwindSafe(DroppedWithLock::new(held)));
     // SAFETY: a contiguous buffer is `len` readable bytes from `start` on until it is released, which dropping the
     // owner does. No one writes to it meanwhile, by the contract of `open` for bytes, which is the same as for files;
     // `Bytes::from_mapping` says what a breach may do.

@@ -9,6 +9,7 @@ use arrowwood::readable::escape_hidden;
 use arrowwood::{Error, ErrorKind, mapping};
 use pyo3::prelude::*;
 
+use super::lock::DroppedWithLock;
 use super::py_call::{CallPy, attach};
 use super::signals::take_raised;
 
@@ -75,7 +76,7 @@ impl From<PyArrowwoodError> for PyErr {
 
 /// The exception raised while a file object was used, which is more precise than the error of using it.
 #[derive(Clone, Default)]
-pub struct PendingException(Arc<Mutex<Option<PyErr>>>);
+pub struct PendingException(Arc<DroppedWithLock<Mutex<Option<PyErr>>>>);
 
 impl PendingException {
     /// Stores the exception, and returns the error to fail with meanwhile.
@@ -96,7 +97,7 @@ impl PendingException {
     pub fn check_interrupt<T>(&self, done: io::Result<T>) -> io::Result<T> {
         match &done {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {
-                Python::attach(|py| py.check_signals()).map_err(|e| self.store(e))?;
+                attach(|py| py.check_signals()).map_err(|e| self.store(e))?;
                 done
             }
             _ => done,

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use super::errors::{PendingException, Result};
-use super::py_call::CallPy;
+use super::py_call::{CallPy, attach};
 
 /// The interval between reports of progress. Each takes the interpreter's lock, which other threads may hold.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ pub fn with_progress<T: Send>(
         work(&mut |done, total| {
             if bar.is_visible() && (done == total || bar.is_due()) {
                 // Raised once the work is done.
-                let _ = Python::attach(|py| bar.draw(py, done, total)).map_err(|e| problem.store(e));
+                let _ = attach(|py| bar.draw(py, done, total)).map_err(|e| problem.store(e));
             }
         })
     });
@@ -54,7 +54,7 @@ pub fn with_interruptible_progress<T: Send>(
             if !bar.is_due() {
                 return Ok(());
             }
-            let drawn = Python::attach(|py| py.check_signals().and_then(|()| bar.draw(py, done, total)));
+            let drawn = attach(|py| py.check_signals().and_then(|()| bar.draw(py, done, total)));
             drawn.map_err(|e| arrowwood::Error::new(ErrorKind::Io, problem.store(e).to_string()))
         })
     });

@@ -8,6 +8,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
+use super::lock::hold;
+
 /// Does not let an unwinding pass that is no panic.
 struct UnwindBarrier;
 
@@ -81,9 +83,10 @@ where
     Ok(py.import(module)?.getattr(function)?.call_py(arguments)?)
 }
 
-/// Like [`Python::attach`], for work that calls Python code.
+/// Like [`Python::attach`], for work that may call Python code, in code that other libraries may call back.
+#[expect(clippy::disallowed_methods, reason = "the thread holds the lock")]
 pub fn attach<T>(work: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
-    Python::attach(|py| with_unwind_barrier(|| work(py)))
+    hold(|| Python::attach(|py| with_unwind_barrier(|| work(py))))
 }
 
 /// Like [`arrowwood::guard`], for work that may call Python code.

@@ -13,6 +13,8 @@ use std::cell::RefCell;
 use arrowwood::{blocking, mapping};
 use pyo3::prelude::*;
 
+use super::py_call::attach;
+
 /// The number of rows between checks for signals.
 const ROWS_PER_CHECK: u64 = 1 << 16;
 
@@ -29,13 +31,14 @@ pub fn install() {
 /// Returns true if Python has raised an exception for a signal, as it does for Ctrl-C. Only its main thread handles
 /// signals, which is the first one of the process.
 fn has_signal() -> bool {
-    mapping::is_main_thread()
-        && RAISED.with_borrow_mut(|raised| {
-            if raised.is_none() {
-                *raised = Python::attach(|py| py.check_signals()).err();
-            }
-            raised.is_some()
-        })
+    if !mapping::is_main_thread() {
+        return false;
+    }
+    // Not borrowed while handlers run: they may wait, too.
+    if RAISED.with_borrow(Option::is_none) {
+        RAISED.set(attach(|py| py.check_signals()).err());
+    }
+    RAISED.with_borrow(Option::is_some)
 }
 
 /// Takes the exception of the signal that has ended a wait of this thread, if there is one.

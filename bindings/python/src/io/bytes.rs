@@ -14,6 +14,7 @@ use super::path::{check_not_url, extract_path};
 use crate::exchange::buffer::{Buffer, BufferSink};
 use crate::exchange::memory::{MemoryWriter, owned_file};
 use crate::interpreter::errors::{PendingException, Result, type_error};
+use crate::interpreter::lock::DroppedWithLock;
 use crate::interpreter::py_call::{CallPy, attach};
 
 /// Returns true if a pipe, or a device like a terminal, is at `path`.
@@ -48,14 +49,14 @@ const WRITE_BUFFER: usize = 64 << 10;
 
 /// A method of a Python object: one that takes bytes and returns their number, or one that returns bytes.
 pub struct FileObject {
-    method: Py<PyAny>,
+    method: DroppedWithLock<Py<PyAny>>,
     /// Where an exception of the method is stored.
     problem: PendingException,
 }
 
 impl FileObject {
     pub fn new(method: Bound<'_, PyAny>, problem: &PendingException) -> FileObject {
-        FileObject { method: method.unbind(), problem: problem.clone() }
+        FileObject { method: DroppedWithLock::new(method.unbind()), problem: problem.clone() }
     }
 }
 

@@ -103,6 +103,7 @@ impl<W: Send> SharedWriter<W> {
         let Ok(inner) = self.inner.try_lock() else { return };
         let rows = inner.as_ref().map_or(0, uncommitted);
         if rows > 0 {
+            #[expect(clippy::disallowed_methods, reason = "the thread holds the lock")]
             let _ = Python::try_attach(|py| resource_warning(py, &self.path, rows));
         }
     }
