@@ -123,7 +123,9 @@ impl Segment {
     /// true.
     fn verify_once(&self, sequence: u64, compare: impl FnOnce() -> Result<bool>) -> Result<bool> {
         let mount = self.mapping.mount_info()?;
-        let file = self.mapping.identity().filter(|_| mount.mount != UNKNOWN_MOUNT);
+        // Without the time at which a file was made, another one may have got its inode number.
+        let is_known = mount.mount != UNKNOWN_MOUNT && mount.made != MountInfo::default().made;
+        let file = self.mapping.identity().filter(|_| is_known);
         let key = file.map(|file| VerifiedKey { mount, file, sequence });
         if let Some(key) = key
             && VERIFIED.lock_ignoring_poison().as_ref().is_some_and(|verified| verified.contains(&key))
