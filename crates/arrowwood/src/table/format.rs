@@ -52,6 +52,10 @@ pub(super) const WRITER: u64 = 128;
 /// treat pages as written that are not, until the boot ends.
 pub(super) const UNSYNCED: u64 = 192;
 
+/// The number of the newest durable record or log entry that is known to be on the disk; 0 if none is. It is stored after
+/// the sync, and never decreases.
+pub(super) const SYNCED: u64 = 336;
+
 /// A later proof of the newest visible commit, whose durable record is being overwritten: the number of the commit, the
 /// number of the durable record at which this proof begins, and the checksum.
 pub(super) const RENEWED_PROOF: [u64; 3] = [256, 264, 272];
@@ -871,6 +875,7 @@ mod tests {
             (proof, "renewed proof"),
             (STAMPED, "stamped"),
             (OWN_FILE, "file"),
+            (SYNCED, "synced"),
         ];
         assert_eq!(live, expected.map(|(at, name)| (at, name.to_string())));
         let boot = *b"the boot's bytes";

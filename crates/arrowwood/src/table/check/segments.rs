@@ -476,6 +476,7 @@ fn check_records(
     // If only a comparison shows that the rows are there, or no record is whole, bytes that were written with them may
     // be lost as in a crash.
     let is_of_this_boot = segment.is_same() && records.all().any(|record| segment.is_present(record));
+    let causes = causes_of_loss(segment, &records)?;
     let header = &segment.header;
     let sequence = records.sequence;
     let [current, _] = &records.visible;
@@ -485,7 +486,8 @@ fn check_records(
             Ok(record) => format!("readers go back to {} rows", record.rows()),
             Err(_) => "readers refuse the segment".into(),
         };
-        let message = format!("the newest commit record: expected that of commit {sequence}, got {got}; {fallback}");
+        let message =
+            format!("the newest commit record: expected that of commit {sequence}, got {got}; {fallback}{causes}");
         findings.add(is_of_this_boot, header.page().record(sequence), message);
     }
 
@@ -500,12 +502,35 @@ fn check_records(
     for (number, durable) in (0..).zip(&records.durable) {
         let offset = header.durable(number);
         if durable.is_none() && !is_blank(segment, offset)? {
-            findings.add(is_of_this_boot && !is_live, offset, "a durable record is not whole");
+            findings.add(is_of_this_boot && !is_live, offset, format!("a durable record is not whole{causes}"));
         }
     }
 
+    if let (Some(current), Ok(newest)) = (current, &newest)
+        && segment.is_cause_unknown(current)?
+        && current.sequence == sequence
+        && current.rows() > newest.rows()
+    {
+        let (from, to) = (newest.rows(), current.rows());
+        let message = format!("rows {from} to {to} of the segment don't match the checksum of their commit{causes}");
+        findings.note(header.page().record(sequence), message);
+    }
     check_durable(segment, &records, is_of_this_boot, findings);
     Ok(is_of_this_boot)
+}
+
+/// Returns the end of a message about what was not synced and is not as it was written, if nothing tells why; else an
+/// empty text.
+///
+/// # Errors
+/// Errors of the system.
+fn causes_of_loss(segment: &Segment, records: &Records) -> Result<&'static str> {
+    for record in records.visible.iter().flatten() {
+        if segment.is_cause_unknown(record)? {
+            return Ok(": lost with the page cache, or damaged, which only the ids of mounts would tell");
+        }
+    }
+    Ok("")
 }
 
 /// Checks the visible record that is not the newest: it must not have a greater number, unless a writer has prepared
@@ -566,6 +591,7 @@ fn check_durable(segment: &Segment, records: &Records, is_of_this_boot: bool, fi
         Err(e) => return findings.error(segment.header.live, &e),
     };
 
+    let known: Vec<Record> = records.sound_durable(segment).cloned().collect();
     for (number, record) in records.durable.iter().enumerate() {
         let Some(record) = record.as_ref().filter(|record| segment.check_record(record).is_ok()) else { continue };
         let at = segment.header.durable(number as u64);
@@ -587,7 +613,10 @@ fn check_durable(segment: &Segment, records: &Records, is_of_this_boot: bool, fi
                 let expected = record.delta;
                 let message =
                     format!("rows {from} to {to} of the segment: expected checksum {expected:08x}, got {got:08x}");
-                findings.add(is_of_this_boot, at, message);
+                match segment.has_reached_disk(record, &known) {
+                    Ok(has_reached_disk) => findings.add(is_of_this_boot || has_reached_disk, at, message),
+                    Err(e) => findings.error(at, &e),
+                }
             }
             Err(e) => findings.error(at, &e),
         }

@@ -2,8 +2,12 @@
 //!
 //! The pages of a killed writer stay in the page cache, and the commits that it made visible count. But a machine may
 //! lose a page cache without a reboot: when a volume is detached or fails, or when a snapshot of it is mounted. So a
-//! commit of this boot counts only if the segment was opened through the same mount as its writer's, or if its rows
-//! match its [proof](crate::table::protocol::proof).
+//! commit of this boot counts only if the segment was opened through the same mount as its writer's, if it is known to be
+//! on the disk, or if its rows match its [proof](crate::table::protocol::proof).
+//!
+//! Where mounts have no ids (before Linux 6.8, and on other systems), rows that were never synced and don't match are
+//! lost or damaged, which nothing can tell: they don't count, and `check` names both causes. Rows that were synced can
+//! only be damaged.
 //!
 //! The answer is a [`PageCacheState`](super::page_cache_state::PageCacheState) of the open segment, which the first reader of a commit finds out. It depends on
 //! nothing that may change later: whoever commits after that has opened the file through the same page cache.
@@ -56,7 +60,7 @@ impl Segment {
         }
         match self.page_cache.load() {
             PageCache::Unknown => self.find_page_cache(record),
-            PageCache::Same | PageCache::HasRows => Ok(true),
+            PageCache::Same | PageCache::Synced | PageCache::HasRows => Ok(true),
             // The writer of a newer commit has opened the segment as it is now.
             PageCache::Lost(sequence) => Ok(record.sequence > sequence),
         }
@@ -77,7 +81,18 @@ impl Segment {
     /// Returns true if the rows of the newest commit are known to be there only because they match its proof: rows of
     /// earlier segments may be lost.
     pub fn is_doubtful(&self) -> bool {
-        !matches!(self.page_cache.load(), PageCache::Unknown | PageCache::Same)
+        matches!(self.page_cache.load(), PageCache::HasRows | PageCache::Lost(_))
+    }
+
+    /// Returns true if nothing tells whether rows of `record`, the newest visible commit, that are not there are lost or
+    /// damaged: they were written in this boot, and this system or its writer's has no ids of mounts.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn is_cause_unknown(&self, record: &Record) -> Result<bool> {
+        let mount = self.mapping.mount_info()?.mount;
+        let is_mount_known = record.proof.is_none_or(|proof| proof.mount != UNKNOWN_MOUNT && mount != UNKNOWN_MOUNT);
+        Ok(record.boot == boot_id() && !is_mount_known)
     }
 
     /// Returns true if the page cache is known to be the one of the newest commit's writer.
@@ -88,7 +103,7 @@ impl Segment {
     /// Returns true if other bytes than the rows of `record`, the newest commit, may be lost, as they were written to a
     /// page cache that may be gone.
     pub fn may_lack_bytes(&self, record: &Record) -> bool {
-        record.boot != boot_id() || self.is_doubtful()
+        record.boot != boot_id() || !matches!(self.page_cache.load(), PageCache::Unknown | PageCache::Same)
     }
 
     /// Finds out and stores the state of the page cache. Returns true if `record`, which is visible and of this boot,
@@ -103,6 +118,8 @@ impl Segment {
         let is_newer = self.replayed.as_ref().is_some_and(|left| record.sequence > left.record.sequence);
         let state = if is_same || is_newer {
             PageCache::Same
+        } else if self.was_synced(record)? {
+            PageCache::Synced
         } else if self.verify_once(VISIBLE, || {
             Ok(self.has_rows_of(record)? && self.has_all_of(record)? && self.is_newest(record)?)
         })? {
@@ -116,6 +133,27 @@ impl Segment {
         };
         self.page_cache.store(state);
         Ok(!matches!(state, PageCache::Lost(_)))
+    }
+
+    /// Returns true if a visible commit with rows is known to be on the disk, with all segments before, and no durable
+    /// commit has more.
+    fn was_synced(&self, record: &Record) -> Result<bool> {
+        // A durable record without rows may be written before the segments before it are durable.
+        if record.rows() == 0 {
+            return Ok(false);
+        }
+        let durable = self.durable_records()?;
+        let same: Vec<&Record> = durable.iter().filter(|durable| durable.has_same_state(record)).collect();
+        // One that is not provisional is written once all segments before are durable.
+        if same.iter().all(|durable| durable.provisional) {
+            return Ok(false);
+        }
+        for durable_record in same {
+            if self.has_reached_disk(durable_record, &durable)? {
+                return self.is_newest(record);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns true if `compare` does, now or in an earlier call for the same file, mount and `sequence`, which is the

@@ -13,6 +13,8 @@ pub(super) enum PageCache {
     Unknown,
     /// It is the writer's.
     Same,
+    /// It may be another one than the writer's. The newest commit is known to be on the disk, with all segments before.
+    Synced,
     /// It has the rows of the newest commit, and may be another one than the writer's.
     HasRows,
     /// It is another one than the writer's. The commit with this number is lost, with all earlier ones.
@@ -29,7 +31,8 @@ pub(super) struct PageCacheState(AtomicU64);
 // The words for all values but `Lost`, whose word is its number.
 const UNKNOWN: u64 = u64::MAX;
 const SAME: u64 = u64::MAX - 1;
-const HAS_ROWS: u64 = u64::MAX - 2;
+const SYNCED: u64 = u64::MAX - 2;
+const HAS_ROWS: u64 = u64::MAX - 3;
 
 impl PageCacheState {
     #[inline]
@@ -37,6 +40,7 @@ impl PageCacheState {
         match self.0.load(Ordering::Relaxed) {
             UNKNOWN => PageCache::Unknown,
             SAME => PageCache::Same,
+            SYNCED => PageCache::Synced,
             HAS_ROWS => PageCache::HasRows,
             sequence => PageCache::Lost(sequence),
         }
@@ -46,6 +50,7 @@ impl PageCacheState {
         let word = match state {
             PageCache::Unknown => UNKNOWN,
             PageCache::Same => SAME,
+            PageCache::Synced => SYNCED,
             PageCache::HasRows => HAS_ROWS,
             // Numbers of records are less than 2⁶²; a damaged number may be any.
             PageCache::Lost(sequence) => sequence.min(HAS_ROWS - 1),

@@ -18,7 +18,7 @@ use std::sync::atomic::{Ordering, fence};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, boot_id, read_boot_id};
 use crate::rows::Plan;
-use crate::table::format::{MOST_SEQUENCE, NO_BOOT, PAGE, Record, UNSYNCED};
+use crate::table::format::{MOST_SEQUENCE, NO_BOOT, PAGE, Record, SYNCED, UNSYNCED};
 use crate::table::protocol::log::{AppendedBytes, LogEntry, appended_bytes, entries, entries_after};
 use crate::table::reader::segment::{RecoveredState, Segment};
 
@@ -215,7 +215,7 @@ impl Segment {
             return Ok(None);
         }
         // Some of the commit's segments may be missing in another page cache than the writer's.
-        if self.is_doubtful() {
+        if !self.is_same() {
             return Ok(None);
         }
         self.checked_record(record).map(Some)
@@ -432,6 +432,23 @@ impl Segment {
         is_on_disk(self, record, &self.durable_records()?)
     }
 
+    /// Returns true if a durable record is known to have reached the disk, with its rows: something is there that is only
+    /// written after that. Then a wrong byte in these rows is damage: no loss of a page cache can be its cause. `all` are
+    /// the segment's durable records.
+    ///
+    /// # Errors
+    /// Returns the errors of reading the records.
+    pub fn has_reached_disk(&self, record: &Record, all: &[Record]) -> Result<bool> {
+        let synced = self.mapping.load64((self.header.live + SYNCED) as usize);
+        let is_synced = synced < MOST_SEQUENCE && record.sequence <= synced;
+        if is_synced || all.iter().any(|later| later.previous == record.sequence) {
+            return Ok(true);
+        }
+        // A proof begins at a durable record that is on the disk.
+        let mut proofs = self.whole_records()?.into_iter().filter_map(|visible| visible.proof);
+        Ok(proofs.any(|proof| proof.base == record.sequence))
+    }
+
     /// Reads the intact durable records, the newest first.
     ///
     /// # Errors
@@ -462,7 +479,9 @@ pub(super) fn recover(segment: &Segment, visible: u64) -> Result<RecoveredState>
     let durable = segment.durable_records()?;
     let mut base = None;
     for record in &durable {
-        if is_on_disk(segment, record, &durable)? {
+        // Its rows can't be lost with a page cache: if they don't match, `check` reports the damage.
+        let is_kept = record.boot == boot_id() && segment.has_reached_disk(record, &durable)?;
+        if is_kept || is_on_disk(segment, record, &durable)? {
             base = Some(record.clone());
             break;
         }

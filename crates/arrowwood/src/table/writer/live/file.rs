@@ -21,7 +21,7 @@ use super::proof_base::NewestProofBase;
 use crate::error::{Error, Result};
 use crate::map::{ChangeCheck, MutexExt, SharedFile, guard, with_change_check};
 use crate::rows::Plan;
-use crate::table::format::{Header, PAGE, RENEWED_PROOF, Record, STAMPED, UNSYNCED, WAITING};
+use crate::table::format::{Header, PAGE, RENEWED_PROOF, Record, STAMPED, SYNCED, UNSYNCED, WAITING};
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::proof::proof_of;
 use crate::table::protocol::{FooterRing, FooterSizes, PATIENCE, is_published};
@@ -226,7 +226,7 @@ impl LiveFile {
         assert!(end <= last.log.ready && last.log.ready <= self.header.log, "an entry is written inside the log");
         let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
         written.map_err(syncing_failed)?;
-        self.end_sync(last);
+        self.end_sync(last, sequence);
 
         last.log.next = end;
         last.newest = entry;
@@ -258,9 +258,10 @@ impl LiveFile {
         Ok(self.store.check_stored()?)
     }
 
-    /// Removes the note, as the sync has succeeded.
-    fn end_sync(&self, last: &mut DurableState) {
+    /// Removes the note, as the sync has succeeded, and stores that the durable commit `sequence` is on the disk.
+    fn end_sync(&self, last: &mut DurableState, sequence: u64) {
         assert!(last.is_in_doubt, "the end of a sync that has not begun");
+        self.store.publish64(self.header.live + SYNCED, sequence);
         self.store.publish64(self.header.live + UNSYNCED, 0);
         last.is_in_doubt = false;
     }
@@ -299,7 +300,7 @@ impl LiveFile {
         self.begin_sync(last, UnsyncedMarker { record: Some(number % 2), log_page })?;
         self.store.write(self.header.durable(number), &bytes).map_err(syncing_failed)?;
         self.store.sync().map_err(syncing_failed)?;
-        self.end_sync(last);
+        self.end_sync(last, sequence);
         self.base.set(&durable);
 
         // The record now covers all entries of the log.

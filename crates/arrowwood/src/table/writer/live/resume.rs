@@ -7,7 +7,7 @@ use super::file::DurableState;
 use crate::error::{Error, Result};
 use crate::map::{SharedFile, SharedWords, boot_id};
 use crate::rows::Plan;
-use crate::table::format::{Header, NO_BOOT, RECORD, Record, UNSYNCED};
+use crate::table::format::{Header, NO_BOOT, RECORD, Record, SYNCED, UNSYNCED};
 use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{Segment, UnsyncedMarker};
 
@@ -132,6 +132,7 @@ impl ResumePoint<'_> {
             noted.encode(&mut bytes);
             store.write(header.durable(number), &bytes).map_err(opening_failed)?;
             store.sync().map_err(opening_failed)?;
+            store.publish64(header.live + SYNCED, noted.sequence);
             store.publish64(header.live + UNSYNCED, 0);
             return Ok(durable);
         }
