@@ -31,6 +31,7 @@ use crate::forger::{batch, nested, numbers, texts};
 use crate::tables::{copy_table, folder_in_memory, unsynced};
 use crate::thread::thread_time;
 use crate::wait::PATIENCE;
+use crate::without_mount_ids::are_mount_ids_off;
 
 /// A sample changes one of this many bytes.
 const SAMPLE_STEP: usize = 13;
@@ -78,6 +79,17 @@ enum TableState {
     Reopened,
     /// Compacted to ordinary Arrow files.
     Dense,
+}
+
+impl TableState {
+    /// Returns the number of rows that are durable.
+    fn durable_rows(self) -> u64 {
+        match self {
+            TableState::Live => 0,
+            TableState::Synced => 41,
+            TableState::Closed | TableState::Reopened | TableState::Dense => 50,
+        }
+    }
 }
 
 /// Creates a table of 50 rows in four commits.
@@ -247,16 +259,19 @@ struct Campaign<'a> {
     expected: Vec<RecordBatch>,
     /// The rows of the file before the damage, as arrow-rs reads them.
     expected_by_arrow_rs: Vec<RecordBatch>,
+    /// The number of rows that no loss of a page cache can cost.
+    durable_rows: u64,
     counts: Counts,
 }
 
 impl<'a> Campaign<'a> {
-    fn new(name: &str, target: &'a Path, file: PathBuf) -> Campaign<'a> {
+    fn new(name: &str, target: &'a Path, file: PathBuf, durable_rows: u64) -> Campaign<'a> {
         let report = check(target, |_, _| ()).unwrap();
         assert!(report.findings.is_empty(), "{name}: {:?}", report.findings);
         let expected = copy_to_memory(read_valid_rows(target).unwrap());
         let expected_by_arrow_rs = read_with_arrow_rs(&file).unwrap();
-        Campaign { name: name.into(), target, file, expected, expected_by_arrow_rs, counts: Counts::default() }
+        let counts = Counts::default();
+        Campaign { name: name.into(), target, file, expected, expected_by_arrow_rs, durable_rows, counts }
     }
 
     fn run(mut self, parts: &[Part]) {
@@ -321,15 +336,34 @@ impl<'a> Campaign<'a> {
             (Err(e), true) => return Err(format!("open says '{e}', check says nothing")),
             (Err(_), false) => self.counts.found_by_open += 1,
             (Ok(_), false) => self.counts.found_by_check += 1,
+            (Ok(rows), true) if rows != self.expected && self.may_be_lost(&rows, &report) => {
+                self.counts.add_harmless(format!("{part}, lost or damaged"));
+            }
             (Ok(rows), true) if rows != self.expected => return Err("other rows, and nobody says so".into()),
             (Ok(_), true) => self.count_harmless(part, &report)?,
         }
         Ok(())
     }
 
+    /// Returns true if the other rows may be lost with the page cache, and `check` says so: without ids of mounts, nothing
+    /// tells that from damage. All durable rows must be there.
+    fn may_be_lost(&self, rows: &[RecordBatch], report: &Report) -> bool {
+        are_mount_ids_off()
+            && report.findings.iter().any(|finding| finding.message.contains("lost with the page cache, or damaged"))
+            && count_rows(rows) >= self.durable_rows
+            && is_prefix(rows, &self.expected)
+    }
+
     /// Counts damage that changes no rows of our reader; returns an error if it changes the rows of other readers.
     fn count_harmless(&mut self, part: &str, report: &Report) -> Result<(), String> {
         let is_noted = !report.findings.is_empty();
+        // If a page cache may be lost, other readers may find anything until a writer has opened the table.
+        let is_for_others =
+            ["messages for other readers", "footer", "schema of footers", "footer length"].contains(&part);
+        if are_mount_ids_off() && self.target.is_dir() && (is_noted || is_for_others) {
+            self.counts.add_harmless(format!("{part}, lost or damaged"));
+            return Ok(());
+        }
         let by_arrow_rs = read_with_arrow_rs(&self.file);
         let Some(rows) = by_arrow_rs.filter(|rows| *rows != self.expected_by_arrow_rs) else {
             let suffix = if is_noted { ", noted" } else { "" };
@@ -452,7 +486,7 @@ fn run_table_campaign(name: &str, schema: SchemaRef, segment_rows: u64, state: T
     create_table(&table, &schema, segment_rows, state);
     let file = segment_path(&table, number);
     let parts = if state == TableState::Dense { file_parts(&file) } else { segment_parts(&file) };
-    Campaign::new(name, &table, file).run(&parts);
+    Campaign::new(name, &table, file, state.durable_rows()).run(&parts);
 }
 
 #[test]
@@ -507,7 +541,7 @@ fn run_file_campaign(name: &str, schema: SchemaRef, compression: Option<Compress
     let options = WriteOptions { format: Format::File, compression, ..Default::default() };
     arrowwood::write(&Dataset::try_from(batches.to_vec()).unwrap(), &path, &options).unwrap();
     let parts = file_parts(&path);
-    Campaign::new(name, &path, path.clone()).run(&parts);
+    Campaign::new(name, &path, path.clone(), 50).run(&parts);
 }
 
 #[test]
@@ -550,14 +584,21 @@ fn check_finds_every_bit_flip_in_values_of_the_log() {
     let (_, header) = parts.iter().find(|(part, _)| *part == "header").unwrap();
     let values = read_number(&file, header.start + 128 + 16, 8);
     let step = if std::env::var_os("ARROWWOOD_CORRUPTION").is_some() { 1 } else { 7 };
+    let expected = copy_to_memory(read_valid_rows(&table).unwrap());
     let mut found = 0;
     for offset in (values..values + 40 * 8).step_by(step) {
         let original = read_number(&file, offset, 1) as u8;
         for bit in 0..8 {
             file.write_all_at(&[original ^ (1 << bit)], offset).unwrap();
             let report = check(&table, |_, _| ()).unwrap();
-            let finding = report.damage().next().unwrap_or_else(|| panic!("byte {offset}, bit {bit}: not found"));
-            assert!(finding.message.contains("the log of commit"), "{finding}");
+            if are_mount_ids_off() {
+                // The byte may be lost with the page cache: the log restores it.
+                assert_eq!(read_valid_rows(&table).unwrap(), expected, "byte {offset}, bit {bit}");
+                assert!(report.is_good(), "{report:?}");
+            } else {
+                let finding = report.damage().next().unwrap_or_else(|| panic!("byte {offset}, bit {bit}: not found"));
+                assert!(finding.message.contains("the log of commit"), "{finding}");
+            }
             file.write_all_at(&[original], offset).unwrap();
             found += 1;
         }

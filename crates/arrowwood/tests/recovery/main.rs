@@ -23,3 +23,4 @@ mod forged;
 mod power;
 mod repair;
 mod vectors;
+mod without_mount_ids;

@@ -25,6 +25,7 @@ mod scenarios;
 use crate::dice::Dice;
 use crate::simulated_disk::{Disk, Event, Image, Luck, Mark, Recorder};
 use crate::tables::folder_in_memory;
+use crate::without_mount_ids::are_mount_ids_off;
 
 // ---- rows ----
 
@@ -547,6 +548,9 @@ fn simulate_next_boot() {
 
 fn simulate_next_mount() {
     static MOUNTS: AtomicU64 = AtomicU64::new(1);
+    if are_mount_ids_off() {
+        return;
+    }
     simulate_mount(Some(MOUNTS.fetch_add(1, Ordering::Relaxed)));
 }
 

@@ -14,6 +14,7 @@ use arrowwood::{Dataset, Finding, RepairReport, WriteOptions, Writer, check, com
 use tempfile::TempDir;
 
 use crate::tables::unsynced;
+use crate::without_mount_ids::are_mount_ids_off;
 
 /// Rows per segment of most tables.
 const SEGMENT_ROWS: u64 = 50;
@@ -45,7 +46,13 @@ fn create_table(count: i64) -> (TempDir, PathBuf) {
     let mut writer = open_writer(&table, SEGMENT_ROWS);
     writer.append(&rows(0, count)).unwrap();
     writer.commit().unwrap();
-    drop(writer);
+    if are_mount_ids_off() {
+        // Damage to rows that were not synced can't be told from their loss. Of a segment that was synced, repairs keep no
+        // rows behind a wrong checksum, which is that of all its rows here.
+        writer.close().unwrap();
+    } else {
+        drop(writer);
+    }
     (folder, table)
 }
 
@@ -96,6 +103,18 @@ fn repair_table(table: &Path) -> RepairReport {
     report.repaired.unwrap()
 }
 
+/// Checks that damage to rows which were not synced is noted, as they may be lost with the page cache instead, and that the
+/// durable rows are there.
+fn assert_is_noted_as_lost_or_damaged(table: &Path, durable_rows: u64) {
+    let report = check(table, |_, _| ()).unwrap();
+    let is_noted =
+        report.findings.iter().any(|finding| finding.message.contains("lost with the page cache, or damaged"));
+    assert!(report.is_good() && is_noted, "{report:?}");
+    let kept = open(table).unwrap().len().unwrap();
+    assert!(kept >= durable_rows, "{kept} rows");
+    assert_rows(table, kept);
+}
+
 fn read_text(table: &Path, row: u64) -> String {
     open(table).unwrap().row(row).unwrap().get(1).unwrap().to_string()
 }
@@ -123,6 +142,9 @@ fn segments_behind_damage_without_lost_rows_stay() {
 /// Text that is not UTF-8 used to cost the rows behind it, and all later segments.
 #[test]
 fn text_that_is_not_utf8_costs_no_other_row() {
+    if are_mount_ids_off() {
+        return; // See `create_table`.
+    }
     for is_dense in [false, true] {
         let (_folder, table) = create_table(120);
         if is_dense {
@@ -225,6 +247,10 @@ fn repair_makes_rows_before_the_damage_durable() {
     writer.commit().unwrap();
     drop(writer);
     damage_offset(&segment_path(&table, 100), &text_of(110));
+    if are_mount_ids_off() {
+        assert_is_noted_as_lost_or_damaged(&table, 60);
+        return;
+    }
     assert_eq!(repair_table(&table).kept, 110);
     simulate_boot(Some([7; 16]));
     assert_rows(&table, 110);
@@ -266,6 +292,10 @@ fn prepared_commit_is_kept_as_a_whole_or_not_at_all() {
         has_second_segment: bool,
         /// False if the first segment is damaged such that nothing may be written into it.
         is_writable: bool,
+    }
+    if are_mount_ids_off() {
+        // No commit counts as prepared then: its segments may be lost with the page cache.
+        return;
     }
     for case in [
         Case { has_second_segment: true, is_writable: true },
@@ -360,6 +390,9 @@ fn commit_number_behind_the_footer_is_damage() {
 /// rename would do nothing, as both names are of the same file.
 #[test]
 fn segment_linked_by_an_interrupted_repair_is_moved() {
+    if are_mount_ids_off() {
+        return; // See `create_table`.
+    }
     let (folder, table) = create_table(150);
     damage_offset(&segment_path(&table, 100), &text_of(110));
     let aside = folder.path().join("t.damaged");
@@ -378,6 +411,9 @@ fn part_paths(folder: &Path, name: &str) -> Vec<PathBuf> {
 /// A killed process may have had our process id, as in a container where it is always the same.
 #[test]
 fn incomplete_files_of_a_process_with_our_id_do_not_stop_a_repair() {
+    if are_mount_ids_off() {
+        return; // See `create_table`.
+    }
     let (folder, table) = create_table(40);
     damage_offset(&segment_path(&table, 0), &text_of(20));
     let table_parts = part_paths(folder.path(), "t");
@@ -409,6 +445,12 @@ fn damaged_rows_are_restored_from_the_log() {
     }
     drop(writer);
     damage_offset(&segment, &text_of(25));
+    if are_mount_ids_off() {
+        // The bytes may be lost with the page cache. Readers take those of the log.
+        assert!(check(&table, |_, _| ()).unwrap().is_good());
+        assert_rows(&table, 40);
+        return;
+    }
     let damaged_bytes = fs::read(&segment).unwrap();
     assert_eq!(repair_table(&table).kept, 40);
     assert_rows(&table, 40);
@@ -425,6 +467,9 @@ fn mode_of(path: &Path) -> u32 {
 
 #[test]
 fn replacements_have_the_permissions_of_what_they_replace() {
+    if are_mount_ids_off() {
+        return; // See `create_table`.
+    }
     // A repair that keeps rows writes a dense segment; one that keeps none creates a growing segment.
     for damaged_row in [20, 0] {
         let (folder, table) = create_table(40);
