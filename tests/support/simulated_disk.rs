@@ -2,7 +2,8 @@
 //!
 //! Synced data is on the disk. Everything else may be there or not, independently of each other: each page of 4 KiB is
 //! in any of its states since the last sync, or a mixture of such states by sectors of 512 bytes, and each size and
-//! each name is the old or the new one.
+//! each name is the old or the new one. A file that is only ordered before later changes is on the disk if one of them
+//! is: the disk is as before, or has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -38,6 +39,8 @@ pub enum Event {
     Remove(PathBuf),
     Sync(u64),
     Synced(u64),
+    /// As `Synced`, but only where later changes are on the disk.
+    Ordered(u64),
     /// A range of bytes, by offset and length, is on the disk, independently of the rest of the file.
     SyncedBytes(u64, u64, u64),
     /// A sync failed: the system treats the pages as written from now on, although they may not be.
@@ -211,6 +214,7 @@ impl FsObserver for Recorder {
             FsOp::StoreMapped { .. }
                 | FsOp::Created { .. }
                 | FsOp::Synced { .. }
+                | FsOp::Ordered { .. }
                 | FsOp::WroteSynced { .. }
                 | FsOp::SyncedFolder { .. }
         ) {
@@ -242,6 +246,7 @@ impl FsObserver for Recorder {
             FsOp::Remove { path } | FsOp::RemoveFolder { path } => Event::Remove(path.into()),
             FsOp::Sync { file } => Event::Sync(file),
             FsOp::Synced { file } => Event::Synced(file),
+            FsOp::Ordered { file } => Event::Ordered(file),
             FsOp::SyncFolder { path } => Event::SyncFolder(path.into()),
             FsOp::SyncedFolder { path } => Event::SyncedFolder(path.into()),
             _ => return Ok(()),
@@ -399,6 +404,8 @@ pub struct Disk {
     namings: Vec<(usize, Naming)>,
     /// Syncs of folders that are in progress, each with the number of its event.
     syncing: Vec<(usize, PathBuf)>,
+    /// The disk before the first file was ordered that may not be on it: no full sync has ended since.
+    before_order: Option<Box<Disk>>,
     pub mark: Mark,
     events: usize,
 }
@@ -426,7 +433,8 @@ impl Luck {
 impl Disk {
     /// Returns true if a crash can't lose anything.
     pub fn is_synced(&self) -> bool {
-        self.namings.is_empty() && self.inodes.values().all(|inode| inode.dirty.is_empty() && inode.lens.is_empty())
+        let has_all = self.namings.is_empty() && self.before_order.is_none();
+        has_all && self.inodes.values().all(|inode| inode.dirty.is_empty() && inode.lens.is_empty())
     }
 
     /// Returns true if a sync has failed, and pages may not be on the disk that the system treats as written.
@@ -442,6 +450,14 @@ impl Disk {
     }
 
     pub fn apply(&mut self, event: &Event) {
+        if let Event::Ordered(_) = event
+            && self.before_order.is_none()
+        {
+            self.before_order = Some(Box::new(self.clone()));
+        }
+        if let Event::Synced(_) | Event::SyncedBytes(..) | Event::SyncedFolder(_) = event {
+            self.before_order = None;
+        }
         self.events += 1;
         let number = self.events;
         match event {
@@ -479,7 +495,7 @@ impl Disk {
             }
             Event::Remove(path) => self.namings.push((number, Naming::Remove(path.clone()))),
             Event::Sync(file) => self.inode(*file).1.sync(number),
-            Event::Synced(file) => self.inode(*file).1.synced(),
+            Event::Synced(file) | Event::Ordered(file) => self.inode(*file).1.synced(),
             Event::SyncedBytes(file, offset, len) => self.inode(*file).1.synced_bytes(*offset, *len),
             Event::Lost(file) => {
                 let (_, inode) = self.inode(*file);
@@ -526,6 +542,9 @@ impl Disk {
 
     /// Returns a state that the disk may have if the power fails now.
     pub fn image(&self, luck: Luck, dice: &mut Dice) -> Image {
+        if let Some(before) = self.before_order.as_ref().filter(|_| luck != Luck::Everything && dice.below(2) == 0) {
+            return before.image(luck, dice);
+        }
         let namings = (0..self.namings())
             .filter(|_| match luck {
                 Luck::Nothing => false,

@@ -521,6 +521,15 @@ impl SharedFile {
     pub fn sync(&self) -> io::Result<()> {
         self.medium.sync(&self.file, self.id)
     }
+
+    /// Makes everything written reach the disk before what is written from now on. On macOS, a power cut can take it
+    /// until the next sync of any file on this disk.
+    ///
+    /// # Errors
+    /// Errors of the system and of the observer.
+    pub fn order(&self) -> io::Result<()> {
+        self.medium.order(&self.file, self.id)
+    }
 }
 
 impl Drop for SharedFile {

@@ -163,6 +163,11 @@ pub enum FsOp<'a> {
         /// The file.
         file: u64,
     },
+    /// The file reaches the disk before all that is written from now on, by a `Sync` that promises no more.
+    Ordered {
+        /// The file.
+        file: u64,
+    },
     /// The names in a directory are synced to the disk (fsync(2)).
     SyncFolder {
         /// The folder.
@@ -341,6 +346,13 @@ impl FileSystem {
         self.tell(FsOp::Sync { file: id })?;
         os::sync_data(file)?;
         self.tell(FsOp::Synced { file: id })
+    }
+
+    /// Makes the contents of the file, of inode number `id`, reach the disk before all that is written from now on.
+    pub(crate) fn order(&self, file: &File, id: u64) -> io::Result<()> {
+        self.tell(FsOp::Sync { file: id })?;
+        os::order_writes(file)?;
+        self.tell(FsOp::Ordered { file: id })
     }
 
     /// Removes a name.

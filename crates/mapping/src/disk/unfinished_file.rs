@@ -48,7 +48,7 @@ impl UnfinishedFile {
 
     /// Names the file `path`, in the directory where it was created.
     ///
-    /// A file there is replaced in one step, even if the power is cut: the new one is synced first. One that replaces
+    /// A file there is replaced in one step, even if the power is cut: the new one reaches the disk first. One that replaces
     /// none is not synced.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl UnfinishedFile {
     pub fn persist(mut self, path: &Path) -> io::Result<()> {
         let path = &target_of(path)?;
         if self.take_over(path)? {
-            os::sync_data(&self.file)?;
+            os::order_writes(&self.file)?;
         }
         if !self.is_named {
             // A killed process with our process id may have left its file.

@@ -17,7 +17,7 @@
 //! # Inside
 //! The crate itself also maps, grows and advises memory (`map_file`, `map_again`, `move_memory`, `lend_pages`, …),
 //! handles faults (`install_fault_handler`), waits for words (`wait`, `wait_for_any`) and names (`NameWatcher`), writes
-//! and syncs blocks (`write_synced`, `allocate`, `release`), finds holes, and resolves names from an open directory
+//! and syncs blocks (`write_synced`, `order_writes`, `allocate`, `release`), finds holes, and resolves names from an open directory
 //! (`RelativePath`, `DirectoryHandle`).
 //!
 //! | folder | what it holds |
@@ -89,7 +89,9 @@ pub use system::{
     anonymous_memory, boot_id_text, current_program, data_size, free_memory, is_hangup_ignored, is_main_thread,
     memory_limit, offer_to_be_killed, remote_file_system, total_memory,
 };
-pub(crate) use system::{free_space, is_on_overlay, max_mappings, millis, mount_id, mount_info, sync_data};
+pub(crate) use system::{
+    free_space, is_on_overlay, max_mappings, millis, mount_id, mount_info, order_writes, sync_data,
+};
 
 pub(crate) use calls::{
     MAX_AWAITED, NameWatcher, allocate, avoid_huge_pages, can_name_unnamed, create_unnamed_in, lend_pages, map_again,

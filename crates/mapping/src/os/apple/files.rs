@@ -28,6 +28,16 @@ pub fn sync_data(file: &File) -> io::Result<()> {
     sync_all(file)
 }
 
+/// Makes the bytes of a file reach the disk before all that is written from now on (`F_BARRIERFSYNC` of fcntl(2)). The
+/// drive may still have them in its cache, so that a power cut can take them, which takes a quarter of the time.
+pub fn order_writes(file: &File) -> io::Result<()> {
+    // SAFETY: takes numbers only; the descriptor is open as long as `file` lives.
+    match check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_BARRIERFSYNC) }) {
+        Err(e) if is_unsupported(&e) || e.raw_os_error() == Some(libc::ENOTTY) => sync_all(file),
+        ordered => ordered,
+    }
+}
+
 /// Releases blocks; their bytes read as zeros from now on (`F_PUNCHHOLE` of fcntl(2)). Does nothing if the file system
 /// has no such call, or larger blocks.
 pub fn release(file: &File, offset: u64, len: u64) -> io::Result<()> {

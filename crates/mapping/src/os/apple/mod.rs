@@ -22,7 +22,7 @@ pub use super::portable::{
 };
 
 pub use super::unix::memory::{lend_pages, prefetch_pages};
-pub use files::{release, sync_all, sync_data};
+pub use files::{order_writes, release, sync_all, sync_data};
 pub use names::{CAN_EXCHANGE, exchange, path_of, rename_noreplace};
 pub use wait::{wait, wake};
 

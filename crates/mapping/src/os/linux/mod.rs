@@ -15,7 +15,7 @@ mod wait;
 #[cfg(not(arrowwood_portable))]
 mod watch;
 
-pub(crate) use crate::os::unix::files::{sync_all, sync_data};
+pub(crate) use crate::os::unix::files::{order_writes, sync_all, sync_data};
 #[cfg(not(arrowwood_portable))]
 pub use crate::os::unix::memory::{lend_pages, prefetch_pages};
 #[cfg(not(arrowwood_portable))]

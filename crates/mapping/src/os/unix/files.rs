@@ -91,6 +91,12 @@ pub(crate) fn sync_data(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
+/// Makes the bytes of a file reach the disk before all that is written from now on. Returns once they are there.
+#[cfg(not(target_os = "macos"))]
+pub(crate) fn order_writes(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
 /// Syncs a file, or the names in a directory, to the disk.
 #[cfg(not(target_os = "macos"))]
 pub(crate) fn sync_all(file: &File) -> io::Result<()> {

@@ -242,7 +242,8 @@ impl LiveFile {
         let to = (LOG_GROWTH * log.ready).max(FIRST_LOG_BYTES).max(end).min(self.header.log);
         let zeros = vec![0; (to - log.ready) as usize];
         self.store.write(self.header.log_start() + log.ready, &zeros).map_err(syncing_failed)?;
-        self.store.sync().map_err(syncing_failed)?;
+        // The sync of the first entry follows.
+        self.store.order().map_err(syncing_failed)?;
         log.ready = to;
         Ok(())
     }

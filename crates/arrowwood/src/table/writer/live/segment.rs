@@ -80,7 +80,8 @@ impl LiveSegment {
         live.shared.publish()?;
         live.note_writer().map_err(|e| creating_failed(e).at(folder))?;
         live.shared.store.check_stored()?;
-        live.shared.store.sync().map_err(|e| creating_failed(e).at(folder))?;
+        // Before its name, which is synced before a commit there is durable.
+        live.shared.store.order().map_err(|e| creating_failed(e).at(folder))?;
         Ok(live)
     }
 
