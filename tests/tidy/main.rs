@@ -50,6 +50,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/mapping/src/os/apple/process.rs",
     "crates/mapping/src/os/apple/signals.rs",
     "crates/mapping/src/os/apple/wait.rs",
+    "crates/mapping/src/os/apple/watch.rs",
     "crates/mapping/src/os/linux/blocks.rs",
     "crates/mapping/src/os/linux/memory.rs",
     "crates/mapping/src/os/linux/mounts.rs",

@@ -10,6 +10,7 @@ mod names;
 mod process;
 mod signals;
 mod wait;
+mod watch;
 
 pub use machine::{boot_id_text, total_memory};
 pub use mounts::{free_space, remote_file_system};
@@ -25,9 +26,10 @@ pub use super::unix::memory::{lend_pages, prefetch_pages};
 pub use files::{order_writes, release, sync_all, sync_data};
 pub use names::{CAN_EXCHANGE, exchange, path_of, rename_noreplace};
 pub use wait::{wait, wake};
+pub use watch::KernelNameWatcher as NameWatcher;
 
 pub use super::portable::{
-    MAX_AWAITED, NameWatcher, allocate, avoid_huge_pages, can_name_unnamed, create_unnamed_in, map_again,
-    map_empty_file, move_memory, name_unnamed, next_data, next_hole, populate_pages, prefer_huge_pages,
-    prepare_empty_file, wait_for_any, write_synced,
+    MAX_AWAITED, allocate, avoid_huge_pages, can_name_unnamed, create_unnamed_in, map_again, map_empty_file,
+    move_memory, name_unnamed, next_data, next_hole, populate_pages, prefer_huge_pages, prepare_empty_file,
+    wait_for_any, write_synced,
 };
