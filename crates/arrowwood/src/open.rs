@@ -12,7 +12,7 @@ use crate::directory::{is_directory, table_identity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand_glob, is_glob, local_path};
 use crate::ipc::{IpcSource, ReadOptions, SchemaCache, Shard, Validation};
-use crate::map::{Mapping, Mode, guard, mapped_file_count};
+use crate::map::{Mapping, Mode, guard, mapped_file_count, os};
 use crate::parallel;
 use crate::partitions::{PartitionOpener, open_partitions, partition_values, with_partition_columns};
 #[cfg(feature = "table")]
@@ -20,6 +20,9 @@ use crate::table::{close_files, open_table};
 
 /// The maximum number of files of one dataset that are mapped, and kept open, from the start.
 const MAX_EAGER_FILES: usize = 256;
+/// The part of the files that a process may have open which one dataset may keep open from the start: a process may have
+/// 1,024 open on most systems, but 256 on macOS.
+const EAGER_PART: usize = 4;
 /// The maximum number of rows that are compared to find if two sources have rows of one table.
 const MAX_COMPARED_ROWS: u64 = 100;
 
@@ -182,7 +185,7 @@ impl OpenOptions {
         /// Opening a file takes about as long as copying this many bytes.
         const BYTES_PER_FILE: usize = 16 << 10;
         let is_eager = self.copy || self.options.partial || self.options.validate == Validation::Full;
-        if is_eager || count <= MAX_EAGER_FILES {
+        if is_eager || count <= max_eager_files() {
             return paths.iter().map(|path| self.path(path)).collect();
         }
         let absolute = absolute_paths(paths);
@@ -405,6 +408,11 @@ fn absolute_paths(paths: &[&Path]) -> Vec<Option<PathBuf>> {
         absolute_paths.push(previous.as_ref().map(|(_, directory)| directory.join(name)));
     }
     absolute_paths
+}
+
+/// Returns the maximum number of files of one dataset that are mapped, and kept open, from the start.
+fn max_eager_files() -> usize {
+    os::open_files_limit().map_or(MAX_EAGER_FILES, |limit| MAX_EAGER_FILES.min(limit / EAGER_PART))
 }
 
 impl PartitionOpener for OpenOptions {

@@ -11,5 +11,6 @@ static ALLOCATOR: arrowwood::mapping::ReserveAllocator = arrowwood::mapping::Res
 fn main() -> ExitCode {
     arrowwood::mapping::ReserveAllocator::fill();
     arrowwood::mapping::ignore_file_size_signal();
+    arrowwood::mapping::os::raise_open_files_limit();
     ExitCode::from(u8::try_from(arrowwood_cli::run(std::env::args_os())).unwrap_or(1))
 }

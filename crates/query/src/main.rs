@@ -7,6 +7,7 @@ use arrowwood_query::{CommandEngine, QueryEngine, WORKER, run_query_process};
 
 fn main() -> ExitCode {
     arrowwood::mapping::ignore_file_size_signal();
+    arrowwood::mapping::os::raise_open_files_limit();
     let mut words = std::env::args_os().skip(1);
     // Not for people: the processes of queries that a server answers.
     if let (Some(word), Some(directory), None) = (words.next(), words.next(), words.next())

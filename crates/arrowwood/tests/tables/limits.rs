@@ -117,6 +117,7 @@ fn child() {
         Ok("few mappings") => few_mappings(),
         Ok("little memory") => little_memory(),
         Ok("many files") => many_files(),
+        Ok("two datasets") => two_datasets(),
         Ok("never synced") => never_synced(),
         Ok("address space") => address_space(),
         Ok("growing memory") => growing_memory(),
@@ -280,6 +281,23 @@ fn many_files() {
     dataset.validate(|_, _| ()).unwrap();
     check_mappings(|line| line.ends_with(".arrow"));
     assert_eq!(dataset.row(8 * 250 + 3).unwrap().get(0).unwrap().to_string(), "2003");
+}
+
+/// Regression test: a dataset of up to 256 files kept a descriptor of each, of which a process on macOS has 256.
+#[test]
+fn datasets_keep_fewer_files_open_where_few_are_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..200 {
+        write_file(&folder.path().join(format!("{number:03}.arrow")), 8 * number);
+    }
+    run_scenario(folder.path(), "ulimit -n 256;", "two datasets");
+}
+
+fn two_datasets() {
+    let both = [open(".").unwrap(), open("*.arrow").unwrap()];
+    for dataset in &both {
+        check_dataset(dataset, 8 * 200);
+    }
 }
 
 /// Regression test: a writer that never syncs kept a descriptor for each full segment.

@@ -10,7 +10,7 @@
 //! | names as bytes | [`path_from_bytes`] |
 //! | errors | [`is_bad_address`], [`is_process_out_of_files`], [`is_system_out_of_files`], [`interrupted`], [`errno`] |
 //! | memory | [`free_memory`], [`memory_limit`], [`total_memory`], [`anonymous_memory`], [`data_size`] |
-//! | this process | [`fork_count`], [`is_main_thread`], [`open_files_limit`], [`current_program`], [`is_hangup_ignored`] |
+//! | this process | [`fork_count`], [`is_main_thread`], [`open_files_limit`], [`raise_open_files_limit`], [`current_program`], [`is_hangup_ignored`] |
 //! | other processes | [`separate_process_group`], [`was_aborted`], [`was_killed`], [`offer_to_be_killed`] |
 //! | the machine | [`host_name`], [`boot_id_text`] |
 //!
@@ -87,7 +87,7 @@ pub use unix::process::{
 pub use calls::CAN_EXCHANGE;
 pub use system::{
     anonymous_memory, boot_id_text, current_program, data_size, free_memory, is_hangup_ignored, is_main_thread,
-    memory_limit, offer_to_be_killed, remote_file_system, total_memory,
+    memory_limit, offer_to_be_killed, raise_open_files_limit, remote_file_system, total_memory,
 };
 pub(crate) use system::{
     free_space, is_on_overlay, max_mappings, millis, mount_id, mount_info, order_writes, sync_data,

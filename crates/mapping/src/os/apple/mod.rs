@@ -14,7 +14,7 @@ mod watch;
 
 pub use machine::{boot_id_text, total_memory};
 pub use mounts::{free_space, remote_file_system};
-pub use process::{anonymous_memory, is_hangup_ignored, is_main_thread, millis};
+pub use process::{anonymous_memory, is_hangup_ignored, is_main_thread, millis, raise_open_files_limit};
 pub use signals::{errno_location, is_lost_page, was_raised, was_raised_again};
 
 pub use super::portable::{

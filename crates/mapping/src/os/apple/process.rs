@@ -11,6 +11,20 @@ pub fn is_main_thread() -> bool {
     unsafe { libc::pthread_main_np() != 0 }
 }
 
+/// Lets this process have as many files open as the system allows without asking its administrator.
+pub fn raise_open_files_limit() {
+    /// The maximum that setrlimit(2) takes where more are allowed (`OPEN_MAX`).
+    const MAX_OPEN_FILES: libc::rlim_t = 10_240;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` has room for the one structure the call writes.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= MAX_OPEN_FILES {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max.min(MAX_OPEN_FILES);
+    // SAFETY: `limit` is only read. If the call fails, the limit stays, with which everything works, for fewer files.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+}
+
 /// Returns milliseconds of a monotonic clock, which is read in little time.
 pub fn millis() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

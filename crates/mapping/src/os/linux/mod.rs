@@ -18,6 +18,7 @@ mod watch;
 pub(crate) use crate::os::unix::files::{order_writes, sync_all, sync_data};
 #[cfg(not(arrowwood_portable))]
 pub use crate::os::unix::memory::{lend_pages, prefetch_pages};
+pub use crate::os::unix::process::raise_open_files_limit;
 #[cfg(not(arrowwood_portable))]
 pub use blocks::{allocate, next_data, next_hole, release, write_synced};
 pub use machine::{boot_id_text, free_memory, max_mappings, memory_limit, total_memory};

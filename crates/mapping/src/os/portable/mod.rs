@@ -25,6 +25,8 @@ mod watch;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 pub(crate) use crate::os::unix::files::{order_writes, sync_all, sync_data};
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub use crate::os::unix::process::raise_open_files_limit;
 #[cfg(not(target_os = "linux"))]
 pub use facts::{
     HANDLES_FAULTS, anonymous_memory, boot_id_text, current_program, data_size, free_memory, free_space,

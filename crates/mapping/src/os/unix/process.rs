@@ -20,6 +20,12 @@ pub fn open_files_limit() -> Option<usize> {
     if limit == libc::RLIM_INFINITY { None } else { usize::try_from(limit).ok() }
 }
 
+/// Lets this process have as many files open as the system allows, where it has only few by default.
+///
+/// Programs may call this, libraries should not.
+#[cfg(not(target_os = "macos"))]
+pub fn raise_open_files_limit() {}
+
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
