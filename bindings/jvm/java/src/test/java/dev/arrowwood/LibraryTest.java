@@ -95,6 +95,25 @@ class LibraryTest {
     }
 
     @Test
+    void platformsHaveTheNamesOfFoldersInTheJar() {
+        assertEquals("linux-x86_64", Internals.platform("Linux", "amd64", false));
+        assertEquals("linux-musl-aarch64", Internals.platform("Linux", "aarch64", true));
+        assertEquals("macos-aarch64", Internals.platform("Mac OS X", "aarch64", true));
+        assertEquals("macos-x86_64", Internals.platform("Mac OS X", "x86_64", true));
+        assertEquals("windows-x86_64", Internals.platform("Windows Server 2025", "amd64", true));
+        assertEquals("linux-riscv64", Internals.platform("Linux", "riscv64", false));
+    }
+
+    @Test
+    void missingPlatformIsNamed() throws Exception {
+        // The library of the jar is not for this processor, of which the JVM is told.
+        String message = printVersion(NOT_LOADED, "-Dos.arch=riscv64");
+        String expected = Internals.missing("linux-riscv64", List.of("linux-x86_64"));
+        assertTrue(message.startsWith(expected) && message.contains("-Darrowwood.library=PATH"), message);
+        assertTrue(expected.contains("no library for linux-riscv64, but for linux-x86_64."), expected);
+    }
+
+    @Test
     void unwritableTmpdirIsNamed() throws Exception {
         String message = printVersion(NOT_LOADED, "-Darrowwood.tmpdir=" + folder.resolve("none"));
         assertTrue(message.contains("none") && message.contains("-Darrowwood.tmpdir=FOLDER"), message);

@@ -13,6 +13,7 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
 
@@ -24,6 +25,16 @@ import java.util.Optional;
 final class Library {
     /** The ABI version that this code requires: {@code ARROWWOOD_ABI_VERSION} in the header. */
     static final int ABI = 1;
+
+    /** The systems for which a jar may have a library: the folders of {@code /native}. */
+    private static final List<String> PLATFORMS = List.of(
+            "linux-x86_64",
+            "linux-aarch64",
+            "linux-musl-x86_64",
+            "linux-musl-aarch64",
+            "macos-x86_64",
+            "macos-aarch64",
+            "windows-x86_64");
 
     private static final Linker LINKER = Linker.nativeLinker();
     private static final Source SOURCE = load();
@@ -112,14 +123,14 @@ final class Library {
 
     /** Extracts the library of the jar, loads it and deletes the file. */
     private static Source extract() {
-        String resource = "/native/" + platform() + "/" + System.mapLibraryName("arrowwood");
+        String name = System.mapLibraryName("arrowwood");
         String folder = System.getProperty("arrowwood.tmpdir", System.getProperty("java.io.tmpdir"));
         Path path = null;
-        try (InputStream library = Library.class.getResourceAsStream(resource)) {
+        try (InputStream library = Library.class.getResourceAsStream(resource(platform()))) {
             if (library == null) {
-                throw new UnsatisfiedLinkError("the jar has no library for " + platform() + ". " + remedy());
+                throw new UnsatisfiedLinkError(missing(platform(), present()) + " " + remedy());
             }
-            path = Files.createTempFile(Path.of(folder), "arrowwood", ".so");
+            path = Files.createTempFile(Path.of(folder), "arrowwood", name.substring(name.lastIndexOf('.')));
             try (OutputStream file = Files.newOutputStream(path)) {
                 library.transferTo(file);
             }
@@ -145,11 +156,56 @@ final class Library {
         }
     }
 
-    /** Returns {@code linux-x86_64} and the like. */
+    /** Returns the resource of the library for a platform. */
+    private static String resource(String platform) {
+        String system = platform.substring(0, platform.indexOf('-'));
+        String name = switch (system) {
+            case "windows" -> "arrowwood.dll";
+            case "macos" -> "libarrowwood.dylib";
+            default -> "libarrowwood.so";
+        };
+        return "/native/" + platform + "/" + name;
+    }
+
+    /** Returns the platforms for which the jar has a library. */
+    private static List<String> present() {
+        return PLATFORMS.stream()
+                .filter(platform -> Library.class.getResource(resource(platform)) != null)
+                .toList();
+    }
+
+    /** Returns the message for a jar that has libraries for other platforms only. */
+    static String missing(String platform, List<String> present) {
+        return "the jar has no library for " + platform + ", "
+                + (present.isEmpty() ? "nor for any other system." : "but for " + String.join(", ", present) + ".");
+    }
+
     private static String platform() {
-        String os = System.getProperty("os.name").toLowerCase(Locale.ROOT).split(" ")[0];
-        String architecture = System.getProperty("os.arch");
-        return os + "-" + (architecture.equals("amd64") ? "x86_64" : architecture);
+        return platform(System.getProperty("os.name"), System.getProperty("os.arch"), isMusl());
+    }
+
+    /** Returns {@code linux-x86_64} and the like. Systems for which there is no library have names of this form, too. */
+    static String platform(String osName, String osArch, boolean isMusl) {
+        String os = osName.toLowerCase(Locale.ROOT).split(" ")[0];
+        String system = switch (os) {
+            case "linux" -> isMusl ? "linux-musl" : "linux";
+            case "mac" -> "macos";
+            default -> os;
+        };
+        String processor = switch (osArch) {
+            case "amd64" -> "x86_64";
+            case "arm64" -> "aarch64";
+            default -> osArch;
+        };
+        return system + "-" + processor;
+    }
+
+    /**
+     * Returns true if the C library of a Linux is musl, as on Alpine, where libraries that were linked with glibc can't
+     * be loaded. It has no function that tells; glibc has.
+     */
+    private static boolean isMusl() {
+        return LINKER.defaultLookup().find("gnu_get_libc_version").isEmpty();
     }
 
     private static String remedy() {

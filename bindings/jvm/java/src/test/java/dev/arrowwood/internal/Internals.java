@@ -2,6 +2,7 @@ package dev.arrowwood.internal;
 
 import dev.arrowwood.Condition;
 import dev.arrowwood.types.Type;
+import java.util.List;
 import java.util.UUID;
 
 /** Shows the tests what is visible in this package only. */
@@ -9,6 +10,14 @@ public final class Internals {
     public static final int ABI = Library.ABI;
 
     private Internals() {}
+
+    public static String platform(String osName, String osArch, boolean isMusl) {
+        return Library.platform(osName, osArch, isMusl);
+    }
+
+    public static String missing(String platform, List<String> present) {
+        return Library.missing(platform, present);
+    }
 
     public static String inJava(String message) {
         return Messages.inJava(message);
