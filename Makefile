@@ -405,26 +405,20 @@ bench-jvm: $(VENV)/release.done
 	  -cp bindings/jvm/arrow/target/test-classes:bindings/jvm/arrow/target/classes:$$(cat bindings/jvm/arrow/target/classpath.txt):$(BENCH_CLOJURE) \
 	  dev.arrowwood.arrow.Figures
 
-# The C library: libarrowwood.so, libarrowwood.a, arrowwood.h and arrowwood.pc, into $(DESTDIR)$(PREFIX).
+# The C library with its header, and files for pkg-config and CMake, into $(DESTDIR)$(PREFIX). For another system than this
+# one, C_TARGET is Rust's name of it.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 C_ABI := $(shell sed -n 's/^\#define ARROWWOOD_ABI_VERSION //p' bindings/c/include/arrowwood.h)
 C_PROFILE ?= release
-C_BUILT := $(TARGET)/$(if $(filter dev,$(C_PROFILE)),debug,$(C_PROFILE))
-C_FILE := libarrowwood.so.$(C_ABI).$(VERSION)
-C_BUILD ?= cargo build --package arrowwood-c --profile $(C_PROFILE)
+C_TARGET ?=
+C_BUILT = $(TARGET)$(C_TARGET:%=/%)/$(if $(filter dev,$(C_PROFILE)),debug,$(C_PROFILE))
+C_BUILD ?= cargo build --package arrowwood-c --profile $(C_PROFILE) $(C_TARGET:%=--target %)
 install-c:
 	$(C_BUILD)
-	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
-	install -m 755 $(C_BUILT)/libarrowwood.so $(DESTDIR)$(LIBDIR)/$(C_FILE)
-	ln -sf $(C_FILE) $(DESTDIR)$(LIBDIR)/libarrowwood.so.$(C_ABI)
-	ln -sf libarrowwood.so.$(C_ABI) $(DESTDIR)$(LIBDIR)/libarrowwood.so
-	install -m 644 $(C_BUILT)/libarrowwood.a $(DESTDIR)$(LIBDIR)/libarrowwood.a
-	install -m 644 bindings/c/include/arrowwood.h $(DESTDIR)$(INCLUDEDIR)/arrowwood.h
-	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|; s|@VERSION@|$(VERSION)|' \
-	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' \
-	  bindings/c/arrowwood.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/arrowwood.pc
+	DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' ABI=$(C_ABI) VERSION=$(VERSION) \
+	  sh bindings/c/install.sh '$(C_BUILT)' $(C_TARGET)
 
 # The wheel in an empty environment: it works with NumPy alone, the quickstart works as it stands, and one command opens the window.
 SMOKE := $(VENV)-smoke

@@ -176,6 +176,27 @@ class ProgramsTest(FolderTest):
         self.assertNotIn("libarrowwood", run("ldd", program))
         run(program, self.folder)
 
+    @unittest.skipUnless(shutil.which("cmake"), "there is no CMake here")
+    def test_cmake_finds_the_library(self):
+        """Finds it where it was moved to, and refuses another version than the asked one."""
+        moved, build = self.folder / "moved", self.folder / "build"
+        moved.symlink_to(PREFIX)
+        project = self.folder / "CMakeLists.txt"
+        text = (
+            "cmake_minimum_required(VERSION 3.16)\nproject(test C)\nfind_package(arrowwood {} REQUIRED)\n"
+            f"add_executable(dataset {c_source('dataset.c')})\ntarget_link_libraries(dataset arrowwood::arrowwood)\n"
+            "message(STATUS ${{arrowwood_DIR}})\n"
+        )
+        version = re.search(r"^Version: (\d+\.\d+)", (PREFIX / "lib/pkgconfig/arrowwood.pc").read_text(), re.M)
+        project.write_text(text.format(version[1]))
+        configure = ["cmake", "-S", self.folder, "-B", build, f"-DCMAKE_PREFIX_PATH={moved}"]
+        self.assertIn(str(moved), run(*configure))
+        run("cmake", "--build", build)
+        run(build / "dataset", self.folder)
+        project.write_text(text.format("99.0"))
+        refused = subprocess.run(configure, capture_output=True, text=True)
+        self.assertTrue(refused.returncode != 0 and '"99.0"' in refused.stderr, refused.stderr)
+
     def test_freeing_a_handle_twice_is_detected(self):
         """Freeing twice is not allowed, so it is enough that the library or the sanitizer notices it."""
         program = compile_c(c_source("twice.c"))
