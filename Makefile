@@ -374,22 +374,26 @@ else
 	$(WATCH) env PKG_CONFIG_PATH=$(C_PREFIX)/lib/pkgconfig $(MAVEN) $(MAVEN_FLAGS) verify
 endif
 
-# The jars with sources and documentation, into dist/. Their library asks for no C library newer than that of the wheel.
+# The jars with sources and documentation, into dist/. They contain the libraries in the folder NATIVES, which packaging/native.sh
+# fills for one system after the other; without it, the one for Linux on x86-64, which asks for no C library newer than that of the
+# wheel.
+NATIVES ?=
 JVM_TARGET := x86_64-unknown-linux-gnu
+JAR_NATIVES := $(if $(NATIVES),$(abspath $(NATIVES)),$(JVM_NATIVES)-release)
 jars: $(BIN)/python
 	@[ -n "$(JDK)" ] && command -v mvn > /dev/null || { echo 'make: jars needs Maven, and a JDK from 22 on: set JAVA_HOME' >&2; exit 1; }
+ifeq ($(NATIVES),)
 	$(BIN)/pip install --quiet cargo-zigbuild ziglang
-	PATH="$(abspath $(BIN)):$$PATH" cargo zigbuild --release --package arrowwood-c --target $(JVM_TARGET).$(GLIBC)
-	install -d $(JVM_NATIVES)-release/linux-x86_64 dist
-	strip -o $(JVM_NATIVES)-release/linux-x86_64/libarrowwood.so $(TARGET)/$(JVM_TARGET)/release/libarrowwood.so
-	$(MAVEN) -Darrowwood.natives=$(JVM_NATIVES)-release -DskipTests clean package
+	PATH="$(abspath $(BIN)):$$PATH" GLIBC=$(GLIBC) sh packaging/native.sh $(JVM_TARGET) $(JAR_NATIVES)
+endif
+	install -d dist
+	$(MAVEN) -Darrowwood.natives=$(JAR_NATIVES) -DskipTests clean package
 	cp bindings/jvm/*/target/arrowwood-*$(VERSION)*.jar dist/
 	$(MAKE) --no-print-directory smoke-jars
 
 # The jar alone, in an empty folder.
 smoke-jars:
-	folder=$$(mktemp -d) && cd $$folder && $(JDK)/bin/jshell --class-path $(abspath dist)/arrowwood-$(VERSION).jar \
-	  -R--enable-native-access=ALL-UNNAMED $(abspath examples/java/prices.jsh) < /dev/null | grep -q '^102.99' && rmdir $$folder
+	JAVA_HOME=$(JDK) sh packaging/smoke_jar.sh dist
 
 # What things cost in Java, beside Arrow Java (from Maven Central) and Rust; in Clojure, beside tech.ml.dataset, where
 # ARROWWOOD_TMD_CP is a class path with it. Shares its data with bench-c.

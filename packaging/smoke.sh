@@ -2,12 +2,15 @@
 # Tests a wheel: installs the one in directory $1 that fits this system in a new environment, with NumPy alone.
 set -eu
 venv=/tmp/arrowwood-smoke
-python3 -m venv "$venv"
-"$venv/bin/pip" install --quiet --find-links "$1" --only-binary arrowwood --no-index --no-deps arrowwood
-"$venv/bin/pip" install --quiet numpy
+"${PYTHON:-python3}" -m venv "$venv"
+bin=$venv/bin
+# So it is called on Windows.
+[ -d "$bin" ] || bin=$venv/Scripts
+"$bin/pip" install --quiet --find-links "$1" --only-binary arrowwood --no-index --no-deps arrowwood
+"$bin/pip" install --quiet numpy
 cd "$(mktemp -d)"
-"$venv/bin/arrowwood" --version
-"$venv/bin/python" - <<'PYTHON'
+"$bin/arrowwood" --version
+"$bin/python" - <<'PYTHON'
 import numpy as np
 import arrowwood as aw
 
@@ -24,10 +27,10 @@ assert len(aw.open("table")) == 3
 PYTHON
 
 # The wheel contains the page of `arrowwood view`.
-"$venv/bin/arrowwood" view --no-browser x.arrow > url &
+"$bin/arrowwood" view --no-browser x.arrow > url &
 view=$!
 trap 'kill $view' EXIT
-"$venv/bin/python" - <<'PYTHON'
+"$bin/python" - <<'PYTHON'
 import time
 import urllib.request
 
