@@ -289,19 +289,23 @@ torture:
 	$(CAMPAIGNS) --only "model kills$(KILLS:%==%) chaos eight-readers limits readers corruption forged power disk-errors onlookers \
 	  changed"
 
-# The tests of the libraries on other processors and C libraries of Linux: what is built, run and left out is in tests/port/. Needs
-# Debian's Rust, and qemu for other processors. Takes up to 40 minutes each; JSON=FILE has the reports.
+# The tests of the libraries on other processors and C libraries of Linux, and what ships for macOS, which is only linked: what is
+# built, run and left out is in tests/port/. Names the packages of Debian that it needs. Takes up to 40 minutes for each target;
+# JSON=FILE has the reports of Linux.
 PORTS := port-linux-aarch64 port-linux-musl port-linux-riscv64 port-linux-s390x
 .PHONY: $(PORTS)
 port:
 	$(PYTHON) tests/port/port.py $(JSON:%=--json %)
+	$(MAKE) --no-print-directory port-macos
 $(PORTS): port-%:
 	$(PYTHON) tests/port/port.py $* $(JSON:%=--json %)
 
-# Whether the libraries compile and link for macOS. Nothing is run. Needs Debian's Rust, and zig of PyPI; takes 10 minutes.
-.PHONY: port-macos
-port-macos:
-	$(PYTHON) tests/port/macos.py
+MAC_PORTS := port-macos-aarch64 port-macos-x86_64
+.PHONY: port-macos $(MAC_PORTS)
+port-macos: $(MAC_PORTS)
+$(MAC_PORTS): port-macos-%: $(BIN)/python
+	$(BIN)/pip install --quiet ziglang
+	$(BIN)/python tests/port/macos.py $*-apple-darwin
 
 # Coverage-guided fuzzing, $(MINUTES) for each target (5), seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer).

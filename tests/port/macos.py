@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Checks and links the libraries for macOS on Linux. Nothing is run, as there is no macOS.
+"""Checks and links what ships for macOS, on Linux. Nothing is run, as there is no macOS.
 
     tests/port/macos.py [TARGET…]
 
 Debian's Rust compiles, with the standard library from its source, and zig, which has the symbols of Apple's libraries,
 compiles C and links. For each processor:
-1. the crates are checked, where a warning is an error;
-2. the tests of the crate that calls the system are linked;
-3. no function may be called that the oldest macOS for which Rust builds lacks: its dynamic linker would refuse the
-   program. zig's headers tell which macOS has a function.
+1. the tests of the crate that calls the system are linked, and the C library, the command and the Python extension. A
+   warning is an error;
+2. no function may be called that the oldest macOS for which Rust builds lacks: its dynamic linker would refuse the
+   program. zig's headers tell which macOS has a function;
+3. each name that they take from the system must be in Apple's libraries. zig has no frameworks: names that begin as
+   those of the used ones do are not checked.
 """
 
 import argparse
@@ -19,18 +21,28 @@ import re
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from port import BUILD_ENVIRONMENT, CARGO, CRATES, HERE, PACKAGES, ROOT, RUSTC, missing_packages
+from port import BUILD_ENVIRONMENT, CARGO, HERE, PACKAGES, ROOT, RUSTC, missing_packages
 
 TARGETS = ["aarch64-apple-darwin", "x86_64-apple-darwin"]
 LINKED_CRATE = "arrowwood-mapping"
+# What ships, and the file that it is. It is linked without optimizations, in a tenth of the time.
+SHIPPED = {
+    "arrowwood-c": "libarrowwood.dylib",
+    "arrowwood-cli": "arrowwood",
+    "arrowwood-python": "lib_arrowwood.dylib",
+}
+# How names begin that others than Apple's libraries have: Python itself, and the frameworks Security and
+# CoreFoundation, which the server takes its trusted certificates from.
+OTHER_NAMES = re.compile(r"_?Py|Sec[A-Z]|kSec[A-Z]|CF[A-Z]|kCF[A-Z]|__CF[A-Z]|dyld_stub_binder$")
+# The first bytes of a file for macOS of 64 bits.
+MACH_O = bytes.fromhex("cffaedfe")
 # Functions that zig's headers lack, by the start of their names, and the macOS that has them.
 NEW_FUNCTIONS = {"os_sync_": (14, 4)}
 AVAILABLE = re.compile(r"AVAILABLE(?:_STARTING)?\(\s*(?:__MAC_|macosx?\()?(\d+)[._](\d+)")
 # The words of a compiler for Apple that name its target and libraries, and how many words follow; zig has its own.
-DROPPED_WORDS = {"-arch": 1, "-target": 1, "-isysroot": 1, "-liconv": 0}
+DROPPED_WORDS = {"-arch": 1, "-target": 1, "-isysroot": 1, "-liconv": 0, "-framework": 1}
 DROPPED_STARTS = ("--target=", "-mmacosx-version-min=", "-mmacos-version-min=")
 
 
@@ -63,6 +75,11 @@ def oldest_macos(target):
     return int(major), int(minor)
 
 
+def build_folder(target):
+    """Returns the folder where cargo builds for a target."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / target
+
+
 def build_environment(target, oldest, folder):
     """Returns the environment of cargo, with a compiler of C in `folder`."""
     processor = target.split("-")[0]
@@ -74,10 +91,12 @@ def build_environment(target, oldest, folder):
     return {
         **os.environ,
         **BUILD_ENVIRONMENT,
+        "CARGO_PROFILE_DEV_OPT_LEVEL": "0",
         # Debian lacks the program that would.
         "CARGO_PROFILE_DEV_STRIP": "none",
         f"CARGO_TARGET_{name.upper()}_LINKER": str(compiler),
-        f"CARGO_TARGET_{name.upper()}_RUSTFLAGS": "-Dwarnings",
+        # Which names are missing is checked afterwards.
+        f"CARGO_TARGET_{name.upper()}_RUSTFLAGS": "-Dwarnings -Clink-arg=-Wl,-undefined,dynamic_lookup",
         f"CC_{name}": str(compiler),
         f"AR_{name}": "/usr/bin/llvm-ar",
         # Otherwise rustc looks for Apple's.
@@ -105,11 +124,28 @@ def link_tests(target, environment):
     ]
 
 
+def link_shipped(target, environment):
+    """Links what ships. Returns the paths of the files."""
+    if cargo(["build", *(f"--package={crate}" for crate in SHIPPED)], target, environment).returncode != 0:
+        raise SystemExit(f"{target}: linking what ships has failed")
+    files = [build_folder(target) / "debug" / name for name in SHIPPED.values()]
+    for file in files:
+        if file.read_bytes()[:4] != MACH_O:
+            raise SystemExit(f"{target}: {file} is no program or library for macOS")
+    return files
+
+
 def called_functions(program):
     """Returns the names that a program takes from libraries of the system."""
     words = ["/usr/bin/llvm-nm", "--undefined-only", "--just-symbol-name", program]
     printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     return {line.removeprefix("_").split("$")[0] for line in printed.split() if line.startswith("_")}
+
+
+def names_of_system():
+    """Returns the names in Apple's libraries, which programs without frameworks are linked with."""
+    text = (zig_folder() / "lib/libc/darwin/libSystem.tbd").read_text()
+    return {name.removeprefix("_").split("$")[0] for name in re.findall(r"(?<![\w$])_[\w$]+", text)}
 
 
 def header_versions():
@@ -147,21 +183,26 @@ def test_target(target):
     # So that a change of the headers is noticed, which would make this check find nothing.
     if versions.get("renameatx_np") != (10, 12):
         raise SystemExit(f"the headers are not understood: {len(versions)} functions have versions")
-    with tempfile.TemporaryDirectory() as folder:
-        environment = build_environment(target, oldest, Path(folder))
-        for crate in CRATES:
-            if cargo(["check", "--package", crate], target, environment).returncode != 0:
-                raise SystemExit(f"{target}: checking {crate} has failed")
-            print(f"{target}: {crate} compiles", flush=True)
-        programs = link_tests(target, environment)
+    # Cargo would build all anew for another path of the compiler.
+    folder = build_folder(target) / "compiler"
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = build_environment(target, oldest, folder)
+    programs = link_tests(target, environment)
     if not programs:
         raise SystemExit(f"{target}: no program was linked")
-    names = set().union(*map(called_functions, programs))
-    if "mmap" not in names:
+    print(f"{target}: {len(programs)} programs of tests link", flush=True)
+    shipped = link_shipped(target, environment)
+    print(f"{target}: {', '.join(SHIPPED.values())} link")
+    names = set().union(*map(called_functions, [*programs, *shipped]))
+    if "mmap" not in names or "PyErr_SetString" not in names:
         raise SystemExit(f"{target}: the functions that programs call are not found: {len(names)}")
     known = len(names & versions.keys())
-    print(f"{target}: {len(programs)} programs of tests link; {len(names)} names of the system, {known} with a version")
-    return [f"{target}: macOS {oldest[0]}.{oldest[1]} lacks {name}" for name in too_new(names, versions, oldest)]
+    print(f"{target}: {len(names)} names of the system, {known} with a version")
+    missing = sorted(name for name in names - names_of_system() if not OTHER_NAMES.match(name))
+    return [
+        *(f"{target}: macOS {oldest[0]}.{oldest[1]} lacks {name}" for name in too_new(names, versions, oldest)),
+        *(f"{target}: no library has {name}" for name in missing),
+    ]
 
 
 def main():
