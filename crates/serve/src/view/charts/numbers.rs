@@ -238,7 +238,7 @@ macro_rules! several {
     ($($type:ty),+) => {$(
         impl Number for $type {
             fn extremes(values: &[$type], first: $type) -> ($type, $type) {
-                #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+                #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2"))]
                 fn inside(values: &[$type], first: $type) -> ($type, $type) {
                     extremes(values, first)
                 }
