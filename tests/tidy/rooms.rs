@@ -20,8 +20,9 @@ const FOLDERS: &[(&str, Layers)] = &[
         "crates/mapping/src",
         &[
             &["element", "error", "sync"],
-            &["metadata", "mode"],
+            &["mode"],
             &["os"],
+            &["metadata"],
             &["disk", "fault_cause"],
             &["guard"],
             &["sys"],

@@ -1,13 +1,12 @@
 //! Metadata of paths: existence and types, the identity of a file or a directory, and the last change of a directory's
 //! entries.
 
-use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
-use crate::map::os;
+use crate::map::os::{self, FileInfo};
 pub(crate) use crate::map::{exists, is_directory, metadata_at};
 
 /// The identity of a file or a directory, independent of its name. The inode of a removed file may be reused.
@@ -25,7 +24,7 @@ impl FileId {
     /// # Errors
     /// Errors of the system, such as `NotFound`.
     pub fn from_path(path: &Path) -> io::Result<FileId> {
-        std::fs::metadata(path).map(|metadata| FileId::new(&metadata))
+        FileInfo::at(path).map(|metadata| FileId::new(&metadata))
     }
 
     /// Returns a text that no other file of the file system has, now or later. `None` if files have no creation times,
@@ -43,7 +42,7 @@ impl FileId {
         Ok(metadata_at(path)?.map(|metadata| FileId::new(&metadata)))
     }
 
-    fn new(metadata: &Metadata) -> FileId {
+    fn new(metadata: &FileInfo) -> FileId {
         let (device, inode) = os::file_identity(metadata);
         FileId { device, inode, created: metadata.created().ok() }
     }

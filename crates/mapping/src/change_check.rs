@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::{ChangeCheckError, Error, ErrorKind, Result};
 use crate::guard::{guard, should_read_clock};
-use crate::os;
+use crate::os::{self, FileInfo};
 use crate::sync::MutexExt;
 use crate::sys::MemoryRegion;
 
@@ -68,7 +68,7 @@ pub(crate) struct ChangeDetector {
 }
 
 impl ChangeDetector {
-    pub(crate) fn new(metadata: &std::fs::Metadata) -> ChangeDetector {
+    pub(crate) fn new(metadata: &FileInfo) -> ChangeDetector {
         ChangeDetector::with_stamp(stamp(metadata))
     }
 
@@ -119,7 +119,7 @@ impl ChangeDetector {
     /// Checks a file that was mapped with `len` bytes. Returns a description of the change, if the file has changed.
     pub(crate) fn find_change(&self, file: &File, len: u64) -> Option<String> {
         // Without metadata nothing is known, so no change either.
-        let current = stamp(&file.metadata().ok()?);
+        let current = stamp(&FileInfo::of(file).ok()?);
         let size = current.size;
         if size < len {
             return Some(format!("the file was truncated to {size} bytes, and {len} are mapped; open it again"));
@@ -154,7 +154,7 @@ impl ChangeDetector {
     }
 }
 
-pub(crate) fn stamp(metadata: &std::fs::Metadata) -> Stamp {
+pub(crate) fn stamp(metadata: &FileInfo) -> Stamp {
     Stamp { size: metadata.len(), modified: os::modified_time(metadata) }
 }
 

@@ -58,7 +58,7 @@
 //! `checksum` (instructions) and `reserve` (allocations). Each file uses only files of the lines above it, and those
 //! before it in its own line:
 //! ```text
-//! sync  error  element  mode  metadata  os  disk  fault_cause
+//! sync  error  element  mode  os  metadata  disk  fault_cause
 //! guard
 //! sys
 //! checksum  change_check  unmapped_file

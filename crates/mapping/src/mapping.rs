@@ -1,6 +1,6 @@
 //! Maps a file, or anonymous memory, as bytes.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::fault_cause::MappedOrigin;
 use crate::guard::guard;
 use crate::metadata::stat;
 use crate::mode::Mode;
-use crate::os::{self, MountInfo, file_identity, is_on_overlay};
+use crate::os::{self, FileInfo, MountInfo, file_identity, is_on_overlay};
 use crate::sync::RwLockExt;
 use crate::sys;
 use crate::unmapped_file::{FileState, check_bounds, open_regular, read_file};
@@ -25,7 +25,7 @@ use crate::unmapped_file::{FileState, check_bounds, open_regular, read_file};
 const COPY_CHUNK: usize = 64 << 10;
 
 /// See [`Mapping::file_fingerprint`].
-pub(crate) fn fingerprint_of(metadata: &Metadata) -> u64 {
+pub(crate) fn fingerprint_of(metadata: &FileInfo) -> u64 {
     /// 2⁶⁴ divided by the golden ratio.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let created = metadata.created().ok().and_then(|created| created.duration_since(UNIX_EPOCH).ok());
@@ -297,7 +297,7 @@ impl Mapping {
         let Some(origin) = &self.0.origin else { return Ok(false) };
         let file = origin.file.read_ignoring_poison();
         match file.as_ref() {
-            Some(file) => Ok(os::is_removed(&file.metadata()?)),
+            Some(file) => Ok(os::is_removed(&FileInfo::of(file)?)),
             None => Ok(false),
         }
     }
@@ -333,7 +333,7 @@ impl Mapping {
         Ok(stat(path)?.is_some_and(|metadata| !self.is_file(&metadata)))
     }
 
-    fn is_file(&self, metadata: &Metadata) -> bool {
+    fn is_file(&self, metadata: &FileInfo) -> bool {
         self.identity() == Some(file_identity(metadata))
     }
 
@@ -483,7 +483,7 @@ impl MappedFile {
             return work(file);
         }
         let file = File::open(&self.path)?;
-        let metadata = file.metadata()?;
+        let metadata = FileInfo::of(&file)?;
         if file_identity(&metadata) == self.identity {
             work(&file)
         } else {

@@ -1,15 +1,15 @@
 //! Looks up files and directories by path. A call that fails returns an error, where [`Path::exists`] returns false.
 
-use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::os::FileInfo;
 
 /// As [`metadata_at`], with the error of the system.
-pub(crate) fn stat(path: &Path) -> io::Result<Option<Metadata>> {
+pub(crate) fn stat(path: &Path) -> io::Result<Option<FileInfo>> {
     use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
-    match std::fs::metadata(path) {
+    match FileInfo::at(path) {
         Ok(metadata) => Ok(Some(metadata)),
         // No file can have such a name.
         Err(e) if matches!(e.kind(), NotFound | NotADirectory | InvalidFilename | InvalidInput) => Ok(None),
@@ -21,7 +21,7 @@ pub(crate) fn stat(path: &Path) -> io::Result<Option<Metadata>> {
 ///
 /// # Errors
 /// `PermissionDenied` or `Io` if the system call fails, for which [`Path::exists`] returns false.
-pub fn metadata_at(path: &Path) -> Result<Option<Metadata>> {
+pub fn metadata_at(path: &Path) -> Result<Option<FileInfo>> {
     stat(path).map_err(|e| Error::io("looking for the path", &e).at(path))
 }
 

@@ -1,12 +1,12 @@
 //! Reads files that are mapped only if more than their metadata is needed.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
 use crate::change_check::{Stamp, stamp};
 use crate::error::{Error, ErrorKind, Result};
-use crate::os;
+use crate::os::{self, FileInfo};
 
 /// A file, its size and its modification time at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl UnmappedFile {
 }
 
 /// Opens the regular file at `path`, and returns its metadata and size.
-pub(crate) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata, usize)> {
+pub(crate) fn open_regular(path: &Path, write: bool) -> Result<(File, FileInfo, usize)> {
     let mut options = OpenOptions::new();
     options.read(true).write(write);
     // Otherwise opening a pipe would wait for its other end, and Python's signals would not end the wait.
@@ -105,7 +105,7 @@ pub(crate) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata, 
         opened = options.open(path);
     }
     let file = opened.map_err(|e| Error::io("opening the file to map it", &e))?;
-    let metadata = file.metadata().map_err(|e| Error::io("asking for the file's size", &e))?;
+    let metadata = FileInfo::of(&file).map_err(|e| Error::io("asking for the file's size", &e))?;
     check_regular(&metadata)?;
     let len = usize::try_from(metadata.len())
         .map_err(|_| Error::invalid_argument("the file is larger than the address space"))?;
@@ -113,7 +113,7 @@ pub(crate) fn open_regular(path: &Path, write: bool) -> Result<(File, Metadata, 
 }
 
 /// Returns an error if the file is not a regular one.
-fn check_regular(metadata: &Metadata) -> Result<()> {
+fn check_regular(metadata: &FileInfo) -> Result<()> {
     let message = match metadata.file_type() {
         kind if kind.is_file() => return Ok(()),
         kind if os::is_pipe(kind) => return Err(Error::new(ErrorKind::IsPipe, "a pipe can't be mapped")),

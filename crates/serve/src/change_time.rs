@@ -1,9 +1,8 @@
 //! Tells whether a file or directory has changed, by the time of its last change.
 
-use std::fs::Metadata;
 use std::time::{Duration, SystemTime};
 
-use arrowwood::mapping::os::changed_time;
+use arrowwood::mapping::os::{FileInfo, changed_time};
 
 /// The granularity of the times of changes. File systems record them with a granularity of at most a second, by a clock
 /// that may be slightly late.
@@ -21,7 +20,7 @@ pub(crate) struct ChangeTime {
 }
 
 impl ChangeTime {
-    pub fn from_metadata(data: &Metadata) -> ChangeTime {
+    pub fn from_metadata(data: &FileInfo) -> ChangeTime {
         let (seconds, nanos) = changed_time(data);
         ChangeTime { seconds, nanos }
     }

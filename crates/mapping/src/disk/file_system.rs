@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::locked_directory::LockedDirectory;
 use super::unfinished_file::{beside, part_suffix};
 use crate::metadata::stat;
-use crate::os::{self, MountInfo, RelativePath};
+use crate::os::{self, FileInfo, MountInfo, RelativePath};
 
 /// One operation on a disk. Files are identified by their inode numbers.
 #[derive(Clone, Copy, Debug)]
@@ -446,7 +446,7 @@ impl FileSystem {
 }
 
 pub(crate) fn inode(file: &File) -> io::Result<u64> {
-    Ok(os::file_identity(&file.metadata()?).1)
+    Ok(os::file_identity(&FileInfo::of(file)?).1)
 }
 
 /// A file that is written from front to back and gets its name when it is complete.
@@ -470,7 +470,7 @@ impl StagingFile {
     /// Later writes set it to their time.
     pub fn set_modified_after(&self, before: &Path) {
         let mut seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        if let Ok(metadata) = std::fs::metadata(before) {
+        if let Ok(metadata) = FileInfo::at(before) {
             // A time before 1970 is before the current time.
             seconds = seconds.max(u64::try_from(os::modified_time(&metadata).0).unwrap_or(seconds));
         }

@@ -1,12 +1,12 @@
 //! Writes files that get their name when they are complete, and names incomplete ones.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::os::{self, RelativePath};
+use crate::os::{self, FileInfo, RelativePath};
 
 /// A file that does not belong to a table, and gets its name when it is complete.
 ///
@@ -218,10 +218,10 @@ const DROPPED: &str = ".dropped";
 /// shows that this directory got the name, and no other one was moved there.
 fn is_dropped(path: &Path, name: &OsStr) -> bool {
     let has_suffix = name.as_encoded_bytes().starts_with(b".") && name.as_encoded_bytes().ends_with(DROPPED.as_bytes());
-    has_suffix && std::fs::symlink_metadata(path).is_ok_and(|metadata| is_dropped_inode(name, &metadata))
+    has_suffix && FileInfo::at_link(path).is_ok_and(|metadata| is_dropped_inode(name, &metadata))
 }
 
-fn is_dropped_inode(name: &OsStr, metadata: &Metadata) -> bool {
+fn is_dropped_inode(name: &OsStr, metadata: &FileInfo) -> bool {
     metadata.is_dir() && name == dropped_name(os::file_identity(metadata).1).as_str()
 }
 

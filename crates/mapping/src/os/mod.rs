@@ -3,7 +3,7 @@
 //!
 //! | task | here |
 //! |---|---|
-//! | tell files apart, and find changes | [`file_identity`], [`modified_time`], [`changed_time`], [`is_removed`] |
+//! | tell files apart, and find changes | [`FileInfo`], [`file_identity`], [`modified_time`], [`changed_time`], [`is_removed`] |
 //! | read and write at an offset | [`read_exact_at`], [`write_all_at`] |
 //! | keep others out of a file | [`private`], [`create_private_dir`], [`is_writable_by_others`] |
 //! | disks | [`CAN_EXCHANGE`], [`allocated_bytes`], [`remote_file_system`], [`create_unnamed`], [`MountInfo`] |
@@ -68,8 +68,9 @@ pub use unix::descriptor::file_from_descriptor;
 pub use unix::errors::{errno, interrupted, is_bad_address, is_process_out_of_files, is_system_out_of_files};
 pub(crate) use unix::errors::{no_space, out_of_memory, too_large, too_many_links};
 pub use unix::files::{
-    allocated_bytes, changed_time, create_private_dir, file_identity, is_character_device, is_pipe, is_removed,
-    is_writable_by_others, modified_time, open_stderr, path_from_bytes, private, read_exact_at, write_all_at,
+    FileInfo, allocated_bytes, changed_time, create_private_dir, file_identity, is_character_device, is_pipe,
+    is_removed, is_writable_by_others, modified_time, open_stderr, path_from_bytes, private, read_exact_at,
+    write_all_at,
 };
 pub(crate) use unix::files::{open_without_waiting, permissions_of, take_over, take_over_directory};
 pub(crate) use unix::fork::DirectoryHandle;

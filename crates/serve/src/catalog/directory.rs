@@ -1,13 +1,14 @@
 //! The catalog of the tables and files of one directory. Names come from requests, paths never do.
 
 use std::collections::HashMap;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_schema::SchemaRef;
+use arrowwood::mapping::os::FileInfo;
 use arrowwood::mapping::{MutexExt, is_directory, metadata_at};
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
 
@@ -67,13 +68,13 @@ struct EntryState {
 }
 
 impl EntryState {
-    fn from_metadata(kind: Kind, path: PathBuf, data: &Metadata) -> EntryState {
+    fn from_metadata(kind: Kind, path: PathBuf, data: &FileInfo) -> EntryState {
         EntryState { kind, path, identity: FileIdentity::from_metadata(data), changed: change_time(data) }
     }
 }
 
 /// Returns the time of a directory's last change; `None` if a later change could have the same time.
-fn change_time(data: &Metadata) -> Option<ChangeTime> {
+fn change_time(data: &FileInfo) -> Option<ChangeTime> {
     Some(ChangeTime::from_metadata(data)).filter(|time| time.is_distinct())
 }
 
@@ -195,7 +196,7 @@ impl Catalog {
             let cached = tables.get(name)?;
             (cached.table.clone(), cached.changed?)
         };
-        let data = fs::symlink_metadata(&table.path).ok()?;
+        let data = FileInfo::at_link(&table.path).ok()?;
         let is_same = table.kind == Kind::Table && FileIdentity::from_metadata(&data) == table.identity;
         // Appending counts as use: the table is not the next one to be closed.
         (is_same && change_time(&data) == Some(listed) && table.touch()).then_some(table)
@@ -319,8 +320,8 @@ fn entry_names(directory: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Returns kind and metadata of the entry at `path`; `None` if nothing is there, or nothing that is served.
-fn inspect(name: &str, path: &Path) -> io::Result<Option<(Kind, Metadata)>> {
-    let Some(data) = none_if_missing(fs::symlink_metadata(path))? else { return Ok(None) };
+fn inspect(name: &str, path: &Path) -> io::Result<Option<(Kind, FileInfo)>> {
+    let Some(data) = none_if_missing(FileInfo::at_link(path))? else { return Ok(None) };
     if data.is_dir() && has_segments(path)? {
         return Ok(Some((Kind::Table, data)));
     }

@@ -162,7 +162,7 @@ pub(crate) fn is_durable(folder: &Path) -> Result<bool> {
 
 impl TableStat {
     fn add_file(&mut self, path: &Path) -> Result<()> {
-        let metadata = std::fs::metadata(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
+        let metadata = os::FileInfo::at(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
         self.dense += u64::from(open_segment(path)?.is_none());
         self.disk += os::allocated_bytes(&metadata);
         self.apparent += metadata.len();

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use crate::os::unix::errors::{check, is_forbidden, is_unsupported};
-use crate::os::unix::files::is_removed;
+use crate::os::unix::files::{FileInfo, is_removed};
 use crate::os::unix::names::RelativePath;
 
 /// Renames a file or directory, unless something has the other name (renameat2(2)).
@@ -51,7 +51,7 @@ pub fn create_unnamed_in(folder: &RelativePath, mode: u32) -> io::Result<Option<
 
 /// Returns true if the directory was removed, and is still open.
 fn is_removed_folder(folder: &RelativePath) -> bool {
-    let opened = folder.open_folder().and_then(|folder| folder.metadata());
+    let opened = folder.open_folder().and_then(|folder| FileInfo::of(&folder));
     opened.is_ok_and(|metadata| is_removed(&metadata))
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{metadata, read_dir};
+use std::fs::read_dir;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::os::unix::files::{file_identity, modified_time};
+use crate::os::{FileInfo, file_identity, modified_time};
 use crate::sync::MutexExt;
 
 /// The time between two looks at the directories.
@@ -25,7 +25,7 @@ struct Listing {
 impl Listing {
     fn read(directory: &Path) -> io::Result<Listing> {
         // Before the names, so that a change in between is found by the next look.
-        let metadata = metadata(directory)?;
+        let metadata = FileInfo::at(directory)?;
         let names = read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
         Ok(Listing { identity: file_identity(&metadata), modified: modified_time(&metadata), names })
     }

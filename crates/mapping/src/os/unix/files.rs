@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, FileType, Metadata, OpenOptions, Permissions};
 use std::io;
+use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{
@@ -21,39 +22,81 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// The unit of sizes on the disk, in bytes.
 const BLOCK: u64 = 512;
 
+/// What the system tells about a file or directory.
+#[derive(Clone, Debug)]
+pub struct FileInfo(Metadata);
+
+impl FileInfo {
+    /// Asks about the open file or directory.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    #[inline]
+    pub fn of(file: &File) -> io::Result<FileInfo> {
+        file.metadata().map(FileInfo)
+    }
+
+    /// Asks about what is at `path`, or where the link there leads to.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    #[inline]
+    pub fn at(path: &Path) -> io::Result<FileInfo> {
+        std::fs::metadata(path).map(FileInfo)
+    }
+
+    /// Asks about what is at `path`, which may be a link.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    #[inline]
+    pub fn at_link(path: &Path) -> io::Result<FileInfo> {
+        std::fs::symlink_metadata(path).map(FileInfo)
+    }
+}
+
+impl Deref for FileInfo {
+    type Target = Metadata;
+
+    #[inline]
+    fn deref(&self) -> &Metadata {
+        &self.0
+    }
+}
+
 /// Returns two numbers that identify a file or directory while it exists: device and inode.
 #[inline]
-pub fn file_identity(metadata: &Metadata) -> (u64, u64) {
+pub fn file_identity(metadata: &FileInfo) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
 /// Returns the time of the last write to a file, in seconds and nanoseconds since 1970. Programs can set it.
 #[inline]
-pub fn modified_time(metadata: &Metadata) -> (i64, i64) {
+pub fn modified_time(metadata: &FileInfo) -> (i64, i64) {
     (metadata.mtime(), metadata.mtime_nsec())
 }
 
 /// Returns the time of the last change of a file, its name or its metadata, in seconds and nanoseconds since 1970.
 /// Programs can't set it.
 #[inline]
-pub fn changed_time(metadata: &Metadata) -> (i64, i64) {
+pub fn changed_time(metadata: &FileInfo) -> (i64, i64) {
     (metadata.ctime(), metadata.ctime_nsec())
 }
 
 /// Returns the number of bytes that a file takes on its disk, which holes do not.
 #[inline]
-pub fn allocated_bytes(metadata: &Metadata) -> u64 {
+pub fn allocated_bytes(metadata: &FileInfo) -> u64 {
     metadata.blocks().saturating_mul(BLOCK)
 }
 
 /// Returns true if an open file or directory has no name any more.
 #[inline]
-pub fn is_removed(metadata: &Metadata) -> bool {
+pub fn is_removed(metadata: &FileInfo) -> bool {
     metadata.nlink() == 0
 }
 
 /// Returns true if other users than the owner may write to a file.
-pub fn is_writable_by_others(metadata: &Metadata) -> bool {
+pub fn is_writable_by_others(metadata: &FileInfo) -> bool {
     metadata.mode() & WRITABLE_BY_OTHERS != 0
 }
 

@@ -1,10 +1,9 @@
 //! Identifies tables and files, and detects that they were replaced or written.
 
-use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::SystemTime;
 
-use arrowwood::mapping::os;
+use arrowwood::mapping::os::{self, FileInfo};
 use arrowwood::{Dataset, Result};
 use sha2::{Digest, Sha256};
 
@@ -35,7 +34,7 @@ pub(crate) struct FileIdentity {
 }
 
 impl FileIdentity {
-    pub fn from_metadata(data: &Metadata) -> FileIdentity {
+    pub fn from_metadata(data: &FileInfo) -> FileIdentity {
         let (device, inode) = os::file_identity(data);
         FileIdentity { device, inode, created: data.created().ok() }
     }
@@ -74,7 +73,7 @@ pub(super) fn fingerprint_files(rows: &Dataset) -> Result<String> {
 /// path.
 fn hash_metadata(path: &Path, hash: &mut Sha256) {
     hash.update(path.as_os_str().as_encoded_bytes());
-    if let Ok(data) = fs::metadata(path) {
+    if let Ok(data) = FileInfo::at(path) {
         let (device, inode) = os::file_identity(&data);
         for number in [device, inode, data.len()] {
             hash.update(number.to_le_bytes());

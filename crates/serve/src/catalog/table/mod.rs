@@ -4,12 +4,12 @@ mod cached_rows;
 mod identity;
 mod watch;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use arrowwood::mapping::os::FileInfo;
 use arrowwood::mapping::{MutexExt, exists};
 use arrowwood::{Dataset, Error, ErrorKind, Result, table_stat};
 use tokio::sync::watch as progress_channel;
@@ -233,7 +233,7 @@ impl Table {
         if self.kind == Kind::Files {
             return Ok(true);
         }
-        match fs::symlink_metadata(&self.path) {
+        match FileInfo::at_link(&self.path) {
             Ok(data) => Ok(FileIdentity::from_metadata(&data) == self.identity),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(Error::io("looking for the table", &e).at(&self.path)),
@@ -314,6 +314,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::sync::Arc;
 
     use arrowwood::{Compression, WriteOptions, parse_schema, write};
@@ -339,7 +340,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.arrow");
         write_rows(&path, 0..5000);
-        let identity = FileIdentity::from_metadata(&fs::metadata(&path).unwrap());
+        let identity = FileIdentity::from_metadata(&FileInfo::at(&path).unwrap());
         let table = Table::open("a.arrow", path.clone(), Kind::File, identity).unwrap();
         assert!(table.is_closed());
         let first = table.rows().unwrap();
@@ -360,7 +361,7 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(120), "a file's time stays");
             fs::write(&path, fs::read(&other).unwrap()).unwrap();
         }
-        assert_eq!(FileIdentity::from_metadata(&fs::metadata(&path).unwrap()), identity, "it was not replaced yet");
+        assert_eq!(FileIdentity::from_metadata(&FileInfo::at(&path).unwrap()), identity, "it was not replaced yet");
         assert_eq!(table.rows().unwrap().len().unwrap(), 4000);
         table.close_unused();
         drop((first, second));
