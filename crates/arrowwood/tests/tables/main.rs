@@ -40,6 +40,7 @@ mod pauses;
 mod places;
 mod replaced;
 mod script;
+mod shared;
 mod small;
 mod sort;
 mod table;

@@ -221,6 +221,20 @@ impl Segment {
         self.checked_record(record).map(Some)
     }
 
+    /// Returns true if there may be a newer durable commit than `kept`, which was recovered: another machine writes the
+    /// table, and has synced rows since. Opening the segment again finds out if their bytes are there.
+    ///
+    /// # Errors
+    /// As [`Segment::newest`].
+    #[cold]
+    pub(super) fn may_recover_more(&self, kept: &Record) -> Result<bool> {
+        let durable = self.durable_records()?;
+        let logged = self.log_entries()?;
+        let records = durable.iter().chain(logged.iter().map(|entry| &entry.record));
+        let newest = records.max_by_key(|record| record.sequence);
+        Ok(newest.is_some_and(|newest| newest.has_all_counted_in(kept) && !newest.has_same_state(kept)))
+    }
+
     /// Returns the newest durable commit, with the bytes from its log in place.
     fn recovered(&self, visible: u64) -> Result<Record> {
         if let Some(replayed) = &self.replayed {

@@ -169,7 +169,8 @@ impl LiveSource {
         Ok(self.snapshot.record.sealed && self.has_more()?
             || self.is_replaced()?
             || self.lacks_segments()
-            || self.snapshot.segment.is_left_behind()?)
+            || self.snapshot.segment.is_left_behind()?
+            || self.may_recover_more()?)
     }
 
     /// Returns true if segments of the history are known to be gone, because a reader didn't find one.
@@ -227,6 +228,9 @@ impl LiveSource {
     /// Returns the current state of the table.
     fn refresh(&self) -> Result<Dataset> {
         let Snapshot { segment, record: last, .. } = &self.snapshot;
+        if self.may_recover_more()? {
+            return repeated(&self.table.folder, || self.reopen());
+        }
         let record = segment.newest()?;
         if record.sequence < last.sequence {
             return Err(segment.mapping.mark_changed().into());
@@ -248,6 +252,14 @@ impl LiveSource {
         repeated(&self.table.folder, || self.reopen())
     }
 
+    /// Returns true if the rows were recovered, and another machine may have synced more since, by which the number of the
+    /// newest commit need not change.
+    #[inline]
+    fn may_recover_more(&self) -> Result<bool> {
+        let Snapshot { segment, record, .. } = &self.snapshot;
+        Ok(record.boot != boot_id() && segment.may_recover_more(record)?)
+    }
+
     /// Lists the folder, and returns the current state of the table.
     fn reopen(&self) -> Result<Dataset> {
         let segment = &self.snapshot.segment;
@@ -257,7 +269,7 @@ impl LiveSource {
             return Err(self.table.replaced());
         }
         // A replayed segment's pages are private, and miss later writes.
-        let is_outdated = segment.replayed.is_some() || segment.is_left_behind()?;
+        let is_outdated = segment.replayed.is_some() || segment.is_left_behind()? || self.may_recover_more()?;
         let live = if is_outdated { None } else { Some(segment) };
         let before = PreviousTable { table: &self.table, history: self.history.as_deref(), live };
         let newer = open_chain(&self.table.folder, self.table.options, chain, Some(before))?;
