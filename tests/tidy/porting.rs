@@ -10,8 +10,8 @@ use crate::{all_sources, code_of, read};
 const FENCE: &str = "crates/mapping/src/os/";
 
 /// What only code inside of the fence may name.
-const SYSTEM_WORDS: [&str; 8] =
-    ["std::os::", "libc::", "SYS_", "MetadataExt", "OsStrExt", "\"/proc", "\"/sys", "target_os"];
+const SYSTEM_WORDS: [&str; 9] =
+    ["std::os::", "libc::", "windows_sys::", "SYS_", "MetadataExt", "OsStrExt", "\"/proc", "\"/sys", "target_os"];
 
 /// Files outside that name some nevertheless, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];

@@ -301,17 +301,17 @@ impl PooledMemory {
             return Ok(PooledMemory { region, touched, lent: touched });
         }
         let fits = RESERVED.load(Ordering::Relaxed).saturating_add(wanted) <= MAX_RESERVED;
+        let rounded = if wanted > len { len.checked_next_multiple_of(MIN_HUGE_LEN).unwrap_or(len) } else { len };
         if wanted > len
             && fits
-            && let Ok(region) = MemoryRegion::reserved(wanted)
+            && let Ok(region) = MemoryRegion::reserved(rounded, wanted)
         {
             // A small buffer takes no huge page.
             region.prefer_huge_pages(if len >= MIN_HUGE_LEN { 0 } else { MIN_HUGE_LEN });
             return Ok(PooledMemory::from_region(region));
         }
         // The system limits addresses, so only those that are needed now are reserved.
-        let reserved = if wanted > len { len.checked_next_multiple_of(MIN_HUGE_LEN).unwrap_or(len) } else { len };
-        let region = MemoryRegion::reserved(reserved)?;
+        let region = MemoryRegion::reserved(rounded, rounded)?;
         if len >= MIN_HUGE_LEN {
             region.prefer_huge_pages(0);
         }

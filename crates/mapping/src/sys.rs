@@ -117,19 +117,23 @@ impl MemoryRegion {
         MemoryRegion { base: NonNull::dangling(), len: 0, is_writable: false, registration: None, counted: None }
     }
 
-    /// Reserves addresses for `len` bytes of memory, which is allocated on first touch. The first address is the start
-    /// of a huge page. May reserve more than the machine's memory, unless the system refuses.
-    pub(crate) fn reserved(len: usize) -> io::Result<MemoryRegion> {
-        let wide = len.checked_add(HUGE_PAGE).ok_or_else(os::out_of_memory)?;
-        let mapped = os::map_memory(wide)?;
+    /// Reserves addresses for `wanted` bytes of memory, which is allocated on first touch. The first address is the
+    /// start of a huge page. May reserve more than the machine's memory, unless the system refuses. A system that
+    /// allocates nothing on touch allocates `len` bytes, and [`extend`](MemoryRegion::extend) more where they are.
+    pub(crate) fn reserved(len: usize, wanted: usize) -> io::Result<MemoryRegion> {
+        let wide = wanted.checked_add(HUGE_PAGE).ok_or_else(os::out_of_memory)?;
+        let mapped = os::reserve_memory(wide)?;
         let lead = mapped.addr().get().next_multiple_of(HUGE_PAGE) - mapped.addr().get();
         // SAFETY: `lead < HUGE_PAGE <= wide`, so this stays inside of what was just mapped.
         let base = unsafe { mapped.add(lead) };
         if lead > 0 {
             // SAFETY: the first `lead` bytes, whole pages, of what was just mapped and no other code knows of.
-            unsafe { os::unmap(mapped, lead) };
+            unsafe { os::trim(mapped, lead) };
         }
-        Ok(MemoryRegion::new(base, wide - lead, true))
+        let mut region = MemoryRegion::new(base, wide - lead, true);
+        // SAFETY: what was just mapped, from the first byte of the region on.
+        region.len = unsafe { os::commit_memory(base, wide - lead, len) }?;
+        Ok(region)
     }
 
     /// Asks for huge pages from byte `offset` on. A hint.
@@ -175,7 +179,7 @@ impl MemoryRegion {
             return Ok(());
         }
         // Other systems have no such call, and Linux fails if only a part of the range has huge pages.
-        let mut other = MemoryRegion::reserved(len)?;
+        let mut other = MemoryRegion::reserved(len, len)?;
         other.bytes_mut()[..used].copy_from_slice(self.bytes(used));
         *self = other;
         Ok(())

@@ -277,6 +277,11 @@ mod tests {
         std::fs::write(table.join("kept"), "kept").unwrap();
         std::fs::write(table.join("old"), "old").unwrap();
         let medium = FileSystem::default();
+        if !os::CAN_LOCK_DIRECTORIES {
+            let refused = DirectoryLock::try_acquire(&medium, &table).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+            return;
+        }
         let lock = DirectoryLock::try_acquire(&medium, &table).unwrap().unwrap();
         let replacement = StagingDirectory::create_beside(&medium, &table).unwrap();
         replacement.link(&table.join("kept")).unwrap();

@@ -27,5 +27,6 @@ pub(crate) struct FaultHandler {
     /// Replaces the pages that are lost with the one at this address. Returns false if they are not the crate's.
     pub replace_pages: fn(usize) -> bool,
     /// Returns true if the thread is inside of a guarded call.
+    #[cfg_attr(windows, expect(dead_code, reason = "exceptions are not raised again"))]
     pub is_guarded: fn() -> bool,
 }

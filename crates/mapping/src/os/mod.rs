@@ -6,7 +6,7 @@
 //! | tell files apart, and find changes | [`FileInfo`], [`file_identity`], [`modified_time`], [`changed_time`], [`is_removed`] |
 //! | read and write at an offset | [`read_exact_at`], [`write_all_at`] |
 //! | keep others out of a file | [`private`], [`create_private_dir`], [`is_writable_by_others`] |
-//! | disks | [`CAN_EXCHANGE`], [`allocated_bytes`], [`remote_file_system`], [`create_unnamed`], [`MountInfo`] |
+//! | disks | [`CAN_EXCHANGE`], [`CAN_LOCK_DIRECTORIES`], [`allocated_bytes`], [`remote_file_system`], [`create_unnamed`], [`MountInfo`] |
 //! | names as bytes | [`path_from_bytes`] |
 //! | errors | [`is_bad_address`], [`is_process_out_of_files`], [`is_system_out_of_files`], [`interrupted`], [`errno`] |
 //! | memory | [`free_memory`], [`memory_limit`], [`total_memory`], [`anonymous_memory`], [`data_size`] |
@@ -25,6 +25,7 @@
 //! | `unix` | what Linux and Apple's systems share |
 //! | `linux` | what only Linux has |
 //! | `apple` | the same functions as `linux` on macOS: its own, and some of `portable` |
+//! | `windows` | the same functions as `unix` and `linux` on Windows: its own, and some of `portable` |
 //! | `portable` | the same functions as `linux`, without calls of one system |
 //!
 //! With `--cfg arrowwood_portable`, Linux uses the functions of `portable` instead of its own where the system would be
@@ -35,11 +36,14 @@ mod apple;
 mod facts;
 #[cfg(target_os = "linux")]
 mod linux;
-// Only some of them are used on macOS.
-#[cfg_attr(target_os = "macos", allow(dead_code, unused_imports))]
+// Only some of them are used on macOS and Windows.
+#[cfg_attr(any(target_os = "macos", windows), allow(dead_code, unused_imports))]
 #[cfg(any(not(target_os = "linux"), arrowwood_portable))]
 mod portable;
+#[cfg(unix)]
 mod unix;
+#[cfg(windows)]
+mod windows;
 
 use std::fs::File;
 use std::io;
@@ -49,39 +53,47 @@ use std::path::Path;
 use self::apple as calls;
 #[cfg(target_os = "macos")]
 use self::apple as system;
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
+use self::family::faults;
 #[cfg(all(target_os = "linux", not(arrowwood_portable)))]
 use self::linux as calls;
 #[cfg(target_os = "linux")]
 use self::linux as system;
-#[cfg(all(not(target_os = "macos"), any(not(target_os = "linux"), arrowwood_portable)))]
+#[cfg(all(not(any(target_os = "macos", windows)), any(not(target_os = "linux"), arrowwood_portable)))]
 use self::portable as calls;
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 use self::portable as faults;
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+#[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 use self::portable as system;
-#[cfg(any(target_os = "linux", target_os = "macos"))]
-use self::unix::faults;
+#[cfg(unix)]
+use self::unix as family;
+#[cfg(windows)]
+use self::windows as calls;
+#[cfg(windows)]
+use self::windows as family;
+#[cfg(windows)]
+use self::windows as system;
 pub(crate) use facts::FaultHandler;
 pub use facts::MountInfo;
 
-pub use unix::descriptor::file_from_descriptor;
-pub use unix::errors::{errno, interrupted, is_bad_address, is_process_out_of_files, is_system_out_of_files};
-pub(crate) use unix::errors::{no_space, out_of_memory, too_large, too_many_links};
-pub use unix::files::{
+pub use family::descriptor::file_from_descriptor;
+pub use family::errors::{errno, interrupted, is_bad_address, is_process_out_of_files, is_system_out_of_files};
+pub(crate) use family::errors::{is_no_link, no_space, out_of_memory, too_large, too_many_links};
+pub use family::files::{
     FileInfo, allocated_bytes, changed_time, create_private_dir, file_identity, is_character_device, is_pipe,
     is_removed, is_writable_by_others, modified_time, open_stderr, path_from_bytes, private, read_exact_at,
     write_all_at,
 };
-pub(crate) use unix::files::{open_without_waiting, permissions_of, take_over, take_over_directory};
-pub(crate) use unix::fork::DirectoryHandle;
-pub use unix::fork::fork_count;
-pub(crate) use unix::memory::{
-    DEFAULT_PAGE_SIZE, flush_pages, map_file, map_memory, map_nothing, page_size, physical_memory, resident_pages,
-    unmap,
+pub(crate) use family::files::{open_without_waiting, permissions_of, take_over, take_over_directory};
+pub(crate) use family::fork::DirectoryHandle;
+pub use family::fork::{CAN_LOCK_DIRECTORIES, fork_count};
+pub(crate) use family::memory::{
+    DEFAULT_PAGE_SIZE, commit_memory, flush_pages, map_file, map_memory, map_nothing, page_size, physical_memory,
+    reserve_memory, resident_pages, trim, unmap,
 };
-pub(crate) use unix::names::RelativePath;
-pub(crate) use unix::process::file_size_limit;
-pub use unix::process::{
+pub(crate) use family::names::RelativePath;
+pub(crate) use family::process::file_size_limit;
+pub use family::process::{
     host_name, ignore_file_size_signal, open_files_limit, separate_process_group, was_aborted, was_killed,
 };
 
@@ -109,5 +121,5 @@ pub(crate) use faults::{
 /// # Errors
 /// Errors of the system.
 pub fn create_unnamed(folder: &Path) -> io::Result<Option<File>> {
-    create_unnamed_in(&RelativePath::new(folder), unix::files::PRIVATE_FILE)
+    create_unnamed_in(&RelativePath::new(folder), family::files::PRIVATE_FILE)
 }

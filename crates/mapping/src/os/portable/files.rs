@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use crate::os::unix::files::write_and_sync;
-use crate::os::unix::names::RelativePath;
+#[cfg(unix)]
+use crate::os::unix::{files::write_and_sync, names::RelativePath};
+#[cfg(windows)]
+use crate::os::windows::{files::write_and_sync, names::RelativePath};
 
 /// Returns false, as no blocks can be allocated.
 pub fn allocate(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {

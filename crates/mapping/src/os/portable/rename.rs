@@ -2,7 +2,10 @@
 
 use std::io;
 
+#[cfg(unix)]
 use crate::os::unix::names::RelativePath;
+#[cfg(windows)]
+use crate::os::windows::names::RelativePath;
 
 /// Fails, so that the caller gives the file a second name and removes the first.
 pub fn rename_noreplace(_from: &RelativePath, _to: &RelativePath) -> io::Result<()> {

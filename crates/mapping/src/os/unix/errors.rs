@@ -34,6 +34,11 @@ pub(crate) fn is_forbidden(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EPERM)
 }
 
+/// Returns true if reading a link has failed because there is none.
+pub(crate) fn is_no_link(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput
+}
+
 /// Returns the error of a call that a signal has ended.
 pub fn interrupted() -> io::Error {
     io::Error::from_raw_os_error(libc::EINTR)

@@ -8,6 +8,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
+/// True if a process can lock a directory, as the one writer of a table does.
+pub const CAN_LOCK_DIRECTORIES: bool = true;
+
 /// An open directory that this process may lock (flock(2)). A forked child doesn't keep the lock, because its copy of
 /// the descriptor is replaced.
 #[derive(Debug)]

@@ -35,6 +35,31 @@ pub(crate) fn map_memory(len: usize) -> io::Result<NonNull<u8>> {
     map(len, BOTH, ANONYMOUS, NO_FILE)
 }
 
+/// Takes addresses for `len` bytes, more than none, of zeroed memory. Returns the first.
+#[inline]
+pub(crate) fn reserve_memory(len: usize) -> io::Result<NonNull<u8>> {
+    map_memory(len)
+}
+
+/// Returns the number of reserved bytes that can be touched: all of them, which take memory when they are.
+///
+/// # Safety
+/// None is needed.
+#[inline]
+pub(crate) unsafe fn commit_memory(_start: NonNull<u8>, reserved: usize, _len: usize) -> io::Result<usize> {
+    Ok(reserved)
+}
+
+/// Gives back the first `len` bytes of reserved memory, whole pages.
+///
+/// # Safety
+/// As for [`unmap`].
+#[inline]
+pub(crate) unsafe fn trim(start: NonNull<u8>, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { unmap(start, len) };
+}
+
 /// Takes `len` addresses, more than none, which can't be touched until something is mapped there. Returns the first.
 pub(crate) fn map_nothing(len: usize) -> io::Result<NonNull<u8>> {
     map(len, libc::PROT_NONE, ANONYMOUS, NO_FILE)
