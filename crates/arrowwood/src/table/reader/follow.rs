@@ -24,7 +24,7 @@ use super::table::{
 use super::waker::FollowWaker;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{AwaitedWord, Mapping, Mode, guard, mappings_are_scarce};
+use crate::map::{AwaitedWord, Mapping, Mode, guard, mappings_are_scarce, os};
 use crate::table::protocol::publish;
 use crate::text::plural;
 
@@ -376,6 +376,8 @@ fn mapping_to_wait_on<'a>(segment: &'a Segment, wake_mapping: &'a Mapping) -> &'
 fn open_wake_mapping<'a>(wake_mapping: &'a mut Option<Mapping>, segment: &Mapping) -> Result<Option<&'a Mapping>> {
     if !wake_mapping.as_ref().is_some_and(|mapping| mapping.is_same_file(segment)) {
         *wake_mapping = match segment.path() {
+            // What a process stores that can't write tables may not reach the writer, which may run elsewhere.
+            Some(path) if !os::CAN_LOCK_DIRECTORIES => Some(Mapping::open(path, Mode::Read)?),
             Some(path) => Some(Mapping::open(path, Mode::ReadWrite).or_else(|_| Mapping::open(path, Mode::Read))?),
             None => None,
         };

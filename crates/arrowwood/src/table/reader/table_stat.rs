@@ -181,8 +181,12 @@ fn column_name(schema: &Schema, column: u32) -> Option<String> {
     Some(schema.fields().get(column as usize)?.name().clone())
 }
 
-/// Returns true if a process holds the lock. To find out, the lock is taken for an instant.
+/// Returns true if a process holds the lock. To find out, the lock is taken for an instant. Returns false on a system
+/// that can't lock directories.
 pub(in crate::table) fn is_locked(folder: &Path) -> Result<bool> {
+    if !os::CAN_LOCK_DIRECTORIES {
+        return Ok(false);
+    }
     let lock = DirectoryLock::try_acquire(&FileSystem::default(), folder)
         .map_err(|e| Error::io("asking for the directory's lock", &e).at(folder))?;
     Ok(lock.is_none())

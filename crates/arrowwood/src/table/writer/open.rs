@@ -11,7 +11,7 @@ use super::options::{LatePolicy, WriterOptions};
 use crate::dataset::{Dataset, order};
 use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{DirectoryLock, FileSystem, Mapping, Mode, SharedFile, remote_file_system};
+use crate::map::{DirectoryLock, FileSystem, Mapping, Mode, SharedFile, os, remote_file_system};
 use crate::rows::{DictionaryEntries, Plan, PlanDictionary, supports_zones};
 use crate::table::format::{DEFAULT_ROWS, OWN_FILE, ROWS, Record, STAMPED, TableSettings, ZONE_ROWS};
 use crate::table::protocol::{FooterSizes, is_published};
@@ -65,16 +65,23 @@ pub(crate) fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// Refuses to change tables on a big-endian processor: a table's bytes are little-endian, and writers store values and
-/// counters as they lie in memory.
-pub(super) fn refuse_big_endian() -> Result<()> {
-    if cfg!(target_endian = "little") {
-        return Ok(());
+/// Refuses to change tables where that is impossible: on a big-endian processor, as a table's bytes are little-endian,
+/// and writers store values and counters as they lie in memory; and on a system that can't lock a directory.
+pub(super) fn refuse_machine() -> Result<()> {
+    if cfg!(target_endian = "big") {
+        let processor = std::env::consts::ARCH;
+        return Err(Error::unsupported(format!(
+            "tables are little-endian, and this processor ({processor}) is big-endian; write on another processor"
+        )));
     }
-    let processor = std::env::consts::ARCH;
-    Err(Error::unsupported(format!(
-        "tables are little-endian, and this processor ({processor}) is big-endian; write on another processor"
-    )))
+    if !os::CAN_LOCK_DIRECTORIES {
+        let system = std::env::consts::OS;
+        return Err(Error::unsupported(format!(
+            "tables can only be read on this system ({system}), which can't lock a directory for its one writer; \
+             write on another system"
+        )));
+    }
+    Ok(())
 }
 
 /// Plans a table with this schema.
@@ -88,7 +95,7 @@ pub(super) fn plan_table(schema: &Schema) -> Result<Plan> {
 /// # Errors
 /// Those of [`Writer::open`](super::Writer::open) that depend on the schema and the options alone.
 pub(crate) fn check_new_table(schema: &SchemaRef, options: &WriterOptions) -> Result<()> {
-    refuse_big_endian()?;
+    refuse_machine()?;
     let schema = with_dictionaries(schema, &options.dictionary)?;
     options.settings(&plan_table(&schema)?).map(|_| ())
 }
@@ -96,9 +103,9 @@ pub(crate) fn check_new_table(schema: &SchemaRef, options: &WriterOptions) -> Re
 /// Locks the table's directory for its one writer.
 ///
 /// # Errors
-/// `Busy`, naming the process that writes the table; `Io`; `Unsupported` on a big-endian processor.
+/// `Busy`, naming the process that writes the table; `Io`; `Unsupported` on a big-endian processor, and on Windows.
 pub(in crate::table) fn acquire_lock(medium: &FileSystem, path: &Path) -> Result<DirectoryLock> {
-    refuse_big_endian()?;
+    refuse_machine()?;
     // `table_stat` holds the lock for an instant.
     for _ in 0..LOCK_ATTEMPTS {
         if let Some(lock) = try_lock(medium, path)? {

@@ -14,7 +14,7 @@ use super::background::BackgroundWork;
 use super::live::{Durability, LiveFile, LiveSegment, OPEN, SyncTarget, cannot_go_on, removed};
 use super::open::{
     acquire_lock, creating_directory_failed, first_segment, give_name, known_settings, live_segment, no_table,
-    plan_table, read_entries, refuse_big_endian, refuse_file, refuse_remote, take_over, with_dictionaries,
+    plan_table, read_entries, refuse_file, refuse_machine, refuse_remote, take_over, with_dictionaries,
 };
 use super::options::{SyncPolicy, WriterOptions};
 use super::prepared_commit;
@@ -118,15 +118,15 @@ impl Writer {
     ///
     /// # Errors
     /// `Busy` while another process writes, naming it; `SchemaMismatch` with all differences; `NotFound` where there
-    /// is neither a table nor a schema; `Unsupported` for types that don't grow, on network file systems, and on
-    /// big-endian processors.
+    /// is neither a table nor a schema; `Unsupported` for types that don't grow, on network file systems, on
+    /// big-endian processors, and on Windows.
     pub fn open(path: impl AsRef<Path>, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
         let path = path.as_ref();
         catch_panic(|| guard(|| Writer::open_at(path, schema, options))).map_err(|e| e.at(path))
     }
 
     fn open_at(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
-        refuse_big_endian()?;
+        refuse_machine()?;
         let schema = schema.map(|schema| with_dictionaries(&schema, &options.dictionary)).transpose()?;
         let is_there = exists(path)?;
         if let Some(schema) = &schema {
