@@ -5,11 +5,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Returns the CPU time of the calling thread, which unlike elapsed time doesn't depend on the load of the machine.
+#[cfg(unix)]
 pub fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: clock_gettime writes the one struct, which lives until it returns.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Returns zero, so that only elapsed time is limited.
+#[cfg(not(unix))]
+pub fn thread_time() -> Duration {
+    Duration::ZERO
 }
 
 /// A thread of this process, as its directory in `/proc`.

@@ -2,7 +2,7 @@
 //! hostile.
 
 use std::io::{self, Cursor, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
 use std::thread;
 
 use arrowwood::{Bytes, Compression, Dataset, ErrorKind, GrowableBuffer, OpenOptions, StreamWriter, open, read_stream};
@@ -107,7 +107,7 @@ proptest! {
             assert_stream_has(|| SlowSource { inner: &stream[..], calls: 0 }, &parts);
         }
 
-        let (mut sink, source) = UnixStream::pair().unwrap();
+        let (source, mut sink) = io::pipe().unwrap();
         let sender = thread::spawn({
             let parts = all_columns.clone();
             move || { send(&parts, &mut sink, codec); }
@@ -167,21 +167,33 @@ proptest! {
 #[test]
 fn batches_are_received_before_the_stream_ends() {
     let parts = datasets(&[vec![1; 10], vec![2; 20]]);
-    let (sink, source) = UnixStream::pair().unwrap();
-    let mut writer = StreamWriter::new(sink, parts[0].schema().clone(), None).unwrap();
-    let mut stream = read_stream(source).unwrap();
-    for part in &parts {
-        writer.write(part).unwrap();
-        assert_eq!(stream.next().unwrap().unwrap().num_rows() as u64, part.len().unwrap());
-    }
-    writer.finish().unwrap();
-    assert!(stream.next().is_none());
+    let (source, sink) = io::pipe().unwrap();
+    let (sender, received) = mpsc::channel();
+    thread::scope(|scope| {
+        // A pipe of Windows has no room for a batch, so another thread writes.
+        scope.spawn(|| {
+            let received = received;
+            let mut writer = StreamWriter::new(sink, parts[0].schema().clone(), None).unwrap();
+            for part in &parts {
+                writer.write(part).unwrap();
+                received.recv().unwrap();
+            }
+            writer.finish().unwrap();
+        });
+        let sender = sender;
+        let mut stream = read_stream(source).unwrap();
+        for part in &parts {
+            assert_eq!(stream.next().unwrap().unwrap().num_rows() as u64, part.len().unwrap());
+            sender.send(()).unwrap();
+        }
+        assert!(stream.next().is_none());
+    });
 }
 
 #[test]
 fn writing_to_a_closed_peer_fails_each_time() {
     let parts = datasets(&[vec![1; 10]]);
-    let (sink, source) = UnixStream::pair().unwrap();
+    let (source, sink) = io::pipe().unwrap();
     let mut writer = StreamWriter::new(sink, parts[0].schema().clone(), None).unwrap();
     drop(source);
     for _ in 0..2 {

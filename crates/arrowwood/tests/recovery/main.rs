@@ -5,8 +5,10 @@
 mod alone;
 #[path = "../../../../tests/support/dice.rs"]
 mod dice;
+#[cfg(unix)]
 #[path = "../../../../tests/support/forger.rs"]
 mod forger;
+#[cfg(unix)]
 #[path = "../../../../tests/support/simulated_disk.rs"]
 mod simulated_disk;
 #[path = "../../../../tests/support/tables.rs"]
@@ -16,11 +18,21 @@ mod thread;
 #[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
-mod boots;
-mod corruption;
-mod footers;
-mod forged;
-mod power;
-mod repair;
+mod mutants;
 mod vectors;
+
+// They write tables.
+#[cfg(unix)]
+mod boots;
+#[cfg(unix)]
+mod corruption;
+#[cfg(unix)]
+mod footers;
+#[cfg(unix)]
+mod forged;
+#[cfg(unix)]
+mod power;
+#[cfg(unix)]
+mod repair;
+#[cfg(unix)]
 mod without_mount_ids;

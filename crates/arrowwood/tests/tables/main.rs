@@ -4,46 +4,79 @@
 #[macro_use]
 #[path = "../../../../tests/support/alone.rs"]
 mod alone;
-#[expect(dead_code, reason = "these tests have other batches")]
-#[path = "../../../../tests/support/columns.rs"]
-mod columns;
-#[path = "../../../../tests/support/crash_snapshots.rs"]
-mod crash_snapshots;
-#[path = "../../../../tests/support/dice.rs"]
-mod dice;
-#[path = "../../../../tests/support/failing_assertion.rs"]
-mod failing_assertion;
-#[path = "../../../../tests/support/running.rs"]
-mod running;
-#[path = "../../../../tests/support/tables.rs"]
-mod tables;
-#[path = "../../../../tests/support/thread.rs"]
-mod thread;
 #[path = "../../../../tests/support/wait.rs"]
 mod wait;
 
-mod alter;
-mod changed;
-mod dropped;
-mod durable;
-mod failed_assertions;
-mod follower_memory;
-mod incremental;
-mod limits;
-mod live;
-mod merge;
-mod nulls;
-mod partition_follow;
-mod partition_names;
-mod partitions;
-mod pauses;
-mod places;
-mod replaced;
-mod script;
 mod shared;
-mod small;
-mod sort;
-mod table;
-mod types;
 mod versions;
+
+// They write tables.
+#[cfg(unix)]
+#[expect(dead_code, reason = "these tests have other batches")]
+#[path = "../../../../tests/support/columns.rs"]
+mod columns;
+#[cfg(unix)]
+#[path = "../../../../tests/support/crash_snapshots.rs"]
+mod crash_snapshots;
+#[cfg(unix)]
+#[path = "../../../../tests/support/dice.rs"]
+mod dice;
+#[cfg(unix)]
+#[path = "../../../../tests/support/failing_assertion.rs"]
+mod failing_assertion;
+#[cfg(unix)]
+#[path = "../../../../tests/support/running.rs"]
+mod running;
+#[cfg(unix)]
+#[path = "../../../../tests/support/tables.rs"]
+mod tables;
+#[cfg(unix)]
+#[path = "../../../../tests/support/thread.rs"]
+mod thread;
+
+#[cfg(unix)]
+mod alter;
+#[cfg(unix)]
+mod changed;
+#[cfg(unix)]
+mod dropped;
+#[cfg(unix)]
+mod durable;
+#[cfg(unix)]
+mod failed_assertions;
+#[cfg(unix)]
+mod follower_memory;
+#[cfg(unix)]
+mod incremental;
+#[cfg(unix)]
+mod limits;
+#[cfg(unix)]
+mod live;
+#[cfg(unix)]
+mod merge;
+#[cfg(unix)]
+mod nulls;
+#[cfg(unix)]
+mod partition_follow;
+#[cfg(unix)]
+mod partition_names;
+#[cfg(unix)]
+mod partitions;
+#[cfg(unix)]
+mod pauses;
+#[cfg(unix)]
+mod places;
+#[cfg(unix)]
+mod replaced;
+#[cfg(unix)]
+mod script;
+#[cfg(unix)]
+mod small;
+#[cfg(unix)]
+mod sort;
+#[cfg(unix)]
+mod table;
+#[cfg(unix)]
+mod types;
+#[cfg(unix)]
 mod zones;
