@@ -289,10 +289,10 @@ torture:
 	$(CAMPAIGNS) --only "model kills$(KILLS:%==%) chaos eight-readers limits readers corruption forged power disk-errors onlookers \
 	  changed"
 
-# The tests of the libraries on other processors and C libraries of Linux, and what ships for macOS, which is only linked: what is
-# built, run and left out is in tests/port/. Names the packages of Debian that it needs. Takes up to 40 minutes for each target;
-# JSON=FILE has the reports of Linux.
-PORTS := port-linux-aarch64 port-linux-musl port-linux-riscv64 port-linux-s390x
+# The tests of the libraries on other processors and C libraries of Linux, and on Windows, and what ships for macOS, which is only
+# linked: what is built, run and left out is in tests/port/. Names the packages of Debian that it needs. Takes up to 40 minutes for
+# each target; JSON=FILE has the reports of all but macOS.
+PORTS := port-linux-aarch64 port-linux-musl port-linux-riscv64 port-linux-s390x port-windows
 .PHONY: $(PORTS)
 port:
 	$(PYTHON) tests/port/port.py $(JSON:%=--json %)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Builds the libraries for other processors and C libraries of Linux, and runs their tests there.
+"""Builds the libraries for other processors and C libraries of Linux, and for Windows, and runs their tests there.
 
     tests/port/port.py [TARGET…] [--json FILE] [--only TEXT]
 
 A target is one of `port.toml`: by default all of them are tested, one after the other. Debian's Rust builds them, with
 the standard library from its source. Programs of another processor run under qemu's emulation of one process, which
 the kernel starts for them, so that tests can start processes of their own: each program of tests gets a user namespace
-with a binfmt_misc of its own, and the machine is left as it is.
+with a binfmt_misc of its own, and the machine is left as it is. Programs of Windows run under wine, in a prefix in the
+folder of what is built. Beside one of their tests, a process of Linux writes the table that the test reads.
 
 A test fails if it doesn't end in time. Where a program of tests dies, the tests that were running are run again, each
 alone. Tests that are left out are listed in `port.toml`, each with its cause. It is an error if one of them does not
@@ -14,8 +15,10 @@ exist, or if they are more than 2 % of the tests in a target's programs.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import fnmatch
+import gzip
 import json
 import os
 import selectors
@@ -49,6 +52,24 @@ MAX_LEFT_OUT = 2
 TEST_SECONDS = 600
 TARGET_SECONDS = 40 * 60
 
+# Debian's wine, which is not in the path.
+WINE = "/usr/lib/wine/wine64"
+# The suite with a test that reads what a process of Linux writes, the test of that process, and the variables with the
+# folder of either: see tables/shared.rs.
+SHARED_SUITE, SHARED_WRITER = "arrowwood tables", "shared::writer"
+WRITER_FOLDER, READER_FOLDER = "ARROWWOOD_SHARED_WRITER", "ARROWWOOD_SHARED_READER"
+
+# What the command prints of a table that Linux has written, and of a file in it.
+COMMAND, COMMAND_CRATE = "arrowwood", "arrowwood-cli"
+TABLE = ROOT / "tests/versions/1.0"
+COMMAND_RUNS = [
+    (["check", "table"], ": ok, 20 rows"),
+    (["head", "table", "-n", "3"], "row 2"),
+    (["stat", "table"], "20"),
+    (["check", "table/00000000000000000000.arrow"], ": ok, 8 rows"),
+    (["head", "table/00000000000000000000.arrow"], "row 6"),
+]
+
 # Starts a program in a mount namespace where the kernel hands programs of another processor to an emulator.
 EMULATED = """
 mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
@@ -59,11 +80,12 @@ exec "$@"
 
 @dataclasses.dataclass
 class Program:
-    """A program of tests: its suite, which is the crate and its name, its path, and the folder in which it runs."""
+    """A program of tests: its suite, which is the crate and its name, its path, its folder, and variables for it."""
 
     suite: str
     path: str
     folder: Path
+    environment: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -94,6 +116,8 @@ class Target:
         self.linker = settings["linker"]
         self.emulator = settings.get("emulator")
         self.sysroot = settings.get("sysroot")
+        self.wine = settings.get("wine", False)
+        self.folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
         self.programs = settings.get("programs", {})
         self.only = settings.get("only")
         self.left_out = {
@@ -102,18 +126,22 @@ class Target:
 
     def build(self):
         """Builds the tests. Returns their programs."""
-        folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+        environment = self.build_environment()
+        return [program for crate in CRATES for program in self.build_crate(crate, environment)]
+
+    def build_environment(self):
+        """Returns the environment of cargo."""
         name = self.triple.upper().replace("-", "_")
         environment = {
             **os.environ,
             **BUILD_ENVIRONMENT,
-            "CARGO_TARGET_DIR": str(folder),
+            "CARGO_TARGET_DIR": str(self.folder),
             f"CARGO_TARGET_{name}_LINKER": self.linker,
             f"CC_{self.triple.replace('-', '_')}": self.linker,
         }
         if self.triple.endswith("musl"):
-            environment[f"CARGO_TARGET_{name}_RUSTFLAGS"] = static_musl_flags(folder)
-        return [program for crate in CRATES for program in self.build_crate(crate, environment)]
+            environment[f"CARGO_TARGET_{name}_RUSTFLAGS"] = static_musl_flags(self.folder)
+        return environment
 
     def build_crate(self, crate, environment):
         """Builds the tests of a crate. Returns their programs."""
@@ -121,19 +149,7 @@ class Target:
         command += ["--message-format=json-render-diagnostics", "--package", crate]
         selected = self.programs.get(crate)
         command += ALL_PROGRAMS if selected is None else [f"--test={name}" for name in selected]
-        built = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
-        if built.returncode != 0:
-            raise SystemExit(f"{self.name}: building {crate} has failed")
-        programs = []
-        for line in built.stdout.splitlines():
-            message = json.loads(line)
-            if message["reason"] == "compiler-artifact" and message["profile"]["test"]:
-                target = message["target"]
-                suite = "lib" if "lib" in target["kind"] else target["name"]
-                programs.append(
-                    Program(f"{crate} {suite}", message["executable"], Path(message["manifest_path"]).parent)
-                )
-        return programs
+        return built_programs(crate, command, environment)
 
     def selects(self, test):
         """Returns whether a test is one of those of the target."""
@@ -142,10 +158,68 @@ class Target:
     def command(self, program):
         """Returns the words that start a program of tests, and their environment."""
         environment = {"RUSTC_BOOTSTRAP": "1", "ARROWWOOD_PATIENCE": str(TEST_SECONDS), **os.environ}
+        if self.wine:
+            return [WINE, program.path], {**environment, **self.prefix()}
         if not self.emulator:
             return [program.path], environment
         environment |= {"QEMU_LD_PREFIX": self.sysroot, "ARROWWOOD_BINFMT": binfmt(program.path, self.emulator)}
         return ["unshare", "--map-root-user", "--mount", "sh", "-c", EMULATED, "sh", program.path], environment
+
+    def prefix(self):
+        """Returns the environment of wine, with a prefix that is made when it is needed first."""
+        prefix = self.folder / "wine"
+        environment = {"WINEPREFIX": str(prefix), "WINEDEBUG": "-all"}
+        if not prefix.exists():
+            # It asks for an installation of .NET and of HTML otherwise.
+            quiet = {**os.environ, **environment, "WINEDLLOVERRIDES": "mscoree,mshtml="}
+            subprocess.run([WINE, "wineboot", "--init"], env=quiet, check=True, capture_output=True)
+        return environment
+
+    @contextlib.contextmanager
+    def writer_beside(self, program):
+        """Runs a process of Linux that writes the table which a test reads. Yields the environment of the test."""
+        if not self.wine or program.suite != SHARED_SUITE:
+            yield {}
+            return
+        command = ["cargo", "test", "--no-run", "--quiet", "--locked", "--message-format=json-render-diagnostics"]
+        command += ["--package", "arrowwood", "--test", SHARED_SUITE.split()[1]]
+        [native] = built_programs("arrowwood", command, {**os.environ, "CARGO_TARGET_DIR": str(self.folder)})
+        with tempfile.TemporaryDirectory() as folder:
+            words = [native.path, "--exact", SHARED_WRITER]
+            writer = subprocess.Popen(words, env={**os.environ, WRITER_FOLDER: folder}, stdout=subprocess.DEVNULL)
+            try:
+                yield {READER_FOLDER: folder}
+            finally:
+                writer.kill()
+                writer.wait()
+
+    def command_errors(self):
+        """Builds the command without server and object stores, and runs it on a table. Returns what it got wrong."""
+        if not self.wine:
+            return []
+        words = [CARGO, "build", "--quiet", "--locked", "-Zbuild-std", "--target", self.triple]
+        words += ["--package", COMMAND_CRATE, "--no-default-features"]
+        if subprocess.run(words, cwd=ROOT, env=self.build_environment()).returncode != 0:
+            return [f"building {COMMAND_CRATE} has failed"]
+        command = self.folder / self.triple / "debug" / f"{COMMAND}.exe"
+        environment = {**os.environ, **self.prefix()}
+        errors = []
+        with tempfile.TemporaryDirectory() as folder:
+            table = Path(folder) / "table"
+            table.mkdir()
+            for packed in TABLE.glob("*.gz"):
+                (table / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+            for run, expected in COMMAND_RUNS:
+                words = [WINE, command, *run]
+                ran = subprocess.run(words, cwd=folder, env=environment, capture_output=True, timeout=TEST_SECONDS)
+                printed = ran.stdout.decode(errors="replace")
+                if ran.returncode != 0 or expected not in printed:
+                    message = ran.stderr.decode(errors="replace")
+                    errors.append(
+                        f"arrowwood {' '.join(run)}: status {ran.returncode}, no {expected!r}: {printed}{message}"
+                    )
+        print(f"{self.name}: command: {len(COMMAND_RUNS)} runs", flush=True)
+        return errors
 
     def list_tests(self, program):
         """Returns the names of the tests in a program."""
@@ -155,6 +229,21 @@ class Target:
             hint = "; a binfmt_misc of one's own needs Linux 6.7" if "binfmt_misc" in listed.stderr else ""
             raise SystemExit(f"{self.name}: {program.suite} does not run{hint}\n{listed.stderr}")
         return [line.removesuffix(": test") for line in listed.stdout.splitlines() if line.endswith(": test")]
+
+
+def built_programs(crate, command, environment):
+    """Builds tests of a crate. Returns their programs."""
+    built = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    if built.returncode != 0:
+        raise SystemExit(f"building {crate} has failed: {' '.join(command)}")
+    programs = []
+    for line in built.stdout.splitlines():
+        message = json.loads(line)
+        if message["reason"] == "compiler-artifact" and message["profile"]["test"]:
+            target = message["target"]
+            suite = "lib" if "lib" in target["kind"] else target["name"]
+            programs.append(Program(f"{crate} {suite}", message["executable"], Path(message["manifest_path"]).parent))
+    return programs
 
 
 def static_musl_flags(folder):
@@ -190,6 +279,7 @@ def run_once(target, program, tests, deadline, threads, outcomes):
     Returns the tests that were running at the end.
     """
     words, environment = target.command(program)
+    environment |= program.environment
     words += ["--exact", "-Zunstable-options", "--format=json", f"--test-threads={threads}", "--", *tests]
     running = {}
     with tempfile.TemporaryFile("w+", errors="replace") as errors, selectors.DefaultSelector() as selector:
@@ -283,7 +373,8 @@ def test_target(target, only):
         counts["left_out"] += len(names) - len(tests)
         if only is not None:
             tests = [name for name in tests if only in f"{program.suite} {name}"]
-        outcomes = run_tests(target, program, tests, deadline) if tests else {}
+        with target.writer_beside(program) as program.environment:
+            outcomes = run_tests(target, program, tests, deadline) if tests else {}
         for name, outcome in outcomes.items():
             if outcome.event == "failed":
                 failed[f"{program.suite} {name}"] = outcome.output
@@ -293,6 +384,8 @@ def test_target(target, only):
         seconds[program.suite] = round(time.monotonic() - began)
         print(f"{target.name}: {program.suite}: {len(tests)} tests in {seconds[program.suite]} s", flush=True)
     errors = [f"{test} is left out, and does not exist" for test in target.left_out if test not in listed]
+    if only is None:
+        errors += target.command_errors()
     if counts["left_out"] * 100 > counts["built"] * MAX_LEFT_OUT:
         errors.append(f"{counts['left_out']} tests are left out, more than {MAX_LEFT_OUT} % of {counts['built']}")
     return {

@@ -32,7 +32,7 @@ fn rows_of(number: u64, first: u64) -> std::ops::Range<u64> {
 }
 
 fn text_of(row: u64) -> Option<String> {
-    (row % 5 != 0).then(|| format!("row {row}"))
+    (!row.is_multiple_of(5)).then(|| format!("row {row}"))
 }
 
 fn batch(rows: std::ops::Range<u64>) -> RecordBatch {
