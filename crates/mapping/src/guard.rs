@@ -521,6 +521,8 @@ pub fn disable_sigbus_handler() -> Result<()> {
 
 /// The size of a page; set when the handler is installed.
 static PAGE: AtomicUsize = AtomicUsize::new(DEFAULT_PAGE_SIZE);
+/// The number of bytes at multiples of which pages are replaced; set with [`PAGE`].
+static GRANULARITY: AtomicUsize = AtomicUsize::new(DEFAULT_PAGE_SIZE);
 
 /// Installs the handler, once, unless [`disable_sigbus_handler`] was called or the environment has
 /// `ARROWWOOD_SIGBUS=off`. If the system refuses the resources for it, the next region tries again.
@@ -535,6 +537,7 @@ fn install() {
     let _guard = INSTALLING.lock_ignoring_poison();
     if !os::is_fault_handler_installed() {
         PAGE.store(os::page_size(), Ordering::Relaxed);
+        GRANULARITY.store(os::granularity(), Ordering::Relaxed);
         os::install_fault_handler(FaultHandler { replace_pages: replace_lost_pages, is_guarded });
     }
 }
@@ -548,9 +551,9 @@ fn replace_lost_pages(address: usize) -> bool {
     if !is_guarded() {
         return false;
     }
-    let page = PAGE.load(Ordering::Relaxed);
+    let unit = GRANULARITY.load(Ordering::Relaxed);
     let is_whole = slot.is_lost_whole.load(Ordering::Relaxed);
-    let start = if is_whole { address - fault.offset } else { address - address % page };
+    let start = if is_whole { address - fault.offset } else { address - address % unit };
 
     // Before the zeros appear.
     let _ = slot.lost.compare_exchange(NOWHERE, fault.offset, Ordering::SeqCst, Ordering::SeqCst);

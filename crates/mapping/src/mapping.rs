@@ -154,7 +154,7 @@ impl Mapping {
 
     /// Joins parts of mapped files, each an offset and a length, into one mapping.
     ///
-    /// Parts are whole pages, but for the end of the last.
+    /// Parts are whole pages, or more on systems that map more at once, but for the end of the last.
     ///
     /// # Errors
     /// `InvalidArgument` for mappings that are writable, patched or anonymous; `Io` if the system refuses.

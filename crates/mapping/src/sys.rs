@@ -185,21 +185,22 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// Maps parts of shared mappings of files, each an offset and a length, contiguously. Parts are whole pages, but
-    /// for the last. The first file is at `path`. The files need not be open, and may have lost their names.
+    /// Maps parts of shared mappings of files, each an offset and a length, contiguously. Parts are multiples of the
+    /// system's granularity, but for the end of the last. The first file is at `path`. The files need not be open, and
+    /// may have lost their names.
     ///
     /// # Errors
     /// Errors of the system; `Unsupported` if it can't map parts again.
     pub(crate) fn joined(parts: &[(&MemoryRegion, usize, usize)], path: &Path) -> io::Result<MemoryRegion> {
-        let page = os::page_size();
+        let unit = os::granularity();
         let len = parts.iter().try_fold(0usize, |sum, (_, _, len)| sum.checked_add(*len));
         let len = len.ok_or_else(os::out_of_memory)?;
         for (number, (from, offset, len)) in parts.iter().enumerate() {
             let is_inside = offset.checked_add(*len).is_some_and(|end| end <= from.len);
             let is_last = number + 1 == parts.len();
-            let has_whole_pages = offset.is_multiple_of(page) && *len > 0 && (len.is_multiple_of(page) || is_last);
-            if !is_inside || !has_whole_pages {
-                return Err(io::Error::other("parts that are joined are whole pages"));
+            let has_whole_units = offset.is_multiple_of(unit) && *len > 0 && (len.is_multiple_of(unit) || is_last);
+            if !is_inside || !has_whole_units {
+                return Err(io::Error::other("parts that are joined begin where a mapping may"));
             }
         }
         if len == 0 {

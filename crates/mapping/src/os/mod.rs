@@ -88,8 +88,8 @@ pub(crate) use family::files::{open_without_waiting, permissions_of, take_over, 
 pub(crate) use family::fork::DirectoryHandle;
 pub use family::fork::{CAN_LOCK_DIRECTORIES, fork_count};
 pub(crate) use family::memory::{
-    DEFAULT_PAGE_SIZE, commit_memory, flush_pages, map_file, map_memory, map_nothing, page_size, physical_memory,
-    reserve_memory, resident_pages, trim, unmap,
+    DEFAULT_PAGE_SIZE, commit_memory, flush_pages, granularity, map_file, map_memory, map_nothing, page_size,
+    physical_memory, reserve_memory, resident_pages, trim, unmap,
 };
 pub(crate) use family::names::RelativePath;
 pub(crate) use family::process::file_size_limit;

@@ -134,21 +134,57 @@ fn guards_nest_and_name_the_file() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.bin");
-    fs::write(&path, vec![7; 1 << 16]).unwrap();
+    fs::write(&path, vec![7; 2 * MAX_PAGE]).unwrap();
     let mapping = Mapping::open(&path, Mode::Read).unwrap();
-    set_len(&path, 4096);
-    let read_byte = |offset: usize| {
-        guard(|| {
-            let mut byte = [0];
-            mapping.copy_out(offset, &mut byte);
-            Ok::<_, Error>(byte[0])
-        })
-    };
+    set_len(&path, MAX_PAGE as u64);
     for _ in 0..2 {
-        assert_eq!(read_byte(0).unwrap(), 7);
-        let inner = guard(|| Ok::<_, Error>(read_byte(32_768).unwrap_err())).unwrap_err();
+        assert_eq!(read_byte(&mapping, 0).unwrap(), 7);
+        let inner = guard(|| Ok::<_, Error>(read_byte(&mapping, 100_000).unwrap_err())).unwrap_err();
         assert_eq!((inner.kind(), inner.path()), (ErrorKind::FileChanged, Some(&*path)));
-        assert!(inner.message().starts_with("byte 32768 "), "{inner}");
+        assert!(inner.message().starts_with("byte 100000 "), "{inner}");
+    }
+}
+
+/// Systems have pages of up to this many bytes, or map files at multiples of it (Windows).
+const MAX_PAGE: usize = 64 << 10;
+
+/// Reads a mapped byte, in a guarded call.
+fn read_byte(mapping: &Mapping, offset: usize) -> Result<u8, Error> {
+    guard(|| {
+        let mut byte = [0];
+        mapping.copy_out(offset, &mut byte);
+        Ok(byte[0])
+    })
+}
+
+/// As on Windows, for which this cfg stands in. An assertion where files are mapped checks it in all other tests.
+#[cfg(arrowwood_portable)]
+#[test]
+fn mappings_begin_at_multiples_of_64_kib() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.bin");
+    let mut mappings = Vec::new();
+    for len in [1, 4096, MAX_PAGE - 1, MAX_PAGE + 1, 5 * MAX_PAGE] {
+        fs::write(&path, vec![7; len]).unwrap();
+        let modes = [Mode::Read, Mode::ReadWrite, Mode::CopyOnWrite];
+        mappings.extend(modes.map(|mode| Mapping::open(&path, mode).unwrap()));
+        mappings.push(Mapping::anonymous(len).unwrap());
+    }
+    for mapping in &mappings {
+        assert!(mapping.address().is_multiple_of(MAX_PAGE), "{mapping:?}");
+    }
+    // Pages that are put in the place of lost ones begin at such a multiple of the file, too.
+    let mapping = Mapping::open(&path, Mode::Read).unwrap();
+    set_len(&path, 2 * MAX_PAGE as u64 + 3 * 4096);
+    for _ in 0..2 {
+        read_byte(&mapping, 2 * MAX_PAGE + 5 * 4096).unwrap_err();
+        assert_eq!(read_byte(&mapping, 2 * MAX_PAGE).unwrap_err().kind(), ErrorKind::FileChanged);
+        assert_eq!(read_byte(&mapping, 2 * MAX_PAGE - 1).unwrap(), 7);
+    }
+    for (offset, len) in [(4096, MAX_PAGE), (0, 4096)] {
+        let mapping = &mappings[mappings.len() - 4];
+        let error = Mapping::join(&[(mapping, offset, len), (mapping, 0, MAX_PAGE)]).unwrap_err();
+        assert!(error.to_string().contains("begin where a mapping may"), "{error}");
     }
 }
 

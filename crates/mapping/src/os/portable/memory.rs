@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(any(target_os = "macos", arrowwood_portable))]
 use crate::os::unix::files::private;
+#[cfg(arrowwood_portable)]
+use crate::os::unix::memory::check_granularity;
 #[cfg(any(target_os = "macos", arrowwood_portable))]
 use crate::os::unix::memory::map_file_over;
 
@@ -28,6 +30,9 @@ pub unsafe fn move_memory(_start: NonNull<u8>, _len: usize, _new_len: usize) -> 
 /// None is needed.
 pub unsafe fn map_again(_from: NonNull<u8>, _len: usize, _target: NonNull<u8>) -> io::Result<()> {
     note!("map_again");
+    // Mappings begin at multiples of the granularity, so this is one of the offset.
+    #[cfg(arrowwood_portable)]
+    check_granularity(_target.addr().get(), _from.addr().get());
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -88,4 +93,18 @@ fn create_empty_file() -> io::Result<File> {
     let file = private(File::options().read(true).write(true).create_new(true)).open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
+}
+
+#[cfg(all(test, arrowwood_portable))]
+mod tests {
+    use super::*;
+    use crate::os::{granularity, map_memory};
+
+    #[test]
+    #[should_panic(expected = "expected multiples of 0x10000")]
+    fn files_are_mapped_at_multiples_of_the_granularity_only() {
+        let start = map_memory(2 * granularity()).unwrap().addr().get() + 4096;
+        // SAFETY: a page of what was just mapped, which stays so.
+        unsafe { map_empty_file(start, 4096) };
+    }
 }

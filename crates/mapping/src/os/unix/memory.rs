@@ -4,13 +4,17 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
 use super::errors::check;
 use crate::mode::Mode;
 
 /// The size of a page, if the system doesn't tell.
 pub(crate) const DEFAULT_PAGE_SIZE: usize = 4096;
+
+/// What [`granularity`] returns in tests: that of Windows.
+#[cfg(arrowwood_portable)]
+const GRANULARITY: usize = 64 << 10;
 
 /// Memory that is read and written.
 const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
@@ -65,9 +69,56 @@ pub(crate) fn map_nothing(len: usize) -> io::Result<NonNull<u8>> {
     map(len, libc::PROT_NONE, ANONYMOUS, NO_FILE)
 }
 
+#[cfg(not(arrowwood_portable))]
 fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<NonNull<u8>> {
     // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
+    unsafe { map_at(null_mut(), len, protection, flags, fd) }
+}
+
+/// Chooses addresses as a system with a larger granularity does.
+#[cfg(arrowwood_portable)]
+fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<NonNull<u8>> {
+    let wide = len.checked_add(GRANULARITY).ok_or_else(super::errors::out_of_memory)?;
+    // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
+    let taken = unsafe { map_at(null_mut(), wide, libc::PROT_NONE, ANONYMOUS, NO_FILE) }?;
+    let lead = taken.addr().get().next_multiple_of(GRANULARITY) - taken.addr().get();
+    // SAFETY: `lead < GRANULARITY`, so `len` bytes from there on are inside of what was just taken.
+    let start = unsafe { taken.add(lead) };
+    let used = len.next_multiple_of(page_size());
+    if lead > 0 {
+        // SAFETY: whole pages of what was just taken, and no other code knows of.
+        unsafe { unmap(taken, lead) };
+    }
+    if lead + used < wide {
+        // SAFETY: inside of what was taken, as it is less than `wide`.
+        let rest = unsafe { taken.add(lead + used) };
+        // SAFETY: as above.
+        unsafe { unmap(rest, wide - lead - used) };
+    }
+    // If this fails, it may have unmapped the addresses, and another thread may have got them: they are not unmapped
+    // again.
+    // SAFETY: replaces addresses that were just taken, and no other code knows of.
+    unsafe { map_at(start.as_ptr().cast(), len, protection, flags | libc::MAP_FIXED, fd) }
+}
+
+/// Maps `len` bytes of a file from its first one on, or of memory (mmap(2)). `place` is the first address, or null for
+/// unused ones. Returns the first address.
+///
+/// # Safety
+/// With `MAP_FIXED`, `len` bytes from `place` on must be whole pages that are mapped and the caller's own: they are
+/// replaced.
+unsafe fn map_at(
+    place: *mut libc::c_void,
+    len: usize,
+    protection: i32,
+    flags: i32,
+    fd: i32,
+) -> io::Result<NonNull<u8>> {
+    const OFFSET: libc::off_t = 0;
+    #[cfg(arrowwood_portable)]
+    check_granularity(place.addr(), OFFSET as usize);
+    // SAFETY: the caller's promise.
+    let base = unsafe { libc::mmap(place, len, protection, flags, fd, OFFSET) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -82,8 +133,14 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<NonNull<u
 pub(in crate::os) unsafe fn map_file_over(file: &File, start: usize, len: usize) -> bool {
     let flags = libc::MAP_SHARED | libc::MAP_FIXED;
     // SAFETY: the caller's promise.
-    let mapped = unsafe { libc::mmap(start as *mut libc::c_void, len, BOTH, flags, file.as_raw_fd(), 0) };
-    mapped != libc::MAP_FAILED
+    unsafe { map_at(start as *mut libc::c_void, len, BOTH, flags, file.as_raw_fd()) }.is_ok()
+}
+
+/// Asserts that a mapping may begin at an address, which is 0 for any, and at an offset in its file.
+#[cfg(arrowwood_portable)]
+pub(in crate::os) fn check_granularity(address: usize, offset: usize) {
+    let is_multiple = address.is_multiple_of(GRANULARITY) && offset.is_multiple_of(GRANULARITY);
+    assert!(is_multiple, "mapping byte {offset:#x} of a file at {address:#x}: expected multiples of {GRANULARITY:#x}");
 }
 
 /// Unmaps `len` bytes from the start of a page on (munmap(2)).
@@ -141,4 +198,12 @@ pub(crate) fn physical_memory() -> usize {
 pub(crate) fn page_size() -> usize {
     // SAFETY: sysconf reads a constant of the system.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(DEFAULT_PAGE_SIZE)
+}
+
+/// Returns the number of bytes at multiples of which mappings begin, in memory and in a file: a page or more.
+pub(crate) fn granularity() -> usize {
+    #[cfg(arrowwood_portable)]
+    return GRANULARITY;
+    #[cfg(not(arrowwood_portable))]
+    page_size()
 }

@@ -177,9 +177,18 @@ pub(crate) fn physical_memory() -> usize {
 
 /// Returns the size of a page in bytes.
 pub(crate) fn page_size() -> usize {
+    system_info().dwPageSize as usize
+}
+
+/// Returns the number of bytes at multiples of which mappings begin, in memory and in a file: several pages.
+pub(crate) fn granularity() -> usize {
+    system_info().dwAllocationGranularity as usize
+}
+
+fn system_info() -> SYSTEM_INFO {
     let mut info = MaybeUninit::<SYSTEM_INFO>::uninit();
     // SAFETY: there is room for the one structure that the call writes.
     unsafe { GetSystemInfo(info.as_mut_ptr()) };
     // SAFETY: the call can't fail, so it has filled the structure.
-    unsafe { info.assume_init() }.dwPageSize as usize
+    unsafe { info.assume_init() }
 }
