@@ -60,3 +60,15 @@ pub fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     note!("write_synced");
     write_and_sync(file, offset, bytes)
 }
+
+#[cfg(all(test, arrowwood_portable))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_synced_write_is_synced() {
+        // It takes all bytes, and can't be synced.
+        let device = File::options().write(true).open("/dev/null").unwrap();
+        assert_eq!(write_synced(&device, 0, &[1]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

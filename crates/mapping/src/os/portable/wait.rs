@@ -27,3 +27,32 @@ pub fn wait_for_any(_words: &[(&AtomicU32, u32)]) -> io::Result<()> {
     std::thread::sleep(POLL_INTERVAL);
     Ok(())
 }
+
+#[cfg(all(test, arrowwood_portable))]
+mod tests {
+    use super::*;
+
+    /// Returns how many times this thread has left its processor to others.
+    fn rests() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.unwrap().trim().parse().unwrap()
+    }
+
+    /// The word does not change, and nobody wakes.
+    #[test]
+    fn waits_end_and_leave_the_processor_to_others() {
+        const WAITS: u64 = 20;
+        let word = AtomicU32::new(7);
+        let before = rests();
+        for _ in 0..WAITS {
+            wait(&word, 7, Duration::from_secs(3600));
+        }
+        let after_waits = rests();
+        assert!(after_waits >= before + WAITS, "{before}, {after_waits}");
+        for _ in 0..WAITS {
+            wait_for_any(&[(&word, 7)]).unwrap();
+        }
+        assert!(rests() >= after_waits + WAITS, "{after_waits}, {}", rests());
+    }
+}

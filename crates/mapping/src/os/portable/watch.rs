@@ -78,3 +78,17 @@ impl PollingNameWatcher {
         self.ended.notify_all();
     }
 }
+
+#[cfg(all(test, arrowwood_portable))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ended_wait_reports_no_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let watcher = PollingNameWatcher::new().unwrap();
+        watcher.add(folder.path()).unwrap();
+        watcher.end();
+        assert!(!watcher.wait());
+    }
+}
