@@ -9,7 +9,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
 
-.PHONY: test-datafusion-rust demo test programs test-rust test-portable features alone c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-waiting test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
+.PHONY: test-datafusion-rust demo test programs test-rust test-portable planted-portable features alone c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-waiting test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-page bench-instructions bench-serve borders borders-large borders-page \
   view test-view bench-view interop campaigns chaos differential planted failing-calls live torture torture-serve check-all port fuzz cargo-fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint format lint-rust lint-python lint-web lint-clojure lint-java lint-deny msrv msrv-version clean
@@ -56,6 +56,10 @@ test-portable:
 	grep -rhoE 'note!\("[A-Za-z_:]+"' crates/mapping/src/os/portable | cut -d '"' -f 2 | sort -u > $(PORTABLE)/functions
 	sort -u $(PORTABLE)/called | comm -23 $(PORTABLE)/functions - > $(PORTABLE)/missing
 	@[ ! -s $(PORTABLE)/missing ] || { echo 'no test calls these functions of os/portable:'; cat $(PORTABLE)/missing; exit 1; }
+
+# Faults that are built into these functions, one after the other: tests find each of them.
+planted-portable:
+	$(PYTHON) tests/port/planted.py $(if $(BUGS),--only "$(BUGS)")
 
 # Each feature of the crate alone, and none, without warnings; that without any files are opened and read. Then what is shipped,
 # without the feature `internal` of tests: the library in a copy without the crates around it, and those that have the feature.
