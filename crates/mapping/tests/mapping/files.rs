@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arrowwood_mapping::{
     AllowedChanges, ChangeCheck, Element, Error, ErrorKind, FileSystem, FsObserver, FsOp, Mapping, Mode, SharedFile,
-    SharedWords, View, remove_leftovers, with_change_check,
+    SharedWords, View, guard, remove_leftovers, with_change_check,
 };
 
 /// Gives a file another length. Returns false on a system that refuses this for a mapped file.
@@ -130,8 +130,6 @@ fn views_of_a_truncated_file_return_errors() {
 #[cfg(unix)]
 #[test]
 fn guards_nest_and_name_the_file() {
-    use arrowwood_mapping::guard;
-
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.bin");
     fs::write(&path, vec![7; 2 * MAX_PAGE]).unwrap();
@@ -146,9 +144,11 @@ fn guards_nest_and_name_the_file() {
 }
 
 /// Systems have pages of up to this many bytes, or map files at multiples of it (Windows).
+#[cfg(unix)]
 const MAX_PAGE: usize = 64 << 10;
 
 /// Reads a mapped byte, in a guarded call.
+#[cfg(unix)]
 fn read_byte(mapping: &Mapping, offset: usize) -> Result<u8, Error> {
     guard(|| {
         let mut byte = [0];
@@ -186,6 +186,8 @@ fn mappings_begin_at_multiples_of_64_kib() {
         let error = Mapping::join(&[(mapping, offset, len), (mapping, 0, MAX_PAGE)]).unwrap_err();
         assert!(error.to_string().contains("begin where a mapping may"), "{error}");
     }
+    let mapping = &mappings[mappings.len() - 4];
+    assert!(Mapping::join(&[(mapping, 0, MAX_PAGE), (mapping, MAX_PAGE, 1)]).is_err(), "memory is not mapped twice");
 }
 
 #[test]

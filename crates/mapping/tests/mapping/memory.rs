@@ -55,6 +55,34 @@ fn buffer_keeps_its_address_as_it_grows() {
     assert_eq!(buffer.len(), 32_000_000);
 }
 
+/// Set for [`grow_with_few_addresses`] by the test below.
+const ROLE: &str = "ARROWWOOD_MEMORY_ROLE";
+
+#[test]
+fn grow_with_few_addresses() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let mut buffer = GrowableBuffer::new();
+    let numbers: Vec<i64> = (0..4_000_000).collect();
+    for number in &numbers {
+        buffer.push(*number).unwrap();
+    }
+    assert!(buffer.chunks_exact(8).zip(&numbers).all(|(bytes, number)| bytes == number.to_ne_bytes()));
+}
+
+/// With fewer addresses than a buffer may need, it moves as it grows.
+#[test]
+#[cfg(target_os = "linux")]
+fn buffer_keeps_its_bytes_if_addresses_are_limited() {
+    let command = r#"ulimit -v 900000; exec "$0" --exact memory::grow_with_few_addresses"#;
+    let mut child = std::process::Command::new("sh");
+    child.args(["-c", command]).arg(std::env::current_exe().unwrap()).env(ROLE, "child");
+    let output = child.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
 #[test]
 fn buffers_may_reuse_memory() {
     for round in 0..8u8 {

@@ -85,7 +85,8 @@ fn files_are_not_named_in_a_directory_that_took_the_name_of_the_locked_one() {
     let error = medium.remove(&table.join("0.arrow")).unwrap_err();
     assert!(is_moved_directory(&error), "{error}");
     // Not every system knows where the directory is now.
-    assert!(cfg!(arrowwood_portable) || error.to_string().contains(old.to_str().unwrap()), "{error}");
+    let expected = if cfg!(arrowwood_portable) { "was removed or renamed" } else { old.to_str().unwrap() };
+    assert!(error.to_string().contains(expected), "{error}");
     assert!(is_moved_directory(&medium.rename(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
     assert!(is_moved_directory(&medium.rename_noreplace(&table.join("0.arrow"), &table.join("1.arrow")).unwrap_err()));
     assert_eq!(fs::read_to_string(table.join("0.arrow")).unwrap(), "other");
