@@ -32,7 +32,7 @@ fn write_sparse_stream(path: &Path) {
 }
 
 #[test]
-#[cfg_attr(any(arrowwood_portable, windows), ignore = "pages are not fetched in advance")]
+#[cfg_attr(any(arrowwood_portable, windows), ignore = "touched pages are read ahead, as no call loads single ones")]
 fn prefetched_rows_are_read_without_readahead() {
     const SAMPLED_ROWS: u64 = 16;
     let folder = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn evict(table: &Path) {
 }
 
 #[test]
-#[cfg_attr(any(arrowwood_portable, windows), ignore = "pages are not fetched in advance")]
+#[cfg_attr(any(arrowwood_portable, windows), ignore = "touched pages are read ahead, as no call loads single ones")]
 fn searches_in_a_sorted_table_are_done_without_readahead() {
     const SEGMENTS: i64 = 8;
     const SEGMENT_ROWS: i64 = 1 << 20;

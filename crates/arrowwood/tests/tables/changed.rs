@@ -546,7 +546,7 @@ event_tests! {
     views_that_change 2
     live_segments_that_change 3
     sealed_segments_that_change 4
-    #[cfg_attr(arrowwood_portable, ignore = "segments can't be mapped side by side")]
+    #[cfg_attr(arrowwood_portable, ignore = "memory can't be mapped twice, so a column has several chunks")]
     contiguous_columns_that_change 5
     writers_whose_segment_changes 6
 }

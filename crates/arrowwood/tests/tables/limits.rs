@@ -496,7 +496,6 @@ fn reread_pages(path: &str) {
 /// after them. A store to one of them needs blocks for all: on a full disk, the error said that another program had
 /// changed the file.
 #[test]
-#[cfg_attr(arrowwood_portable, ignore = "pages are not made in advance")]
 fn stores_to_pages_next_to_holes_are_disk_errors_on_a_full_disk() {
     run_on_disk("ext4", "pages beside holes");
 }
@@ -534,12 +533,13 @@ fn pages_beside_holes() {
         std::fs::remove_dir_all("ticks").unwrap();
     }
     eprintln!("  refused on {refused} disks, {committed} commits on others");
-    assert!(refused > 0 && committed > 0);
+    // Where blocks can't be reserved, zeros were written, and no page needs another block.
+    assert!(committed > 0 && (refused > 0 || cfg!(arrowwood_portable)));
 }
 
 /// A store to a page that has a block needs no further blocks, even if its neighbours are holes.
 #[test]
-#[cfg_attr(arrowwood_portable, ignore = "pages are not made in advance")]
+#[cfg_attr(arrowwood_portable, ignore = "holes are unknown, so pages are not kept apart from them: the store fails")]
 fn stores_to_pages_that_have_blocks_need_no_space() {
     run_on_disk("ext4", "no space");
 }

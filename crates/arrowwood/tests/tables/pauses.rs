@@ -286,7 +286,6 @@ fn disk_space(path: &Path) -> u64 {
 
 /// The space for footers is bounded while they are published, and is released when fewer are needed.
 #[test]
-#[cfg_attr(arrowwood_portable, ignore = "blocks are not released")]
 fn space_of_footers_is_bounded_and_released() {
     alone!();
     let mut table = BusyTable::new(1, false);
@@ -309,12 +308,14 @@ fn space_of_footers_is_bounded_and_released() {
         table.commit();
     }
     let when_quiet = disk_space(&table.path);
-    assert!(when_quiet < after_six_pauses, "{when_quiet}, {after_six_pauses}");
+    // A system that can't release blocks uses those again that it has.
+    let growth = if cfg!(arrowwood_portable) { 64 << 10 } else { 0 };
+    assert!(when_quiet < after_six_pauses + growth, "{when_quiet}, {after_six_pauses}");
 
     // Closing the writer needs none.
     simulate_elapsed(2 * PAUSE);
     let path = table.path.clone();
     table.writer.close().unwrap();
     let closed = disk_space(&path);
-    assert!(closed < when_quiet, "{closed}, {when_quiet}");
+    assert!(closed < when_quiet + growth, "{closed}, {when_quiet}");
 }

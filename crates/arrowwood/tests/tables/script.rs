@@ -318,8 +318,24 @@ fn run_script(text: &str) -> String {
     out.trim_end().to_string() + "\n"
 }
 
+/// Returns the lines of a dump without the bytes that become zeros, and without parts that have no others.
+fn without_new_zeros(dump: &str) -> Vec<&str> {
+    let has_other_bytes = |line: &&str| {
+        let bytes = line.trim_start().split("  ").nth(1);
+        bytes.is_none_or(|bytes| bytes.split(' ').any(|byte| byte != "00" && byte != ".."))
+    };
+    let is_part = |line: &str| line.starts_with("  ") && !line.starts_with("   ");
+    let mut lines: Vec<&str> = Vec::new();
+    for line in dump.lines().filter(has_other_bytes) {
+        if !line.starts_with("   ") && lines.last().is_some_and(|last| is_part(last)) {
+            lines.pop();
+        }
+        lines.push(line);
+    }
+    lines
+}
+
 #[test]
-#[cfg_attr(arrowwood_portable, ignore = "what is written in advance is in the dumps")]
 fn scripts_change_the_bytes_in_their_dumps() {
     alone!();
     simulate_rest(SLOT_REST);
@@ -330,6 +346,11 @@ fn scripts_change_the_bytes_in_their_dumps() {
     for path in scripts {
         let expected = std::fs::read_to_string(&path).unwrap();
         let actual = run_script(&expected);
+        if cfg!(arrowwood_portable) {
+            // Blocks that are released become zeros, and stay as they are on a system that can't release any.
+            assert_eq!(without_new_zeros(&actual), without_new_zeros(&expected), "{}", path.display());
+            continue;
+        }
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&path, actual).unwrap();
             continue;

@@ -58,7 +58,6 @@ fn count_threads(prefix: &str) -> usize {
 }
 
 #[test]
-#[cfg_attr(arrowwood_portable, ignore = "space is taken by writing zeros")]
 fn a_table_of_one_row_is_small_and_has_no_thread_of_its_own() {
     alone!();
     let folder = tempfile::tempdir().unwrap();
@@ -73,7 +72,9 @@ fn a_table_of_one_row_is_small_and_has_no_thread_of_its_own() {
             writer.close().unwrap();
             let closed_size = disk_space(&table);
             assert!(open_size <= 256 << 10, "{open_size} bytes while it is open, {sync:?}");
-            assert!(closed_size <= 96 << 10, "{closed_size} bytes, {sync:?}");
+            // A system that can't release blocks keeps what was prepared for commits.
+            let max_closed_size = if cfg!(arrowwood_portable) { 256 << 10 } else { 96 << 10 };
+            assert!(closed_size <= max_closed_size, "{closed_size} bytes, {sync:?}");
             assert!(check(&table, |_, _| ()).unwrap().is_good());
         }
 
