@@ -208,6 +208,7 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         &["io::pipe()", "PLACEHOLDER.set("],
         "a descriptor that is only a place holder",
     ),
+    ("crates/mapping/src/os/unix/memory.rs", &["map_at(start"], "the pages get no access then"),
     (
         "crates/mapping/src/os/unix/names.rs",
         &["let Ok(path) = self.text()"],
