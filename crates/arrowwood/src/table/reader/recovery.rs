@@ -226,8 +226,10 @@ impl Segment {
     ///
     /// # Errors
     /// As [`Segment::newest`].
-    #[cold]
     pub(super) fn may_recover_more(&self, kept: &Record) -> Result<bool> {
+        if !self.has_changed_since_opening() {
+            return Ok(false);
+        }
         let durable = self.durable_records()?;
         let logged = self.log_entries()?;
         let records = durable.iter().chain(logged.iter().map(|entry| &entry.record));
@@ -241,7 +243,8 @@ impl Segment {
             return Ok(replayed.record.clone());
         }
         let RecoveredState { record, entries, .. } = recover(self, visible)?;
-        if entries.is_empty() {
+        // A writer on another machine may have added entries since. Opening the segment again reads them.
+        if entries.is_empty() || self.has_changed_since_opening() {
             return Ok(record);
         }
         Err(Error::internal("the log of a segment was not read when the segment was opened").at(self.path()))

@@ -20,7 +20,8 @@ use crate::map::{AllowedChanges, ChangeCheck, Mapping, SharedWords, boot_id};
 use crate::rows::arrays::{self, Bitmaps};
 use crate::rows::{Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap};
 use crate::table::format::{
-    HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, OWN_FILE, PAGE, Record, SEQUENCE, WRITER, record_len,
+    HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, OWN_FILE, PAGE, Record, SEQUENCE, SYNCED, UNSYNCED, WRITER,
+    record_len,
 };
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
@@ -60,6 +61,13 @@ pub(in crate::table) struct Segment {
     pub(super) page_cache: PageCacheState,
     /// See [`Mapping::is_on_overlay`].
     pub is_on_overlay: bool,
+    /// The words that each sync of a writer changes, from before anything else of the segment was read.
+    words_when_opened: [u64; 3],
+}
+
+/// Returns the words that each sync of a writer changes; writers of early versions know two of them.
+fn sync_words(mapping: &Mapping, header: &Header) -> [u64; 3] {
+    [SEQUENCE, UNSYNCED, SYNCED].map(|word| mapping.load64((header.live + word) as usize))
 }
 
 /// Returns the newest commit of a segment; `None` if its record is torn.
@@ -122,6 +130,7 @@ impl Segment {
             return Err(Error::invalid(format!("the segment has {got} bytes, expected {expected}; it was cut off")));
         }
 
+        let words_when_opened = sync_words(&mapping, &header);
         mapping.set_allowed_changes(AllowedChanges::InPlace(header.marks(start as u64, &fixed)));
         let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| IncrementalCheck::default()).collect();
         Ok(Some(Segment {
@@ -133,6 +142,7 @@ impl Segment {
             checked,
             replayed: None,
             page_cache: PageCacheState::default(),
+            words_when_opened,
         }))
     }
 
@@ -155,6 +165,7 @@ impl Segment {
         copy.replayed.clone_from(&self.replayed);
         copy.page_cache = self.page_cache.clone();
         copy.is_on_overlay = self.is_on_overlay;
+        copy.words_when_opened = self.words_when_opened;
         Ok(copy)
     }
 
@@ -216,6 +227,11 @@ impl Segment {
     pub fn expected_sequence(&self, record: &Record) -> u64 {
         let sequence = self.sequence();
         if sequence < record.sequence && record.boot != boot_id() { sequence } else { record.sequence }
+    }
+
+    /// Returns true if a writer may have committed or synced since the segment was opened.
+    pub fn has_changed_since_opening(&self) -> bool {
+        sync_words(&self.mapping, &self.header) != self.words_when_opened
     }
 
     /// Returns true if the file is the one that its writer had open, and no copy of it, or if that is unknown.
