@@ -451,11 +451,14 @@ impl Segment {
 
     /// Returns true if a durable record is known to have reached the disk, with its rows: something is there that is only
     /// written after that. Then a wrong byte in these rows is damage: no loss of a page cache can be its cause. `all` are
-    /// the segment's durable records.
+    /// the segment's durable records. Of a copy nothing is known: it may have only some of the bytes.
     ///
     /// # Errors
     /// Returns the errors of reading the records.
     pub fn has_reached_disk(&self, record: &Record, all: &[Record]) -> Result<bool> {
+        if !self.is_known_original_file() {
+            return Ok(false);
+        }
         let synced = self.mapping.load64((self.header.live + SYNCED) as usize);
         let is_synced = synced < MOST_SEQUENCE && record.sequence <= synced;
         if is_synced || all.iter().any(|later| later.previous == record.sequence) {

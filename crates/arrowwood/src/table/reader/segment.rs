@@ -234,6 +234,12 @@ impl Segment {
         sync_words(&self.mapping, &self.header) != self.words_when_opened
     }
 
+    /// Returns true if the file is known to be the one that its writer had open, and no copy of it.
+    pub fn is_known_original_file(&self) -> bool {
+        let word = self.mapping.load64((self.header.live + OWN_FILE) as usize);
+        word != 0 && word == self.mapping.file_fingerprint()
+    }
+
     /// Returns true if the file is the one that its writer had open, and no copy of it, or if that is unknown.
     pub fn is_original_file(&self) -> bool {
         let word = self.mapping.load64((self.header.live + OWN_FILE) as usize);

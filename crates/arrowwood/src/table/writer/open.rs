@@ -13,7 +13,7 @@ use crate::directory::is_directory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{DirectoryLock, FileSystem, Mapping, Mode, SharedFile, os, remote_file_system};
 use crate::rows::{DictionaryEntries, Plan, PlanDictionary, supports_zones};
-use crate::table::format::{DEFAULT_ROWS, OWN_FILE, ROWS, Record, STAMPED, TableSettings, ZONE_ROWS};
+use crate::table::format::{DEFAULT_ROWS, OWN_FILE, ROWS, Record, STAMPED, SYNCED, TableSettings, ZONE_ROWS};
 use crate::table::protocol::{FooterSizes, is_published};
 use crate::table::reader::{
     Segment, SegmentChain, chain, dense_settings, first_row, lost_rows, open_newest, recount, without_settings,
@@ -426,6 +426,9 @@ fn stamp_sealed(medium: &FileSystem, path: &Path, starts: &[u64]) {
             let _ = restore_footers(medium, path, &[start]);
         }
         if let Ok(word) = store.file_fingerprint() {
+            if !segment.is_known_original_file() {
+                store.publish64(segment.header.live + SYNCED, 0);
+            }
             store.publish64(segment.header.live + OWN_FILE, word);
         }
         stamp(&store, segment.header.live);

@@ -19,7 +19,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{SegmentProbe, probe_segment};
 use crate::map::{FileSystem, SharedFile, boot_id};
 use crate::rows::{ALIGNMENT, FillState, Plan, RowSink, ZONE, read_rows};
-use crate::table::format::{CommitState, HEADER, Header, OWN_FILE, Record, SEQUENCE, TAIL, WRITER, check_sequence};
+use crate::table::format::{
+    CommitState, HEADER, Header, OWN_FILE, Record, SEQUENCE, SYNCED, TAIL, WRITER, check_sequence,
+};
 use crate::table::protocol::{FooterRing, FooterSizes};
 use crate::table::reader::{Segment, check_boot_id};
 use crate::table::zones;
@@ -201,6 +203,8 @@ impl LiveSegment {
         store.publish32(header.live + WRITER, std::process::id());
         let word = store.file_fingerprint()?;
         if store.load64(header.live + OWN_FILE) != word {
+            // What the original had synced may not have reached this file.
+            store.publish64(header.live + SYNCED, 0);
             store.publish64(header.live + OWN_FILE, word);
         }
         Ok(())
