@@ -4,6 +4,7 @@
 //! addresses are allocated again. If another thread takes them in between, the process ends.
 #![allow(unsafe_code)]
 
+use std::ffi::c_void;
 use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +14,11 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
     AddVectoredExceptionHandler, EXCEPTION_CONTINUE_EXECUTION, EXCEPTION_CONTINUE_SEARCH, EXCEPTION_POINTERS,
 };
 use windows_sys::Win32::System::Memory::{
-    MEM_COMMIT, MEM_MAPPED, MEM_RESERVE, MEMORY_MAPPED_VIEW_ADDRESS, PAGE_NOACCESS, PAGE_READWRITE, UnmapViewOfFile,
-    VirtualAlloc, VirtualProtect,
+    MEM_COMMIT, MEM_DECOMMIT, MEM_MAPPED, MEM_RESERVE, MEMORY_MAPPED_VIEW_ADDRESS, PAGE_NOACCESS, PAGE_READWRITE,
+    UnmapViewOfFile, VirtualAlloc, VirtualFree,
 };
 
-use super::memory::query;
+use super::memory::{granularity, query};
 use crate::os::facts::FaultHandler;
 
 /// True if this system tells a process of pages that can't be touched.
@@ -82,15 +83,25 @@ impl Drop for Turn {
     }
 }
 
-/// Puts zeros of no file in place of the whole view that has the page at `start` and ends `len` bytes after it. Returns
-/// false if the page is not one that was lost. May be called by the handler.
+/// Puts zeros of no file in place of the whole view that has the page at `start` and ends `len` bytes after it. Where the
+/// system has no memory for so many, only those next to `start` can be touched, and others fault in turn. Returns false if
+/// the page is not one that was lost, or there is no memory. May be called by the handler.
 ///
 /// # Safety
 /// The pages must be of a mapping of the caller's own, which stays mapped meanwhile.
 pub unsafe fn map_zeros_over(start: usize, len: usize) -> bool {
     let _turn = Turn::take();
+    let Ok(found) = query(start) else { return false };
+    if found.Type == MEM_MAPPED {
+        // SAFETY: the caller's promise.
+        unsafe { replace_by_nothing(found.AllocationBase, start + len) };
+    }
+    // If `start` is no place of a fault, the one that faults can't be found.
+    let is_new = found.State != MEM_COMMIT || found.Protect != PAGE_READWRITE;
     // SAFETY: the caller's promise.
-    unsafe { replace(start, len, PAGE_READWRITE) }
+    let all = unsafe { commit(start, len) };
+    // SAFETY: as above.
+    all || is_new && unsafe { commit(start, len.min(granularity())) }
 }
 
 /// Makes the whole view that has the page at `start` inaccessible, so that accesses fault. Its other pages were replaced,
@@ -100,31 +111,38 @@ pub unsafe fn map_zeros_over(start: usize, len: usize) -> bool {
 /// As for [`map_zeros_over`].
 pub unsafe fn map_empty_file_over(start: usize, len: usize) {
     let _turn = Turn::take();
-    // SAFETY: the caller's promise.
-    unsafe { replace(start, len, PAGE_NOACCESS) };
-}
-
-/// Gives the pages of a replaced view this protection; replaces the view first if it is one of a file.
-///
-/// # Safety
-/// As for [`map_zeros_over`].
-unsafe fn replace(start: usize, len: usize, protection: u32) -> bool {
-    let Ok(found) = query(start) else { return false };
+    let Ok(found) = query(start) else { return };
     let base = found.AllocationBase;
-    let whole = start + len - base as usize;
     if found.Type == MEM_MAPPED {
         // SAFETY: the caller's promise.
-        unsafe { UnmapViewOfFile(MEMORY_MAPPED_VIEW_ADDRESS { Value: base }) };
-        // SAFETY: the addresses were the view's.
-        let zeros = unsafe { VirtualAlloc(base, whole, MEM_RESERVE | MEM_COMMIT, protection) };
-        if zeros != base {
-            // The error of writing has no remedy.
-            let _ = std::io::stderr().write_all(LOST);
-            std::process::abort();
-        }
-        return true;
+        return unsafe { replace_by_nothing(base, start + len) };
     }
-    let mut before = 0;
-    // SAFETY: the caller's promise: the pages are those that have replaced the view.
-    unsafe { VirtualProtect(base, whole, protection, &raw mut before) != 0 }
+    // SAFETY: the caller's promise: the pages are those that have replaced the view. If this fails, they stay zeros.
+    unsafe { VirtualFree(base, start + len - base as usize, MEM_DECOMMIT) };
+}
+
+/// Reserves the addresses of a view in its place, from its base up to `end`. Accesses fault.
+///
+/// # Safety
+/// The view must be of the caller's own.
+unsafe fn replace_by_nothing(base: *mut c_void, end: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { UnmapViewOfFile(MEMORY_MAPPED_VIEW_ADDRESS { Value: base }) };
+    // SAFETY: the addresses were the view's. Nothing is charged for addresses alone.
+    let reserved = unsafe { VirtualAlloc(base, end - base as usize, MEM_RESERVE, PAGE_NOACCESS) };
+    if reserved != base {
+        // The error of writing has no remedy.
+        let _ = std::io::stderr().write_all(LOST);
+        std::process::abort();
+    }
+}
+
+/// Makes reserved addresses zeros that can be touched. Returns false if the system has no memory for them.
+///
+/// # Safety
+/// The addresses must be the caller's own, and reserved.
+unsafe fn commit(start: usize, len: usize) -> bool {
+    // SAFETY: the caller's promise. What can be touched already keeps its bytes.
+    let zeros = unsafe { VirtualAlloc(start as *const c_void, len, MEM_COMMIT, PAGE_READWRITE) };
+    !zeros.is_null()
 }
