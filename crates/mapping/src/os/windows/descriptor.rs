@@ -2,15 +2,19 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
-use std::os::windows::io::FromRawHandle;
+use std::os::windows::io::BorrowedHandle;
 
-/// Takes over a file by the number of its descriptor.
+/// Takes over a file by the number of its descriptor, which is closed.
 ///
 /// # Safety
 /// The descriptor must be open, and have no other owner.
 pub unsafe fn file_from_descriptor(number: i32) -> File {
-    // SAFETY: the caller's promise. The descriptor itself stays, as nothing can close it and not the handle.
+    // SAFETY: the caller's promise.
     let handle = unsafe { libc::get_osfhandle(number) };
     // SAFETY: as above.
-    unsafe { File::from_raw_handle(handle as *mut std::ffi::c_void) }
+    let borrowed = unsafe { BorrowedHandle::borrow_raw(handle as *mut std::ffi::c_void) };
+    let owned = borrowed.try_clone_to_owned().expect("a handle for a file that is open");
+    // SAFETY: as above; its handle is not used any more.
+    unsafe { libc::close(number) };
+    File::from(owned)
 }
