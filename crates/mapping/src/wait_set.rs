@@ -156,7 +156,9 @@ impl Drop for WaitSet {
     fn drop(&mut self) {
         let threads = std::mem::take(&mut self.threads);
         if self.forks != os::fork_count() {
-            // After a fork the threads don't exist.
+            // After a fork the threads don't exist. On macOS, neither does the watcher of names, whose number may be
+            // that of another file by now.
+            std::mem::forget(self.shared.clone());
             return std::mem::forget(threads);
         }
         self.shared.end.store(ENDING, Ordering::Release);
