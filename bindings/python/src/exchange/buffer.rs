@@ -91,6 +91,8 @@ impl io::Write for BufferSink {
         let mut inner = self.buffer.get().lock();
         let total = slices.iter().map(|slice| slice.len()).sum();
         let written = inner.check(total).and_then(|()| slices.iter().try_for_each(|slice| inner.append(slice)));
+        // Making the exception waits for the interpreter's lock, and who has that may wait for this one.
+        drop(inner);
         written.map(|()| total).map_err(|error| self.problem.store(PyArrowwoodError::from(error).into()))
     }
 
