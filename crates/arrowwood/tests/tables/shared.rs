@@ -1,7 +1,7 @@
 //! Tests of a table that one process writes, and another one reads while it grows, in step: each tells the other through a file
 //! how far it has come.
 //!
-//! The writer is a process of this program. `tests/port/windows.py` starts it as a process of Linux, and the reader as one
+//! The writer is a process of this program. `tests/port/port.py` starts it as a process of Linux, and the reader as one
 //! of Windows: `ARROWWOOD_SHARED_WRITER` is the folder of a writer, `ARROWWOOD_SHARED_READER` that of a reader.
 
 use std::fs::{self, OpenOptions};
