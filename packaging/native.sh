@@ -36,7 +36,7 @@ mkdir -p "$folder/$platform"
 cp "$built/$file" "$folder/$platform/$file"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=arrowwood-c-$version-$platform
-DESTDIR='' PREFIX=$folder/$name LIBDIR=$folder/$name/lib INCLUDEDIR=$folder/$name/include VERSION=$version \
+DESTDIR='' PKG_CONFIG_PREFIX='${pcfiledir}/../..' PREFIX=$folder/$name LIBDIR=$folder/$name/lib INCLUDEDIR=$folder/$name/include VERSION=$version \
   ABI=$(sed -n 's/^#define ARROWWOOD_ABI_VERSION //p' bindings/c/include/arrowwood.h) sh bindings/c/install.sh "$built" "$target"
 tar -C "$folder" -czf "$folder/$name.tar.gz" "$name"
 rm -r "${folder:?}/$name"

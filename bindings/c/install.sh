@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the C library: install.sh FOLDER [TARGET], with the folder where cargo has built it. `make install-c` sets the
-# variables. Paths below PREFIX are relative to it in the files for CMake, so that what is installed can be moved.
+# variables, but PKG_CONFIG_PREFIX, which pkg-config takes for the prefix. Paths below PREFIX are relative to it in the files for CMake, so that what is installed can be moved.
 set -eu
 built=$1
 target=${2-$(uname -s)}
@@ -11,8 +11,8 @@ here=$(dirname "$0")
 folder=$LIBDIR names='' linked='' static=libarrowwood.a
 case $target in
   *windows-msvc)
-    folder=$PREFIX/bin file=arrowwood.dll loaded=$file linked=arrowwood.dll.lib static=arrowwood.lib
-    libraries='-lws2_32 -luserenv -lntdll -lbcrypt' ;;
+    folder=$PREFIX/bin file=arrowwood.dll loaded=$file linked=arrowwood.lib built_linked=arrowwood.dll.lib static=''
+    libraries='' ;;
   *windows* | MINGW* | MSYS*)
     folder=$PREFIX/bin file=arrowwood.dll loaded=$file linked=libarrowwood.dll.a
     libraries='-lws2_32 -luserenv -lntdll -lbcrypt' ;;
@@ -52,11 +52,12 @@ install -m 755 "$built/$file" "$DESTDIR$folder/$loaded"
 for name in $names; do
   ln -sf "$loaded" "$DESTDIR$LIBDIR/$name"
 done
-for name in $static $linked; do
+for name in $static; do
   install -m 644 "$built/$name" "$DESTDIR$LIBDIR/$name"
 done
+[ -z "$linked" ] || install -m 644 "$built/${built_linked-$linked}" "$DESTDIR$LIBDIR/$linked"
 install -m 644 "$here/include/arrowwood.h" "$DESTDIR$INCLUDEDIR/arrowwood.h"
-fill_in "$PREFIX" '${prefix}' arrowwood.pc.in > "$DESTDIR$LIBDIR/pkgconfig/arrowwood.pc"
+fill_in "${PKG_CONFIG_PREFIX-$PREFIX}" '${prefix}' arrowwood.pc.in > "$DESTDIR$LIBDIR/pkgconfig/arrowwood.pc"
 for name in arrowwood-config arrowwood-config-version; do
-  fill_in "$(way_up "$cmake")" '${prefix}' $name.cmake.in > "$DESTDIR$cmake/$name.cmake"
+  fill_in "$(way_up "$cmake")" '${_arrowwood_prefix}' $name.cmake.in > "$DESTDIR$cmake/$name.cmake"
 done

@@ -145,7 +145,7 @@ final class Library {
         }
     }
 
-    /** Removes an extracted file; its mappings remain. */
+    /** Removes an extracted file; its mappings remain. On Windows it stays until it is removed by hand. */
     private static void discard(Path path) {
         try {
             if (path != null) {
