@@ -7,9 +7,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+#[cfg(unix)]
+use arrowwood_mapping::guard;
 use arrowwood_mapping::{
     AllowedChanges, ChangeCheck, Element, Error, ErrorKind, FileSystem, FsObserver, FsOp, Mapping, Mode, SharedFile,
-    SharedWords, View, guard, remove_leftovers, with_change_check,
+    SharedWords, View, remove_leftovers, with_change_check,
 };
 
 /// Gives a file another length. Returns false on a system that refuses this for a mapped file.
