@@ -278,7 +278,11 @@ def test_folders_of_dependabot_have_dependencies():
 
 
 def test_make_targets_on_pages_and_in_scripts_exist():
-    targets = set(re.findall(r"^([\w-]+):(?!=)", (ROOT / "Makefile").read_text(), re.M))
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([\w-]+):(?!=)", makefile, re.M))
+    # Targets that have one recipe.
+    for names in re.findall(r"^\$\((\w+)\): [\w-]+%:", makefile, re.M):
+        targets |= set(re.search(rf"^{names} := (.*)$", makefile, re.M)[1].split())
     paths = [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), *ROOT.glob(".github/workflows/*.yml"), ROOT / ".ci/run"]
     # The target follows options and variables.
     command = r"(?:`|\$ |^ *|run: |step |\()make ((?:--\S+ |\w+=\S+ )*[\w-]+)"
