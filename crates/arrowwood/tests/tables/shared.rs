@@ -154,6 +154,42 @@ fn rows_of_another_machine_are_read_once_they_are_synced() {
     assert!(writer.wait().unwrap().success());
 }
 
+/// Returns how many times this thread has left its processor to others.
+#[cfg(target_os = "linux")]
+fn rests() -> u64 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.unwrap().trim().parse().unwrap()
+}
+
+/// Regression test: a follower that saw commits of another machine, which were not synced, polled without a rest.
+#[cfg(target_os = "linux")]
+#[test]
+fn followers_rest_until_another_machine_syncs() {
+    alone!();
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table");
+    let options = WriterOptions { sync: SyncPolicy::Never, ..WriterOptions::default() };
+    let mut writer = Writer::open(&table, Some(batch(0..0).schema()), &options).unwrap();
+    writer.append(&batch(0..3)).unwrap();
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+    writer.append(&batch(3..5)).unwrap();
+    writer.commit().unwrap();
+
+    arrowwood::simulate::simulate_boot(Some([9; 16]));
+    let dataset = open(&table).unwrap();
+    assert_eq!(dataset.len().unwrap(), 3);
+    let mut follower = follow(&dataset, Some(3), None).unwrap();
+    let before = rests();
+    assert!(follower.poll(std::time::Duration::from_millis(50)).unwrap().is_none());
+    assert!(rests() > before);
+
+    writer.sync().unwrap();
+    let rows = follower.poll(PATIENCE).unwrap().expect("synced rows");
+    assert_rows(&rows, 3);
+}
+
 fn start_writer(folder: &Path, variables: &[(&str, &str)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "shared::writer"]).env(WRITER, folder).envs(variables.iter().copied());

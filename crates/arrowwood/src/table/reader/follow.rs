@@ -32,6 +32,8 @@ use crate::text::plural;
 const MAX_SLEEP: Duration = Duration::from_millis(500);
 /// The sleep between polls of a reader that can't write to the file, and so can't ask the writer to wake it.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// The interval at which a follower looks for what another machine has synced.
+const SYNC_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The number of polls before a follower sleeps. They take less time than going to sleep and waking up.
 const MAX_SPINS: usize = 100;
 /// The shortest time between two wake-ups. Waking a process takes its writer some 4 µs: a follower of more frequent
@@ -277,7 +279,11 @@ impl TableFollower {
             Some(target) => open_wake_mapping(&mut self.wake_mapping, &target.segment.mapping)?,
             None => None,
         };
-        let Some((WaitTarget { segment, page, sequence }, mapping)) = target.zip(mapping) else {
+        if target.as_ref().is_some_and(|target| target.awaits_sync) {
+            std::thread::sleep(timeout.min(SYNC_POLL_INTERVAL));
+            return Ok(());
+        }
+        let Some((WaitTarget { segment, page, sequence, .. }, mapping)) = target.zip(mapping) else {
             std::thread::sleep(timeout.min(POLL_INTERVAL));
             return Ok(());
         };
@@ -330,10 +336,13 @@ impl TableFollower {
     }
 
     fn request_wake(&mut self) -> Result<Option<WakeEvent>> {
-        let Some(WaitTarget { segment, page, sequence }) = wait_target(&self.dataset) else {
+        let Some(WaitTarget { segment, page, sequence, awaits_sync }) = wait_target(&self.dataset) else {
             let folder = self.dataset.pieces().last().and_then(|piece| piece.source.facts().path);
             return Ok(folder.map(|folder| WakeEvent::Names(folder.to_path_buf())));
         };
+        if awaits_sync {
+            return Ok(None);
+        }
         let is_mapped = self.wake_mapping.as_ref().is_some_and(|mapping| mapping.is_same_file(&segment.mapping));
         if !is_mapped && mappings_are_scarce() {
             return Ok(None);

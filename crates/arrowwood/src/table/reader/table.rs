@@ -613,6 +613,8 @@ pub(super) struct WaitTarget<'a> {
     pub page: LivePage,
     /// The number of the newest commit until there is a newer one.
     pub sequence: u64,
+    /// True if another machine has committed more, which counts once it is synced. Syncs wake nobody.
+    pub awaits_sync: bool,
 }
 
 /// Returns the words that a follower of `dataset` sleeps on; `None` if nothing will wake it.
@@ -622,7 +624,9 @@ pub(super) fn wait_target(dataset: &Dataset) -> Option<WaitTarget<'_>> {
     if record.sealed {
         return None;
     }
-    Some(WaitTarget { segment, page: segment.header.page(), sequence: segment.expected_sequence(record) })
+    let sequence = segment.expected_sequence(record);
+    let awaits_sync = record.boot != boot_id() && segment.sequence() != sequence;
+    Some(WaitTarget { segment, page: segment.header.page(), sequence, awaits_sync })
 }
 
 /// Checks that the table of `dataset` still exists. Returns the dataset to continue with: a newer one if another file
