@@ -167,7 +167,7 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
     ("crates/mapping/src/mapping.rs", &["origin.with_file("], "bytes that can't be read are not compared"),
     (
         "crates/mapping/src/disk/file_system.rs",
-        &["self.file.set_times(", "FileInfo::at(before)"],
+        &["self.file.set_times(", "FileInfo::from_path(before)"],
         "a lock that looks older is still held",
     ),
     (
@@ -252,7 +252,7 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
     ),
     (
         "crates/mapping/src/disk/unfinished_file.rs",
-        &["FileInfo::at_link(path).is_ok_and("],
+        &["FileInfo::from_link(path).is_ok_and("],
         "what can't be removed only costs space",
     ),
     ("crates/mapping/src/reserve.rs", &["MemoryRegion::sparse("], "whether there is memory is what is asked"),
@@ -274,7 +274,7 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
     ("crates/mapping/src/wait_set.rs", &["waited.is_err()"], "the wait ends"),
     (
         "crates/mapping/src/change_check.rs",
-        &["FileInfo::of(file).ok()?", "read_exact_at("],
+        &["FileInfo::from_file(file).ok()?", "read_exact_at("],
         "bytes that can't be read are not compared",
     ),
 ];

@@ -440,7 +440,7 @@ fn failed_calls_are_not_taken_for_absence() {
         "metadata(path).is_ok_and(",
         "metadata(&path).is_ok_and(",
         "metadata().is_ok_and(|",
-        "FileInfo::at_link(path).is_ok_and(",
+        "FileInfo::from_link(path).is_ok_and(",
     ];
     const ALLOWED: &[Exception] = &[
         ("crates/arrowwood/src/files.rs", "path.is_dir()", "names of directories in the advice of an error"),
@@ -451,7 +451,7 @@ fn failed_calls_are_not_taken_for_absence() {
         ),
         (
             "crates/mapping/src/disk/unfinished_file.rs",
-            "FileInfo::at_link(path).is_ok_and(",
+            "FileInfo::from_link(path).is_ok_and(",
             "what can't be removed only costs space",
         ),
         (

@@ -24,7 +24,7 @@ impl FileId {
     /// # Errors
     /// Errors of the system, such as `NotFound`.
     pub fn from_path(path: &Path) -> io::Result<FileId> {
-        FileInfo::at(path).map(|metadata| FileId::new(&metadata))
+        FileInfo::from_path(path).map(|metadata| FileId::new(&metadata))
     }
 
     /// Returns a text that no other file of the file system has, now or later. `None` if files have no creation times,

@@ -193,7 +193,7 @@ fn match_component(base: PathBuf, component: Component<'_>, entries: &mut Vec<Pa
 /// Adds `base` and all directories below it. A directory that is among its own parents, through a link, is not entered
 /// again.
 fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, entries: &mut Vec<PathEntry>) -> Result<()> {
-    let metadata = os::FileInfo::at(or_current(&base)).map_err(|e| unreadable(&base, &e))?;
+    let metadata = os::FileInfo::from_path(or_current(&base)).map_err(|e| unreadable(&base, &e))?;
     let identity = os::file_identity(&metadata);
     if !parents.insert(identity) {
         return Ok(());

@@ -119,7 +119,7 @@ impl ChangeDetector {
     /// Checks a file that was mapped with `len` bytes. Returns a description of the change, if the file has changed.
     pub(crate) fn find_change(&self, file: &File, len: u64) -> Option<String> {
         // Without metadata nothing is known, so no change either.
-        let current = stamp(&FileInfo::of(file).ok()?);
+        let current = stamp(&FileInfo::from_file(file).ok()?);
         let size = current.size;
         if size < len {
             return Some(format!("the file was truncated to {size} bytes, and {len} are mapped; open it again"));

@@ -98,7 +98,7 @@ impl MappedOrigin {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
-        let metadata = os::FileInfo::of(&file)?;
+        let metadata = os::FileInfo::from_file(&file)?;
         Ok((Some(os::file_identity(&metadata)) == self.identity).then(|| Arc::new(file)))
     }
 }

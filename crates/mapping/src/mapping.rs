@@ -297,7 +297,7 @@ impl Mapping {
         let Some(origin) = &self.0.origin else { return Ok(false) };
         let file = origin.file.read_ignoring_poison();
         match file.as_ref() {
-            Some(file) => Ok(os::is_removed(&FileInfo::of(file)?)),
+            Some(file) => Ok(os::is_removed(&FileInfo::from_file(file)?)),
             None => Ok(false),
         }
     }
@@ -483,7 +483,7 @@ impl MappedFile {
             return work(file);
         }
         let file = File::open(&self.path)?;
-        let metadata = FileInfo::of(&file)?;
+        let metadata = FileInfo::from_file(&file)?;
         if file_identity(&metadata) == self.identity {
             work(&file)
         } else {

@@ -9,7 +9,7 @@ use crate::os::FileInfo;
 /// As [`metadata_at`], with the error of the system.
 pub(crate) fn stat(path: &Path) -> io::Result<Option<FileInfo>> {
     use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
-    match FileInfo::at(path) {
+    match FileInfo::from_path(path) {
         Ok(metadata) => Ok(Some(metadata)),
         // No file can have such a name.
         Err(e) if matches!(e.kind(), NotFound | NotADirectory | InvalidFilename | InvalidInput) => Ok(None),

@@ -81,7 +81,7 @@ impl SharedFile {
     }
 
     fn new(medium: &FileSystem, file: File, part: Option<PathBuf>, path: &Path) -> io::Result<SharedFile> {
-        let metadata = FileInfo::of(&file)?;
+        let metadata = FileInfo::from_file(&file)?;
         let len = usize::try_from(metadata.len()).map_err(io::Error::other)?;
         let (_, id) = os::file_identity(&metadata);
         check_size(len as u64)?;
@@ -146,7 +146,7 @@ impl SharedFile {
 
     /// Returns true if the file has this device and inode number.
     fn has_identity(&self, identity: (u64, u64)) -> io::Result<bool> {
-        Ok(os::file_identity(&FileInfo::of(&self.file)?) == identity)
+        Ok(os::file_identity(&FileInfo::from_file(&self.file)?) == identity)
     }
 
     /// Returns true if the file is the mapped one.
@@ -194,7 +194,7 @@ impl SharedFile {
     /// # Errors
     /// Errors of the system.
     pub fn is_removed(&self) -> io::Result<bool> {
-        Ok(os::is_removed(&FileInfo::of(&self.file)?))
+        Ok(os::is_removed(&FileInfo::from_file(&self.file)?))
     }
 
     /// Returns true if there is no file at `path`, or a different one.
@@ -481,12 +481,12 @@ impl SharedFile {
     /// # Errors
     /// Errors of the system.
     pub fn file_fingerprint(&self) -> io::Result<u64> {
-        Ok(fingerprint_of(&FileInfo::of(&self.file)?))
+        Ok(fingerprint_of(&FileInfo::from_file(&self.file)?))
     }
 
     /// Returns true if the file has the modification time `seconds`, to the nanosecond.
     pub fn has_modified_time(&self, seconds: u64) -> bool {
-        let modified = FileInfo::of(&self.file).map(|metadata| os::modified_time(&metadata));
+        let modified = FileInfo::from_file(&self.file).map(|metadata| os::modified_time(&metadata));
         modified.is_ok_and(|modified| modified == (seconds.cast_signed(), 0))
     }
 
@@ -497,7 +497,7 @@ impl SharedFile {
     pub fn next_modified_time(&self, last: u64) -> io::Result<u64> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         // A time before 1970 is before the current time.
-        let modified = u64::try_from(os::modified_time(&FileInfo::of(&self.file)?).0).unwrap_or(now);
+        let modified = u64::try_from(os::modified_time(&FileInfo::from_file(&self.file)?).0).unwrap_or(now);
         Ok(now.max(modified).max(last).saturating_add(1))
     }
 

@@ -105,7 +105,7 @@ pub(crate) fn open_regular(path: &Path, write: bool) -> Result<(File, FileInfo, 
         opened = options.open(path);
     }
     let file = opened.map_err(|e| Error::io("opening the file to map it", &e))?;
-    let metadata = FileInfo::of(&file).map_err(|e| Error::io("asking for the file's size", &e))?;
+    let metadata = FileInfo::from_file(&file).map_err(|e| Error::io("asking for the file's size", &e))?;
     check_regular(&metadata)?;
     let len = usize::try_from(metadata.len())
         .map_err(|_| Error::invalid_argument("the file is larger than the address space"))?;

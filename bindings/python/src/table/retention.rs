@@ -189,7 +189,7 @@ fn first_row_of_bytes(path: &Path, max_bytes: u64) -> arrowwood::Result<Option<u
         let name = entry.file_name();
         let digits = name.to_str().and_then(|name| name.strip_suffix(".arrow"));
         let Some(row) = digits.and_then(|digits| digits.parse().ok()) else { continue };
-        match FileInfo::at_link(&entry.path()) {
+        match FileInfo::from_link(&entry.path()) {
             // Disk space instead of the length, as the live segment is mostly a hole.
             Ok(data) => segments.push((row, allocated_bytes(&data))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}

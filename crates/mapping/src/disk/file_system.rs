@@ -446,7 +446,7 @@ impl FileSystem {
 }
 
 pub(crate) fn inode(file: &File) -> io::Result<u64> {
-    Ok(os::file_identity(&FileInfo::of(file)?).1)
+    Ok(os::file_identity(&FileInfo::from_file(file)?).1)
 }
 
 /// A file that is written from front to back and gets its name when it is complete.
@@ -470,7 +470,7 @@ impl StagingFile {
     /// Later writes set it to their time.
     pub fn set_modified_after(&self, before: &Path) {
         let mut seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        if let Ok(metadata) = FileInfo::at(before) {
+        if let Ok(metadata) = FileInfo::from_path(before) {
             // A time before 1970 is before the current time.
             seconds = seconds.max(u64::try_from(os::modified_time(&metadata).0).unwrap_or(seconds));
         }

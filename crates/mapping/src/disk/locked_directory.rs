@@ -39,7 +39,7 @@ impl LockedDirectory {
 
     /// Returns device and inode number of the directory.
     pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
-        Ok(file_identity(&FileInfo::of(self.folder().file())?))
+        Ok(file_identity(&FileInfo::from_file(self.folder().file())?))
     }
 
     /// Continues with another directory, which has taken the path. Returns the previous one.
@@ -71,8 +71,8 @@ impl LockedDirectory {
     pub(crate) fn check(&self) -> io::Result<()> {
         use io::ErrorKind::{NotADirectory, NotFound};
         let folder = self.folder();
-        let locked = FileInfo::of(folder.file())?;
-        match FileInfo::at(&self.path) {
+        let locked = FileInfo::from_file(folder.file())?;
+        match FileInfo::from_path(&self.path) {
             Ok(current) if file_identity(&current) == file_identity(&locked) => Ok(()),
             Err(e) if !matches!(e.kind(), NotFound | NotADirectory) => Err(e),
             _ => {
@@ -103,8 +103,8 @@ impl LockedDirectory {
     fn is_on_mount_of(&self, parent: &RelativePath) -> io::Result<bool> {
         let folder = self.folder();
         let parent = parent.open_folder()?;
-        let (device, inode) = file_identity(&FileInfo::of(folder.file())?);
-        let (parent_device, parent_inode) = file_identity(&FileInfo::of(&parent)?);
+        let (device, inode) = file_identity(&FileInfo::from_file(folder.file())?);
+        let (parent_device, parent_inode) = file_identity(&FileInfo::from_file(&parent)?);
         let is_same_device = device == parent_device;
         // The root directory is its own parent.
         let is_same_directory = inode == parent_inode;

@@ -217,7 +217,7 @@ const DROPPED: &str = ".dropped";
 /// shows that this directory got the name, and no other one was moved there.
 fn is_dropped(path: &Path, name: &OsStr) -> bool {
     let has_suffix = name.as_encoded_bytes().starts_with(b".") && name.as_encoded_bytes().ends_with(DROPPED.as_bytes());
-    has_suffix && FileInfo::at_link(path).is_ok_and(|metadata| is_dropped_inode(name, &metadata))
+    has_suffix && FileInfo::from_link(path).is_ok_and(|metadata| is_dropped_inode(name, &metadata))
 }
 
 fn is_dropped_inode(name: &OsStr, metadata: &FileInfo) -> bool {

@@ -33,7 +33,7 @@ fn space_is_reserved_and_released_without_a_change_of_other_bytes() {
     assert!(store.next_data(0).unwrap().unwrap() <= PLACE as u64);
     store.fill_holes(0, LEN as u64).unwrap();
     assert!(fs::read(&path).unwrap() == expected);
-    let allocated = allocated_bytes(&FileInfo::at(&path).unwrap());
+    let allocated = allocated_bytes(&FileInfo::from_path(&path).unwrap());
     assert!(allocated >= LEN as u64, "{allocated} bytes of {LEN}");
     // Blocks are released whole, or not at all.
     store.write(0, &vec![7; PLACE]).unwrap();

@@ -191,7 +191,7 @@ pub fn list_tokens(file: impl AsRef<Path>) -> Result<Vec<TokenEntry>> {
 }
 
 fn read(file: File) -> Result<Vec<TokenEntry>> {
-    let data = os::FileInfo::of(&file).map_err(|e| Error::io("asking for the token file's mode", &e))?;
+    let data = os::FileInfo::from_file(&file).map_err(|e| Error::io("asking for the token file's mode", &e))?;
     if os::is_writable_by_others(&data) {
         let message = "others may write to the token file, and could give themselves rights; chmod 600";
         return Err(Error::new(ErrorKind::PermissionDenied, message));
@@ -271,7 +271,7 @@ struct FileStamp {
 impl FileStamp {
     /// Reads the stamp of a file. Returns `None` if its metadata can't be read.
     fn read(path: &Path) -> Option<FileStamp> {
-        let data = os::FileInfo::at(path).ok()?;
+        let data = os::FileInfo::from_path(path).ok()?;
         let (_, inode) = os::file_identity(&data);
         Some(FileStamp { changed: ChangeTime::from_metadata(&data), len: data.len(), inode })
     }

@@ -70,7 +70,7 @@ pub(crate) fn stat_of(table: &Table) -> Result<TableStat> {
 ///
 /// A client on loopback may be at the end of a tunnel, on a machine where another file has this path.
 pub(crate) fn place_of(path: &Path) -> Option<String> {
-    let metadata = os::FileInfo::at(path).ok()?;
+    let metadata = os::FileInfo::from_path(path).ok()?;
     let boot_id = BOOT_ID.as_deref().unwrap_or("");
     let (device, inode) = os::file_identity(&metadata);
     Some(format!("{boot_id}:{device}:{inode}"))

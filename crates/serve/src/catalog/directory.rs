@@ -196,7 +196,7 @@ impl Catalog {
             let cached = tables.get(name)?;
             (cached.table.clone(), cached.changed?)
         };
-        let data = FileInfo::at_link(&table.path).ok()?;
+        let data = FileInfo::from_link(&table.path).ok()?;
         let is_same = table.kind == Kind::Table && FileIdentity::from_metadata(&data) == table.identity;
         // Appending counts as use: the table is not the next one to be closed.
         (is_same && change_time(&data) == Some(listed) && table.touch()).then_some(table)
@@ -321,7 +321,7 @@ fn entry_names(directory: &Path) -> io::Result<Vec<String>> {
 
 /// Returns kind and metadata of the entry at `path`; `None` if nothing is there, or nothing that is served.
 fn inspect(name: &str, path: &Path) -> io::Result<Option<(Kind, FileInfo)>> {
-    let Some(data) = none_if_missing(FileInfo::at_link(path))? else { return Ok(None) };
+    let Some(data) = none_if_missing(FileInfo::from_link(path))? else { return Ok(None) };
     if data.is_dir() && has_segments(path)? {
         return Ok(Some((Kind::Table, data)));
     }

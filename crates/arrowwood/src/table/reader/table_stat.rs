@@ -162,7 +162,8 @@ pub(crate) fn is_durable(folder: &Path) -> Result<bool> {
 
 impl TableStat {
     fn add_file(&mut self, path: &Path) -> Result<()> {
-        let metadata = os::FileInfo::at(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
+        let metadata =
+            os::FileInfo::from_path(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
         self.dense += u64::from(open_segment(path)?.is_none());
         self.disk += os::allocated_bytes(&metadata);
         self.apparent += metadata.len();

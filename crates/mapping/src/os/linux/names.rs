@@ -51,7 +51,7 @@ pub fn create_unnamed_in(folder: &RelativePath, mode: u32) -> io::Result<Option<
 
 /// Returns true if the directory was removed, and is still open.
 fn is_removed_folder(folder: &RelativePath) -> bool {
-    let opened = folder.open_folder().and_then(|folder| FileInfo::of(&folder));
+    let opened = folder.open_folder().and_then(|folder| FileInfo::from_file(&folder));
     opened.is_ok_and(|metadata| is_removed(&metadata))
 }
 

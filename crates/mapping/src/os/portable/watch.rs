@@ -25,7 +25,7 @@ struct Listing {
 impl Listing {
     fn read(directory: &Path) -> io::Result<Listing> {
         // Before the names, so that a change in between is found by the next look.
-        let metadata = FileInfo::at(directory)?;
+        let metadata = FileInfo::from_path(directory)?;
         let names = read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
         Ok(Listing { identity: file_identity(&metadata), modified: modified_time(&metadata), names })
     }

@@ -32,7 +32,7 @@ impl FileInfo {
     /// # Errors
     /// Errors of the system.
     #[inline]
-    pub fn of(file: &File) -> io::Result<FileInfo> {
+    pub fn from_file(file: &File) -> io::Result<FileInfo> {
         file.metadata().map(FileInfo)
     }
 
@@ -41,7 +41,7 @@ impl FileInfo {
     /// # Errors
     /// Errors of the system.
     #[inline]
-    pub fn at(path: &Path) -> io::Result<FileInfo> {
+    pub fn from_path(path: &Path) -> io::Result<FileInfo> {
         std::fs::metadata(path).map(FileInfo)
     }
 
@@ -50,7 +50,7 @@ impl FileInfo {
     /// # Errors
     /// Errors of the system.
     #[inline]
-    pub fn at_link(path: &Path) -> io::Result<FileInfo> {
+    pub fn from_link(path: &Path) -> io::Result<FileInfo> {
         std::fs::symlink_metadata(path).map(FileInfo)
     }
 }

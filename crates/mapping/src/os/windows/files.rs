@@ -45,7 +45,7 @@ impl FileInfo {
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn of(file: &File) -> io::Result<FileInfo> {
+    pub fn from_file(file: &File) -> io::Result<FileInfo> {
         // SAFETY: the class is of this structure, of numbers.
         let id = unsafe { ask::<FILE_ID_INFO>(file, FileIdInfo) };
         // File systems with numbers of 64 bits need not have others.
@@ -68,7 +68,7 @@ impl FileInfo {
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn at(path: &Path) -> io::Result<FileInfo> {
+    pub fn from_path(path: &Path) -> io::Result<FileInfo> {
         FileInfo::opened(path, FILE_FLAG_BACKUP_SEMANTICS)
     }
 
@@ -76,12 +76,12 @@ impl FileInfo {
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn at_link(path: &Path) -> io::Result<FileInfo> {
+    pub fn from_link(path: &Path) -> io::Result<FileInfo> {
         FileInfo::opened(path, FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT)
     }
 
     fn opened(path: &Path, flags: u32) -> io::Result<FileInfo> {
-        FileInfo::of(&OpenOptions::new().access_mode(NO_ACCESS).custom_flags(flags).open(path)?)
+        FileInfo::from_file(&OpenOptions::new().access_mode(NO_ACCESS).custom_flags(flags).open(path)?)
     }
 }
 

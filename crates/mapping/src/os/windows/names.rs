@@ -53,7 +53,7 @@ impl RelativePath {
 
     /// Returns serial number of the volume and index of the file or directory, or of a link's target.
     pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
-        FileInfo::at(&self.full()).map(|info| file_identity(&info))
+        FileInfo::from_path(&self.full()).map(|info| file_identity(&info))
     }
 
     /// Returns true: lists of rights are not read.

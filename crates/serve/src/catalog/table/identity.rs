@@ -73,7 +73,7 @@ pub(super) fn fingerprint_files(rows: &Dataset) -> Result<String> {
 /// path.
 fn hash_metadata(path: &Path, hash: &mut Sha256) {
     hash.update(path.as_os_str().as_encoded_bytes());
-    if let Ok(data) = FileInfo::at(path) {
+    if let Ok(data) = FileInfo::from_path(path) {
         let (device, inode) = os::file_identity(&data);
         for number in [device, inode, data.len()] {
             hash.update(number.to_le_bytes());

@@ -233,7 +233,7 @@ impl Table {
         if self.kind == Kind::Files {
             return Ok(true);
         }
-        match FileInfo::at_link(&self.path) {
+        match FileInfo::from_link(&self.path) {
             Ok(data) => Ok(FileIdentity::from_metadata(&data) == self.identity),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(Error::io("looking for the table", &e).at(&self.path)),
@@ -340,7 +340,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.arrow");
         write_rows(&path, 0..5000);
-        let identity = FileIdentity::from_metadata(&FileInfo::at(&path).unwrap());
+        let identity = FileIdentity::from_metadata(&FileInfo::from_path(&path).unwrap());
         let table = Table::open("a.arrow", path.clone(), Kind::File, identity).unwrap();
         assert!(table.is_closed());
         let first = table.rows().unwrap();
@@ -361,7 +361,11 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(120), "a file's time stays");
             fs::write(&path, fs::read(&other).unwrap()).unwrap();
         }
-        assert_eq!(FileIdentity::from_metadata(&FileInfo::at(&path).unwrap()), identity, "it was not replaced yet");
+        assert_eq!(
+            FileIdentity::from_metadata(&FileInfo::from_path(&path).unwrap()),
+            identity,
+            "it was not replaced yet"
+        );
         assert_eq!(table.rows().unwrap().len().unwrap(), 4000);
         table.close_unused();
         drop((first, second));

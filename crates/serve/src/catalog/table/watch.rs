@@ -233,7 +233,7 @@ mod tests {
         let path = folder.path().join("t");
         let schema = Arc::new(parse_schema("n: int64").unwrap());
         Writer::open(&path, Some(schema), &WriterOptions::default()).unwrap().close().unwrap();
-        let identity = FileIdentity::from_metadata(&FileInfo::at(&path).unwrap());
+        let identity = FileIdentity::from_metadata(&FileInfo::from_path(&path).unwrap());
         let table = Table::open("t", path, Kind::Table, identity).unwrap();
         *table.is_watched.lock().unwrap() = true;
         let subscriber = table.progress.subscribe();
