@@ -275,14 +275,14 @@ impl TableFollower {
     /// Sleeps until there may be new rows, at most for `timeout`.
     fn sleep(&mut self, timeout: Duration) -> Result<()> {
         let target = wait_target(&self.dataset);
+        if target.is_some_and(|target| target.awaits_sync) {
+            std::thread::sleep(timeout.min(SYNC_POLL_INTERVAL));
+            return Ok(());
+        }
         let mapping = match target {
             Some(target) => open_wake_mapping(&mut self.wake_mapping, &target.segment.mapping)?,
             None => None,
         };
-        if target.as_ref().is_some_and(|target| target.awaits_sync) {
-            std::thread::sleep(timeout.min(SYNC_POLL_INTERVAL));
-            return Ok(());
-        }
         let Some((WaitTarget { segment, page, sequence, .. }, mapping)) = target.zip(mapping) else {
             std::thread::sleep(timeout.min(POLL_INTERVAL));
             return Ok(());
