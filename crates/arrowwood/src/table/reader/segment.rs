@@ -236,14 +236,18 @@ impl Segment {
 
     /// Returns true if the file is known to be the one that its writer had open, and no copy of it.
     pub fn is_known_original_file(&self) -> bool {
-        let word = self.mapping.load64((self.header.live + OWN_FILE) as usize);
+        let word = self.own_file();
         word != 0 && word == self.mapping.file_fingerprint()
     }
 
     /// Returns true if the file is the one that its writer had open, and no copy of it, or if that is unknown.
     pub fn is_original_file(&self) -> bool {
-        let word = self.mapping.load64((self.header.live + OWN_FILE) as usize);
-        word == 0 || word == self.mapping.file_fingerprint()
+        self.own_file() == 0 || self.is_known_original_file()
+    }
+
+    /// Returns the identity of the file that its writer had open; 0 if it did not store one.
+    fn own_file(&self) -> u64 {
+        self.mapping.load64((self.header.live + OWN_FILE) as usize)
     }
 
     /// Returns the id of the process that last opened the segment for writing.
