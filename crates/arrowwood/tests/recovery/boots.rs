@@ -89,6 +89,17 @@ impl Segment {
         std::fs::write(&self.path, &self.bytes).unwrap();
     }
 
+    /// Overwrites adjacent numbers of the column with zeros, in the log, too.
+    fn clear_numbers(mut self, numbers: Range<i64>) {
+        let stored: Vec<u8> = numbers.flat_map(i64::to_le_bytes).collect();
+        let find = |bytes: &[u8]| bytes.windows(stored.len()).position(|window| window == stored);
+        assert!(find(&self.bytes).is_some());
+        while let Some(offset) = find(&self.bytes) {
+            self.bytes[offset..][..stored.len()].fill(0);
+        }
+        std::fs::write(&self.path, &self.bytes).unwrap();
+    }
+
     /// Makes both visible records incomplete.
     fn damage_visible_records(mut self, damage: RecordDamage) {
         let newest = self.sequence();
@@ -253,5 +264,36 @@ fn log_rows_survive_a_kill_in_the_first_commit_of_a_boot() {
         assert_eq!(dataset.refresh().unwrap().len().unwrap(), 7);
         assert_eq!(read_numbers(&open(&after_kill).unwrap()), (0..7).collect::<Vec<_>>());
         simulate_boot(None);
+    }
+}
+
+/// A copy had zeros in place of rows that the original has on the disk. The proof of the newest commit begins behind
+/// these rows, so it matched, and readers returned the zeros.
+#[test]
+fn missing_rows_of_an_incomplete_copy_do_not_count() {
+    alone!();
+    for (is_closed, later_rows) in [(false, 0), (false, 2), (true, 0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let original = folder.path().join("original");
+        simulate_mount(Some(1));
+        let mut writer = open_writer(&original);
+        commit_rows(&mut writer, 0..3);
+        writer.sync().unwrap();
+        commit_rows(&mut writer, 3..3 + later_rows);
+        if is_closed {
+            writer.close().unwrap();
+        }
+        let [complete, incomplete] = ["complete", "incomplete"].map(|name| folder.path().join(name));
+        copy_table(&original, &complete);
+        copy_table(&original, &incomplete);
+        Segment::read(&incomplete).clear_numbers(1..3);
+
+        simulate_mount(Some(2));
+        let expected_rows: Vec<i64> = (0..3 + later_rows).collect();
+        assert_eq!(read_numbers(&open(&complete).unwrap()), expected_rows);
+        let case = format!("closed: {is_closed}, {later_rows} later rows");
+        assert_eq!(read_numbers(&open(&incomplete).unwrap()), [] as [i64; 0], "{case}");
+        assert_eq!(check(&incomplete, |_, _| ()).unwrap().rows, 0, "{case}");
+        simulate_mount(None);
     }
 }

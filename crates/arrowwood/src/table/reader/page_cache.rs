@@ -217,11 +217,17 @@ impl Segment {
             let computed = proof_of(&self.plan, &base.counters, &record.counters, |region, at, into| {
                 self.read_region(region, at, into)
             })?;
-            return Ok(computed == word);
+            return Ok(computed == word && self.has_rows_of_base(&base, &durable)?);
         }
 
         // The overwriting record has all of the commit.
         self.is_on_disk_as(record, |_| true)
+    }
+
+    /// Returns true if the rows of a durable record that a proof begins at are there. The writer's file has them on the
+    /// disk; a copy may have only some of its bytes.
+    fn has_rows_of_base(&self, base: &Record, durable: &[Record]) -> Result<bool> {
+        Ok(base.rows() == 0 || self.is_known_original_file() || is_on_disk(self, base, durable)?)
     }
 
     /// Returns the durable record with number `base`, or the empty one for 0; `None` if it was overwritten.

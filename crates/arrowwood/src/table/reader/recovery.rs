@@ -532,19 +532,27 @@ fn entries_behind(segment: &Segment, base: Option<&Record>, logged: Vec<LogEntry
 
 /// Returns true if a durable record's data has reached the disk with it. `all` are the segment's durable records.
 ///
+/// A copy may have only some of the bytes, so the data of the previous record is compared, too.
+///
 /// # Errors
 /// Returns the errors of reading the data.
 pub(super) fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> Result<bool> {
-    let before = match record.previous {
-        0 => vec![0; record.counters.len()],
-        previous => match all.iter().find(|other| other.sequence == previous) {
-            Some(before) => before.counters.clone(),
-            // The previous record may be overwritten by a newer, torn one. The start of the delta is unknown then, but
-            // this record is on the disk: a newer one is begun only after that.
-            None => return Ok(true),
-        },
+    let previous = all.iter().find(|other| other.sequence == record.previous);
+    let empty = segment.empty_record();
+    let before = match previous {
+        Some(previous) => previous,
+        None if record.previous == 0 => &empty,
+        // The previous record may be overwritten by a newer, torn one. The start of the delta is unknown then, but
+        // this record is on the disk: a newer one is begun only after that.
+        None => return Ok(true),
     };
-    Ok(checksum(segment, &before, record)? == record.delta)
+    if checksum(segment, &before.counters, record)? != record.delta {
+        return Ok(false);
+    }
+    match previous {
+        Some(previous) if !segment.is_known_original_file() => is_on_disk(segment, previous, all),
+        _ => Ok(true),
+    }
 }
 
 /// Returns the checksum of the bytes in the segment that were appended between counters `before` and `record`.
