@@ -11,6 +11,9 @@ use crate::table::protocol::FooterSizes;
 use crate::table::protocol::footer::{PREFIX, STAMP, encode_footer, footer_stamp, message_metadata, selected_footer};
 use crate::table::reader::{Damage, Segment};
 
+/// The number of bytes of footers that are read at once, if more than one fits.
+const MAX_READ: u64 = 1 << 16;
+
 /// A valid published footer.
 #[derive(Debug)]
 pub(super) struct FooterCheck {
@@ -345,19 +348,23 @@ pub(super) fn first_difference(start: u64, expected: &[u8], got: &[u8]) -> Optio
 
 /// Finds a footer with a later time than footer `number`: either it was never published, or the wrong one is.
 fn find_later(segment: &Segment, number: u64) -> Result<Option<u64>, FooterError> {
-    let published = read_stamp(segment, number)?;
-    for other in segment.header.shared..segment.header.slots.into() {
-        if read_stamp(segment, other)? > published {
-            return Ok(Some(other));
+    let header = &segment.header;
+    let footer = read_bytes(segment, header.footer_at(number), header.footer)?;
+    let published = footer_stamp(header, &footer, number).time;
+    let slots = u64::from(header.slots);
+    let footers_per_read = (MAX_READ / header.footer).max(1);
+
+    for first in (header.shared..slots).step_by(footers_per_read as usize) {
+        // Footers with larger numbers are in front of it.
+        let last = slots.min(first + footers_per_read) - 1;
+        let footers = read_bytes(segment, header.footer_at(last), (last - first + 1) * header.footer)?;
+        let numbered = (first..=last).rev().zip(footers.chunks_exact(header.footer as usize));
+        let later = numbered.filter(|&(other, footer)| footer_stamp(header, footer, other).time > published);
+        if let Some((later, _)) = later.last() {
+            return Ok(Some(later));
         }
     }
     Ok(None)
-}
-
-fn read_stamp(segment: &Segment, number: u64) -> Result<u64, FooterError> {
-    let header = &segment.header;
-    let footer = read_bytes(segment, header.footer_at(number), header.footer)?;
-    Ok(footer_stamp(header, &footer, number).time)
 }
 
 /// Returns true if a copy of the schema confirms the one at the front of the file: a footer, published or not, has the
