@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ pub enum Event {
 }
 
 /// The guarantees for a table after a crash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mark {
     /// The table exists.
     pub exists: bool,
@@ -643,10 +644,25 @@ fn choose_len(inode: &Inode, luck: Luck, dice: &mut Dice) -> u64 {
 type Content = (u64, BTreeMap<u64, Page>);
 
 /// The files and folders on a disk after a power cut.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     folders: Vec<PathBuf>,
     files: Vec<(PathBuf, Content)>,
+}
+
+impl Hash for Image {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.folders.hash(state);
+        for (path, (len, pages)) in &self.files {
+            (path, len).hash(state);
+            for (page, bytes) in pages {
+                // A sum is enough, and much faster here than the hash of all bytes.
+                let (words, _) = bytes.as_chunks();
+                let sum = words.iter().fold(0u64, |sum, word| sum.rotate_left(5) ^ u64::from_le_bytes(*word));
+                (page, sum).hash(state);
+            }
+        }
+    }
 }
 
 impl Image {

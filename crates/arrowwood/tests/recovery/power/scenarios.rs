@@ -256,7 +256,7 @@ impl Scenario {
         let (mut dice, mut counts) = (Dice::new(1), Counts::default());
         let image = self.disk.image(Luck::Everything, &mut dice);
         let mark = Mark { committed: 0, ..self.disk.mark };
-        let result = expected.check_image(mark, &image, NextStep::WriteAndCut, &mut dice, &mut counts, 0);
+        let result = expected.check_image(mark, image, NextStep::WriteAndCut, &mut dice, &mut counts, 0);
         result.unwrap_or_else(|e| panic!("{e}"));
         simulate_boot(None);
         simulate_mount(None);
@@ -272,6 +272,7 @@ impl Scenario {
             options: &self.run.options,
             recorded_folder,
             loss,
+            checked: RefCell::default(),
         }
     }
 }
@@ -299,7 +300,7 @@ fn check_few_or_most_names(
             for names in few_or_most(disk.namings()) {
                 for luck in [Luck::Nothing, Luck::Everything] {
                     let image = disk.image_with(&names, luck, &mut dice);
-                    let result = expected.check_image(mark, &image, NextStep::Write, &mut dice, counts, depth);
+                    let result = expected.check_image(mark, image, NextStep::Write, &mut dice, counts, depth);
                     result.map_err(|e| format!("{cut}, {luck:?}: names {names:?}: {e}"))?;
                 }
             }
