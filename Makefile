@@ -126,10 +126,12 @@ test-flight-sql:
 test-python: $(VENV)/test.done
 	$(WATCH) $(BIN)/python -m pytest -q tests/python
 
-# The suites of Rust and Python whose tests start processes or wait. tests/loaded.py runs several copies of them at once.
+# The tests of Rust and Python that start processes or threads, or wait, by the program or file that they are in.
+# tests/loaded.py runs several copies of them at once.
+WAITING_PYTHON = $(shell grep -lE 'subprocess|threading|multiprocessing|from waits' tests/python/test_*.py)
 test-waiting: programs $(VENV)/test.done
 	$(WATCH) cargo test $(RUST) --test mapping --test tables --test command --test serve --test objects
-	$(WATCH) $(BIN)/python -m pytest -q tests/python
+	$(WATCH) $(BIN)/python -m pytest -q $(WAITING_PYTHON)
 
 # The long tests, those whose code has changed since they last passed: what each one runs is in tests/campaigns.toml, and what ran
 # when in docs/campaigns.json. `make campaigns DUE=1` only lists them, ONLY="power=50 live" runs these, MINUTES=30 starts nothing
