@@ -493,15 +493,35 @@ pub(super) fn has_more(durable: &Record, kept: &Record) -> bool {
     !kept.has_all_counted_in(durable) || durable.sealed && !kept.sealed
 }
 
+/// The maximum number of times that a segment is recovered again because another machine has synced it meanwhile.
+const MAX_RECOVERIES: usize = 100;
+
 /// Finds the newest reliable commit after a reboot. `visible` is the number of the newest visible commit, made before
 /// it.
 pub(super) fn recover(segment: &Segment, visible: u64) -> Result<RecoveredState> {
-    let durable = segment.durable_records()?;
+    let mut durable = segment.durable_records()?;
+    for _ in 1..MAX_RECOVERIES {
+        let state = recover_from(segment, visible, &durable)?;
+        // A writer on another machine begins its log anew once a durable record has the rows that were there.
+        if !segment.has_changed_since_opening() {
+            return Ok(state);
+        }
+        let newer = segment.durable_records()?;
+        if newer == durable {
+            return Ok(state);
+        }
+        durable = newer;
+    }
+    recover_from(segment, visible, &durable)
+}
+
+/// Finds the newest reliable commit, given the durable records, which were read before.
+fn recover_from(segment: &Segment, visible: u64, durable: &[Record]) -> Result<RecoveredState> {
     let mut base = None;
-    for record in &durable {
+    for record in durable {
         // Its rows can't be lost with a page cache: if they don't match, `check` reports the damage.
-        let is_kept = record.boot == boot_id() && segment.has_reached_disk(record, &durable)?;
-        if is_kept || is_on_disk(segment, record, &durable)? {
+        let is_kept = record.boot == boot_id() && segment.has_reached_disk(record, durable)?;
+        if is_kept || is_on_disk(segment, record, durable)? {
             base = Some(record.clone());
             break;
         }
