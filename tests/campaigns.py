@@ -112,16 +112,20 @@ def head_commit(root):
 
 
 def committed_files(root, commit):
-    """Returns the hash of each file of a commit, by path."""
+    """Returns the hash of each file of a commit, by path. Links are left out."""
     lines = git(root, "ls-tree", "-r", "-z", commit).split("\0")[:-1]
     entries = [line.split("\t", 1) for line in lines]
-    return {path: info.split()[2] for info, path in entries if info.split()[1] == "blob"}
+    return {path: info.split()[2] for info, path in entries if info.startswith("100")}
+
+
+def is_plain_file(path):
+    return path.is_file() and not path.is_symlink()
 
 
 def work_tree_files(root, paths):
-    """Returns the hash of each file under `paths` as it is now, by path."""
+    """Returns the hash of each file under `paths` as it is now, by path. Links are left out."""
     output = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths)
-    files = sorted({path for path in output.split("\0") if path and (root / path).is_file()})
+    files = sorted({path for path in output.split("\0") if path and is_plain_file(root / path)})
     hashes = git(root, "hash-object", "--stdin-paths", text="".join(f"{path}\n" for path in files)).split()
     return dict(zip(files, hashes, strict=True))
 

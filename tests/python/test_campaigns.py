@@ -321,6 +321,13 @@ def test_uncommitted_changes_are_refused_or_recorded(checkout):
     assert checkout.due() == []
 
 
+def test_committed_links_are_no_changes(checkout):
+    (checkout.root / "src/link.rs").symlink_to("two.rs")
+    checkout.commit()
+    checkout.run("--only", "seeds")
+    assert not checkout.record()["seeds"]["last"].get("modified")
+
+
 def test_files_that_change_during_a_run_are_not_recorded(checkout):
     checkout.write("pause_at", "3")
     process = checkout.start("--only", "seeds")
