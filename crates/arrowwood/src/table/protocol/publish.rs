@@ -38,9 +38,11 @@ pub use crate::map::SharedWords;
 pub use crate::table::format::{CommitState, MOST_POSITIONS, Record, record_len};
 pub use crate::table::format::{LivePage, positions_of};
 
-/// The number of times a reader rereads a torn record while no other commit is made: the writer may be in the middle of
-/// one. While commits are made it continues.
-pub const PATIENCE: usize = 10_000;
+/// The number of times a reader rereads a torn record while no other commit is made. While commits are made it continues.
+///
+/// A writer overwrites a record only after the next commit was made, so a second attempt would do in shared memory. A
+/// file of another machine may show the writer's stores later, and in another order.
+pub const PATIENCE: usize = 100;
 
 /// The size in bytes of the number that begins a record.
 const NUMBER: usize = size_of::<u64>();
