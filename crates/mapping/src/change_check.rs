@@ -116,22 +116,27 @@ impl ChangeDetector {
         is_time
     }
 
-    /// Checks a file that was mapped with `len` bytes. Returns a description of the change, if the file has changed.
-    pub(crate) fn find_change(&self, file: &File, len: u64) -> Option<String> {
+    /// Checks the file that is mapped at `region`. Returns a description of the change, if the file has changed.
+    ///
+    /// # Errors
+    /// Returns the errors of [`has_marks`].
+    pub(crate) fn find_change(&self, file: &File, region: &MemoryRegion) -> Result<Option<String>> {
+        let len = region.len() as u64;
         // Without metadata nothing is known, so no change either.
-        let current = stamp(&FileInfo::from_file(file).ok()?);
+        let (Ok(metadata), Some(rule)) = (FileInfo::from_file(file), self.rule.get()) else { return Ok(None) };
+        let current = stamp(&metadata);
         let size = current.size;
         if size < len {
-            return Some(format!("the file was truncated to {size} bytes, and {len} are mapped; open it again"));
+            return Ok(Some(format!("the file was truncated to {size} bytes, and {len} are mapped; open it again")));
         }
-        let is_same = match self.rule.get()? {
+        let is_same = match rule {
             AllowedChanges::Still(is_growable) => current == *self.stamp() || size == len && is_growable(file, len),
             AllowedChanges::Stream(ends) => {
                 current == *self.stamp() || self.has_grown(current) && has_bytes(file, ends)
             }
-            AllowedChanges::InPlace(marks) => size == len && has_bytes(file, marks),
+            AllowedChanges::InPlace(marks) => size == len && has_marks(region, marks)?,
         };
-        (!is_same).then(|| OVERWRITTEN.into())
+        Ok((!is_same).then(|| OVERWRITTEN.into()))
     }
 
     fn stamp(&self) -> std::sync::MutexGuard<'_, Stamp> {
@@ -156,6 +161,20 @@ impl ChangeDetector {
 
 pub(crate) fn stamp(metadata: &FileInfo) -> Stamp {
     Stamp { size: metadata.len(), modified: os::modified_time(metadata) }
+}
+
+/// Returns true if the bytes mapped at `region` are `marks`.
+///
+/// # Errors
+/// Returns the errors of [`guard`].
+pub(crate) fn has_marks(region: &MemoryRegion, marks: &[FixedBytes]) -> Result<bool> {
+    guard(|| {
+        Ok(marks.iter().all(|(offset, expected)| {
+            let mut actual = vec![0; expected.len()];
+            region.copy_out(*offset as usize, &mut actual);
+            actual == *expected
+        }))
+    })
 }
 
 /// Returns true if the file has all of `marks`.

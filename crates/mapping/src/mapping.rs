@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::UNIX_EPOCH;
 
-use crate::change_check::{self, AllowedChanges, ChangeCheck, ChangeDetector, FixedBytes, with_change_check};
+use crate::change_check::{self, AllowedChanges, ChangeCheck, ChangeDetector, with_change_check};
 use crate::disk::mounted;
 use crate::error::{Error, Result};
 use crate::fault_cause::MappedOrigin;
@@ -401,34 +401,31 @@ impl Mapping {
     }
 
     fn find_change(&self, origin: &MappedFile) -> Result<Option<String>> {
-        if let Some(file) = origin.file.read_ignoring_poison().as_ref() {
-            return Ok(origin.changes.find_change(file, self.len() as u64));
-        }
-        if let Some(marks) = origin.changes.marks() {
-            // Once, because the first touch of a page loads as much around it as the device reads ahead.
-            if !origin.are_marks_prefetched.swap(true, Ordering::Relaxed) {
-                for (offset, expected) in marks {
-                    self.0.region.prefetch(*offset as usize, expected.len());
-                }
+        let region = &self.0.region;
+        let marks = origin.changes.marks();
+        // Once, because the first touch of a page loads as much around it as the device reads ahead.
+        if let Some(marks) = marks
+            && !origin.are_marks_prefetched.swap(true, Ordering::Relaxed)
+        {
+            for (offset, expected) in marks {
+                region.prefetch(*offset as usize, expected.len());
             }
+        }
+        if let Some(file) = origin.file.read_ignoring_poison().as_ref() {
+            return origin.changes.find_change(file, region);
+        }
+        if let Some(marks) = marks {
             // Does not open the file: lost pages are faults, and pages of a file that grew again are zeros.
-            let is_same = guard(|| Ok::<bool, Error>(marks.iter().all(|mark| self.has_bytes(mark))))?;
+            let is_same = change_check::has_marks(region, marks)?;
             return Ok((!is_same).then(|| change_check::OVERWRITTEN.into()));
         }
-        let mut change = None;
+        let mut change = Ok(None);
         // A file without a name can't be checked.
         let _ = origin.with_file(&mut |file| {
-            change = origin.changes.find_change(file, self.len() as u64);
+            change = origin.changes.find_change(file, region);
             Ok(())
         });
-        Ok(change)
-    }
-
-    /// Returns true if the mapped bytes are the given ones. Must be called inside of a guard.
-    fn has_bytes(&self, (offset, expected): &FixedBytes) -> bool {
-        let mut actual = vec![0; expected.len()];
-        self.0.region.copy_out(*offset as usize, &mut actual);
-        actual == *expected
+        change
     }
 
     /// Closes the file, so that thousands of mappings don't exhaust the file descriptors.

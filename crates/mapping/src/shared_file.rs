@@ -108,7 +108,7 @@ impl SharedFile {
         if !self.region.is_changed() && !self.changes.is_due(when) {
             return Ok(());
         }
-        record_change(&self.region, self.changes.find_change(&self.file, self.region.len() as u64))
+        record_change(&self.region, self.changes.find_change(&self.file, &self.region)?)
     }
 
     /// Checks that all stores have reached the file. After a store that failed, none reaches it.
