@@ -86,6 +86,8 @@ export class Grid {
   private fitted = new Set<number>();
   /** The size in pixels: of the rows, and of the grid including the heads. */
   private size = { width: 1, bodyHeight: 1, height: 1 };
+  /** True once rows were painted, however small the window was. */
+  private isPainted = false;
   private gutterWidth = 0;
   /** The first visible row at the last paint. */
   private lastPaintedRow = 0;
@@ -179,8 +181,9 @@ export class Grid {
     this.rows?.abort();
     this.rows = rows;
     this.scrollTo(this.top, this.left);
-    // Paints at once: until the next frame the status would describe these rows, and the cells other rows.
-    if (this.size.bodyHeight > ROW_HEIGHT) this.paint();
+    // Paints at once: until the next frame the status would describe these rows, and the cells other rows. The first rows
+    // are painted once the room for them was measured.
+    if (this.isPainted) this.paint();
   }
 
   /** Sets the message for no rows. */
@@ -453,6 +456,7 @@ export class Grid {
   /** Paints now. */
   paint() {
     if (!this.rows) return;
+    this.isPainted = true;
     const { first, end } = this.rows;
     this.updateGutter();
     this.top = this.clampTop(this.top);
