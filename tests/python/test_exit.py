@@ -98,7 +98,7 @@ CALLS = {
     "validate": "lambda path: ds.validate(pause)",
     "check": "lambda path: (aw.check(folder + '/x.arrow'), pause())",
     "follow": "lambda path: [pause(rows) for rows in aw.follow(folder + '/table', start=0, timeout=0.001)]",
-    # Not `to_pandas`: pyarrow's own conversion aborts or hangs at such an exit, also that of a table of pyarrow's.
+    # Not `to_pandas`: pyarrow's own conversion aborts or hangs at such an exit, even for a pyarrow table.
     "to_polars": "lambda path: (ds.to_polars(), ds.to_numpy(), ds.to_arrow(), pause())",
     "aggregate": "lambda path: (ds.aggregate(by='x', y='mean'), ds.sort('y'), ds[aw.col('x') > 5], pause())",
 }

@@ -131,9 +131,7 @@ impl ChangeDetector {
         }
         let is_same = match rule {
             AllowedChanges::Still(is_growable) => current == *self.stamp() || size == len && is_growable(file, len),
-            AllowedChanges::Stream(ends) => {
-                current == *self.stamp() || self.has_grown(current) && has_bytes(file, ends)
-            }
+            AllowedChanges::Stream(ends) => current == *self.stamp() || self.has_grown(current) && has_ends(file, ends),
             AllowedChanges::InPlace(marks) => size == len && has_marks(region, marks)?,
         };
         Ok((!is_same).then(|| OVERWRITTEN.into()))
@@ -177,9 +175,9 @@ pub(crate) fn has_marks(region: &MemoryRegion, marks: &[FixedBytes]) -> Result<b
     })
 }
 
-/// Returns true if the file has all of `marks`.
-fn has_bytes(file: &File, marks: &[FixedBytes]) -> bool {
-    marks.iter().all(|(offset, expected)| {
+/// Returns true if the file has all of `ends`.
+fn has_ends(file: &File, ends: &[FixedBytes]) -> bool {
+    ends.iter().all(|(offset, expected)| {
         let mut actual = vec![0; expected.len()];
         // Unreadable bytes are no evidence of a change.
         os::read_exact_at(file, &mut actual, *offset).is_err() || actual == *expected
