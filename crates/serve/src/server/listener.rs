@@ -13,13 +13,13 @@ use arrowwood::mapping::os::is_hangup_ignored;
 use arrowwood::{Error, ErrorKind, Result, WriterOptions};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 use super::app_state::AppState;
 use super::connection;
+use super::signals::{Request, Signals};
 use super::tls::Tls;
 use crate::auth::{Access, Tokens};
 use crate::catalog::Catalog;
@@ -253,7 +253,7 @@ impl Server {
     }
 
     /// Handles signals: SIGTERM and SIGINT end [`run`](Server::run), and SIGHUP reads the tokens and the certificate
-    /// again.
+    /// again. On Windows, Ctrl-C, Ctrl-Break and closing the console end it.
     ///
     /// SIGHUP ends the server of [`view`](Server::view), as it means that the terminal is gone. Call this before the
     /// URL is made known, since signals end the process until then.
@@ -265,22 +265,15 @@ impl Server {
         log::note_panics();
         let is_view = self.app.shared.is_view;
         let in_runtime = self.runtime.enter();
-        let mut terminate = listen_for(SignalKind::terminate())?;
-        let mut interrupt = listen_for(SignalKind::interrupt())?;
         // `nohup` makes the programs that it starts ignore SIGHUP.
-        let mut hangup = if is_view && is_hangup_ignored() { None } else { Some(listen_for(SignalKind::hangup())?) };
+        let signals = Signals::listen(is_view && is_hangup_ignored());
+        let mut signals = signals.map_err(|e| Error::io("waiting for signals", &e))?;
         let stopper = self.stopper();
         let app = self.app.clone();
         self.runtime.spawn(async move {
-            loop {
-                tokio::select! {
-                    _ = terminate.recv() => break,
-                    _ = interrupt.recv() => break,
-                    _ = recv_or_never(&mut hangup) => (),
-                }
-                if is_view {
-                    break;
-                }
+            while let Request::Reload = signals.recv().await
+                && !is_view
+            {
                 let app = app.clone();
                 // After a panic the files are read again at the next signal.
                 let _ = blocking(move || reload(&app)).await;
@@ -289,18 +282,6 @@ impl Server {
         });
         drop(in_runtime);
         Ok(())
-    }
-}
-
-fn listen_for(kind: SignalKind) -> Result<Signal> {
-    signal(kind).map_err(|e| Error::io("waiting for signals", &e))
-}
-
-/// Waits for a signal, or forever without one.
-async fn recv_or_never(signal: &mut Option<Signal>) -> Option<()> {
-    match signal {
-        Some(signal) => signal.recv().await,
-        None => std::future::pending().await,
     }
 }
 
