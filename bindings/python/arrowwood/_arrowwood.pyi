@@ -44,6 +44,7 @@ __all__ = [
     "_Values",
     "_local_path",
     "_open_places",
+    "_place_of",
     "_run_cli",
     "_visible",
     "_without_secrets",
@@ -1123,6 +1124,9 @@ def _open_places(
     places: list[tuple[_Path, int, int, list[int]]], how: tuple[Literal["lazy", "full"], bool, bool, bool]
 ) -> Dataset:
     """The rows that a recipe names."""
+
+def _place_of(path: _Path) -> str | None:
+    """Text that identifies a file among those of all machines, as the server tells it."""
 
 def _without_secrets(text: str) -> str:
     """`text` with the URLs in it without passwords and signatures."""

@@ -16,7 +16,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -288,13 +287,6 @@ def _field_text(field: "_arrowwood.Field") -> str:
     return f'"{name}": {field.type}' + ("" if field.nullable else " not null")
 
 
-def _file_identity(path: str) -> str:
-    """Returns text that identifies a file among the files of all machines, in the server's format."""
-    boot_id = Path("/proc/sys/kernel/random/boot_id")
-    status = os.stat(path)
-    return f"{boot_id.read_text().strip() if boot_id.exists() else ''}:{status.st_dev}:{status.st_ino}"
-
-
 class RemoteTable:
     """A table or file of a server, ``aw.connect(url)["ticks"]``. Creating it sends no request.
 
@@ -334,7 +326,7 @@ class RemoteTable:
         if path is None or not os.access(path, os.R_OK):
             return None
         # Through a tunnel, the server may be on another machine, where the path names another file.
-        return path if facts.has("place") and facts.text("place") == _file_identity(path) else None
+        return path if facts.has("place") and facts.text("place") == _arrowwood._place_of(path) else None
 
     def __len__(self) -> int:
         facts = self._facts

@@ -108,6 +108,12 @@ mod _arrowwood {
         Ok(arrowwood::local_path(&text)?.unwrap_or(text))
     }
 
+    /// Text that identifies a file among those of all machines, as the server tells it.
+    #[pyfunction]
+    fn _place_of(path: std::path::PathBuf) -> Option<String> {
+        arrowwood::mapping::os::place_of(&path).ok()
+    }
+
     /// Returns the message of an exception, and the notes added to it.
     fn with_notes(problem: &Bound<'_, PyAny>) -> String {
         let notes = problem.getattr("__notes__").and_then(|notes| notes.extract::<Vec<String>>());

@@ -12,7 +12,7 @@
 //! | memory | [`free_memory`], [`memory_limit`], [`total_memory`], [`anonymous_memory`], [`data_size`] |
 //! | this process | [`fork_count`], [`is_main_thread`], [`open_files_limit`], [`raise_open_files_limit`], [`current_program`], [`is_hangup_ignored`] |
 //! | other processes | [`separate_process_group`], [`was_aborted`], [`was_killed`], [`offer_to_be_killed`] |
-//! | the machine | [`host_name`], [`boot_id_text`] |
+//! | the machine | [`host_name`], [`boot_id_text`], [`place_of`] |
 //!
 //! # Inside
 //! The crate itself also maps, grows and advises memory (`map_file`, `map_again`, `move_memory`, `lend_pages`, …),
@@ -48,6 +48,7 @@ mod windows;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 
 #[cfg(target_os = "macos")]
 use self::apple as calls;
@@ -122,4 +123,26 @@ pub(crate) use faults::{
 /// Errors of the system.
 pub fn create_unnamed(folder: &Path) -> io::Result<Option<File>> {
     create_unnamed_in(&RelativePath::new(folder), family::files::PRIVATE_FILE)
+}
+
+/// Returns text that identifies a file or directory among those of all machines; `None` if it can't be inspected.
+///
+/// A client on loopback may be at the end of a tunnel, on a machine where another file has this path.
+///
+/// # Errors
+/// Errors of the system, such as `NotFound`.
+pub fn place_of(path: &Path) -> io::Result<String> {
+    static BOOT_ID: OnceLock<Option<String>> = OnceLock::new();
+    let boot_id = match BOOT_ID.get() {
+        Some(known) => known,
+        None => {
+            let boot_id = boot_id_text()?;
+            BOOT_ID.get_or_init(|| boot_id)
+        }
+    };
+    let (device, inode) = file_identity(&FileInfo::from_path(path)?);
+    Ok(match boot_id {
+        Some(boot_id) => format!("{boot_id}:{device}:{inode}"),
+        None => format!(":{device}:{inode}"),
+    })
 }

@@ -1,8 +1,5 @@
 //! Describes tables for clients.
 
-use std::path::Path;
-use std::sync::LazyLock;
-
 use arrowwood::mapping::os;
 use arrowwood::{TableStat, field_type_name, table_stat};
 use serde_json::{Value as Json, json};
@@ -10,9 +7,6 @@ use serde_json::{Value as Json, json};
 use super::snapshot::Snapshot;
 use super::table::{Kind, Table};
 use crate::http::{Problem, Result, ResultExt};
-
-/// Identifies the machine, since it was started; `None` if the system doesn't tell.
-static BOOT_ID: LazyLock<Option<String>> = LazyLock::new(|| os::boot_id_text().ok().flatten());
 
 /// For whom a table is described: the facts that depend on the caller and on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +48,7 @@ pub(crate) fn facts(snapshot: &Snapshot, audience: Audience) -> Result<Json> {
     }
     if audience.is_local {
         facts["path"] = table.path.display().to_string().into();
-        facts["place"] = place_of(&table.path).into();
+        facts["place"] = os::place_of(&table.path).ok().into();
     }
     Ok(facts)
 }
@@ -64,16 +58,6 @@ pub(crate) fn stat_of(table: &Table) -> Result<TableStat> {
     let stat = table_stat(&table.path).or_table_problem()?;
     // Zeros would be false for a table whose directory was removed since it was opened.
     stat.ok_or_else(|| Problem::not_found("the table was removed"))
-}
-
-/// Identifies a file or directory across machines; `None` if it can't be inspected.
-///
-/// A client on loopback may be at the end of a tunnel, on a machine where another file has this path.
-pub(crate) fn place_of(path: &Path) -> Option<String> {
-    let metadata = os::FileInfo::from_path(path).ok()?;
-    let boot_id = BOOT_ID.as_deref().unwrap_or("");
-    let (device, inode) = os::file_identity(&metadata);
-    Some(format!("{boot_id}:{device}:{inode}"))
 }
 
 /// Returns the name of a kind in responses.

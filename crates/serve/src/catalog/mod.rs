@@ -10,7 +10,7 @@ mod directory;
 pub(crate) mod snapshot;
 mod table;
 
-pub(crate) use describe::{Audience, kind_name, place_of, stat_of};
+pub(crate) use describe::{Audience, kind_name, stat_of};
 pub(crate) use directory::Catalog;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use table::{Kind, Progress, Table, segment_digits};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use arrowwood::Dataset;
+use arrowwood::mapping::os;
 use hyper::{Response, StatusCode};
 
 use super::worker::{CallerContext, WorkerCaller, WorkerEngine, WorkerRequest};
-use crate::catalog::place_of;
 use crate::hex::hex;
 use crate::http::{Problem, ResponseBody, ResultExt};
 use crate::session::Session;
@@ -51,9 +51,9 @@ impl CallerContext for Session {
 
     fn directory(&self) -> Vec<u8> {
         let directory = self.shared.catalog.directory();
-        match place_of(directory) {
-            Some(identity) => identity.into_bytes(),
-            None => directory.as_os_str().as_encoded_bytes().to_vec(),
+        match os::place_of(directory) {
+            Ok(place) => place.into_bytes(),
+            Err(_) => directory.as_os_str().as_encoded_bytes().to_vec(),
         }
     }
 }
