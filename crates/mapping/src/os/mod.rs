@@ -125,7 +125,7 @@ pub fn create_unnamed(folder: &Path) -> io::Result<Option<File>> {
     create_unnamed_in(&RelativePath::new(folder), family::files::PRIVATE_FILE)
 }
 
-/// Returns text that identifies a file or directory among those of all machines; `None` if it can't be inspected.
+/// Returns text that identifies a file or directory among those of all machines.
 ///
 /// A client on loopback may be at the end of a tunnel, on a machine where another file has this path.
 ///

@@ -3,8 +3,8 @@
 use std::io;
 
 use windows_sys::Win32::Foundation::{
-    ERROR_CANT_RESOLVE_FILENAME, ERROR_DISK_FULL, ERROR_FILE_TOO_LARGE, ERROR_INVALID_FUNCTION, ERROR_NOACCESS,
-    ERROR_NOT_A_REPARSE_POINT, ERROR_NOT_ENOUGH_MEMORY, ERROR_TOO_MANY_OPEN_FILES,
+    ERROR_CANT_RESOLVE_FILENAME, ERROR_DISK_FULL, ERROR_FILE_NOT_FOUND, ERROR_FILE_TOO_LARGE, ERROR_INVALID_FUNCTION,
+    ERROR_INVALID_NAME, ERROR_NOACCESS, ERROR_NOT_A_REPARSE_POINT, ERROR_NOT_ENOUGH_MEMORY, ERROR_TOO_MANY_OPEN_FILES,
 };
 use windows_sys::core::BOOL;
 
@@ -34,6 +34,16 @@ pub fn is_process_out_of_files(error: &io::Error) -> bool {
 /// Returns false, as the system has no number for it.
 pub fn is_system_out_of_files(_error: &io::Error) -> bool {
     false
+}
+
+/// Returns true if files can't have a name.
+pub(super) fn is_invalid_name(error: &io::Error) -> bool {
+    is(error, ERROR_INVALID_NAME)
+}
+
+/// Returns the error of a file that is not there.
+pub(super) fn not_found() -> io::Error {
+    error(ERROR_FILE_NOT_FOUND)
 }
 
 /// Returns true if reading a link has failed because there is none.

@@ -15,7 +15,7 @@ use windows_sys::Win32::Storage::FileSystem::{
     GetFileInformationByHandle, GetFileInformationByHandleEx,
 };
 
-use super::errors::check;
+use super::errors::{check, is_invalid_name, not_found};
 
 /// The permissions of a file that only its owner can read and write. Nothing reads them: files have the rights of their
 /// directory.
@@ -237,9 +237,10 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
     std::fs::create_dir(path)
 }
 
-/// Opens a file as `options` say, or a directory.
+/// Opens a file as `options` say, or a directory. `NotFound` also for a name that no file can have, such as a pattern.
 pub(crate) fn open_without_waiting(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    options.clone().custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)
+    let opened = options.clone().custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path);
+    opened.map_err(|e| if is_invalid_name(&e) { not_found() } else { e })
 }
 
 /// Returns the permissions with which a copy of a file is created; see [`PRIVATE_FILE`].
