@@ -318,6 +318,8 @@ fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repa
             table::link_aside(path, &aside)?;
             // The new link must be on the disk before the damaged file loses its name.
             path.parent().map_or(Ok(()), table::sync_folder)?;
+            // Windows replaces no file that is mapped.
+            drop((dataset, bytes));
             std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
         }
         None if !has_arrow_signature(&bytes)? => {
