@@ -187,7 +187,12 @@ def _remapped_private(array):
 
 def _find_mapping(low, high):
     """Returns path and offset of the file data mapped from address `low` to `high`; None if there is no such file."""
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+    try:
+        maps = open("/proc/self/maps", encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        # Only Linux tells.
+        return None
+    with maps:
         for line in maps:
             addresses, _, offset, _, inode, *path = line.split(maxsplit=5)
             start, end = (int(address, 16) for address in addresses.split("-"))

@@ -8,7 +8,7 @@ import ipaddress
 import json
 import os
 import random
-import select
+import selectors
 import socket
 import ssl
 import threading
@@ -47,7 +47,12 @@ _MAX_PAUSE_SECONDS = 2.0
 # request over a connection that is being closed was processed.
 _MAX_IDLE_SECONDS = 30.0
 # Detects a server that vanished without closing the connection: 3 probes 15 s apart, after 45 s of silence.
-_KEEPALIVE = [(socket.TCP_KEEPIDLE, 45), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 3)]
+# TCP_KEEPALIVE is TCP_KEEPIDLE on macOS.
+_KEEPALIVE = [
+    (getattr(socket, name), value)
+    for name, value in {"TCP_KEEPIDLE": 45, "TCP_KEEPALIVE": 45, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}.items()
+    if hasattr(socket, name)
+]
 # The server refuses larger bodies.
 _MAX_BODY_BYTES = 64 << 20
 
@@ -1050,9 +1055,10 @@ def _is_closed_by_peer(connection: http.client.HTTPConnection) -> bool:
     """Returns whether an idle connection has data to read, which can only be its end or an error."""
     if connection.sock is None:
         return False
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))
+    # Windows has no poll. Select fails elsewhere for descriptors from 1,024 on.
+    with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
+        selector.register(connection.sock, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 def _path(name: str) -> str:

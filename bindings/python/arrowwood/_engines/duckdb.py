@@ -43,7 +43,8 @@ def _leak_database() -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_database.pop()))
 
 
-os.register_at_fork(after_in_child=_leak_database)
+if hasattr(os, "register_at_fork"):  # Windows has no forks.
+    os.register_at_fork(after_in_child=_leak_database)
 
 
 def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":

@@ -47,10 +47,12 @@ def _unfinished(path: Path) -> Iterator[IO[bytes]]:
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o666)
         is_named = False
     except (AttributeError, OSError):
-        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        # Windows would convert line ends.
+        binary = getattr(os, "O_BINARY", 0)
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | binary, 0o666)
         is_named = True
     try:
         with os.fdopen(descriptor, "wb") as file:
