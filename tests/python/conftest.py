@@ -17,6 +17,7 @@ settings.register_profile("arrowwood", deadline=None)
 settings.load_profile("arrowwood")
 
 NOBODY = 65534  # the user id
+unix_only = pytest.mark.skipif(os.name == "nt", reason="Windows has no forks, and neither such names nor such files")
 
 
 def new_ipc_writer(format: str, sink, schema: pa.Schema, options: pa.ipc.IpcWriteOptions | None = None):
@@ -96,6 +97,8 @@ def stocks_stream(tmp_path, stocks):
 @contextlib.contextmanager
 def unprivileged():
     """Runs a block without root's privileges, as permissions do not restrict root."""
+    if os.name == "nt":
+        pytest.skip("Windows has no file modes")
     is_root = os.geteuid() == 0
     if is_root:
         os.seteuid(NOBODY)

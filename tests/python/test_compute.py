@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pytest
 
 import arrowwood as aw
-from conftest import ipc_of, same, write_ipc
+from conftest import ipc_of, same, unix_only, write_ipc
 from waits import PATIENCE
 
 
@@ -583,7 +583,7 @@ def send_rows(dataset, queue):
     queue.put((dataset.to_pylist(), dataset.footprint.mapped > 0))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", [pytest.param("fork", marks=unix_only), "spawn"])
 def test_datasets_are_sent_to_workers_as_paths(tmp_path, stocks, method):
     path = write_ipc(tmp_path / "stocks.arrow", stocks, max_rows=100)
     ds = aw.open(path, validate="full")[50:250].select(["price", "symbol"])
@@ -628,9 +628,10 @@ def replace_file(path, numbers):
     """Replaces a file by a new one with the column `n`."""
     next_path = path.with_suffix(".next")
     aw.write({"n": numbers}, next_path)
-    next_path.rename(path)
+    next_path.replace(path)
 
 
+@unix_only
 def test_unpickling_fails_if_the_file_was_replaced(tmp_path):
     path = tmp_path / "f.arrow"
     aw.write({"n": [3, 1, 2]}, path)
@@ -658,7 +659,7 @@ def test_unpickling_accepts_a_copy_with_the_same_modification_time(tmp_path):
     os.utime(path, ns=(0, 0))
     pickled = pickle.dumps(aw.open(path))
     shutil.copy2(path, tmp_path / "copy.arrow")
-    os.rename(tmp_path / "copy.arrow", path)
+    os.replace(tmp_path / "copy.arrow", path)
     assert pickle.loads(pickled)["n"].to_pylist() == [30, 10, 20]
 
 

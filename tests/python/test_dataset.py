@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 import arrowwood as aw
-from conftest import ipc_of, same, write_ipc
+from conftest import ipc_of, same, unix_only, write_ipc
 
 
 def test_stocks_equal_pyarrow(stocks_file, stocks):
@@ -78,6 +78,7 @@ def test_repr_shows_rows_and_columns(stocks_file):
     assert "date" in repr(ds.schema[1])
 
 
+@unix_only
 def test_html_escapes_text_and_sets_no_colours(tmp_path):
     """Fixed colours would be unreadable in notebooks with a dark theme."""
     aw.write({"<b>": ["<script>", "a & b"], "n": [1, 2]}, tmp_path / "<i>.arrow")
@@ -383,7 +384,7 @@ def test_validate_reports_progress(stocks_file, stocks):
 def test_datasets_may_be_empty(tmp_path):
     empty = pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.string())})
     for format in ["file", "stream"]:
-        ds = aw.open(write_ipc(tmp_path / "x", empty, format))
+        ds = aw.open(write_ipc(tmp_path / format, empty, format))
         assert ds.shape == (0, 2) and ds.to_pylist() == list(ds) == [] and "a" in repr(ds)
         assert ds.to_arrow() == empty and ds.head().shape == (0, 2) and ds["b"].to_pylist() == []
         with pytest.raises(aw.RowOutOfRange):

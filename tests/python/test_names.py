@@ -44,7 +44,7 @@ def public_names() -> Iterator[str]:
     modules = dict.fromkeys([*vars(_arrowwood), *vars(_types)], "")
     modules |= aw._LAZY_IMPORTS  # names that are imported on first use
     modules |= dict.fromkeys(vars(_errors), "_errors")
-    for path in sorted([*PACKAGE.glob("_*.py*"), *PACKAGE.glob("_engines/*.py")]):
+    for path in sorted([*PACKAGE.glob("_*.py"), *PACKAGE.glob("_*.pyi"), *PACKAGE.glob("_engines/*.py")]):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             name = getattr(node, "name", None)
             if name not in aw.__all__:
