@@ -300,11 +300,13 @@ torture:
 # each target; JSON=FILE has the reports of all but macOS.
 PORTS := port-linux-aarch64 port-linux-musl port-linux-riscv64 port-linux-s390x port-windows
 .PHONY: $(PORTS)
-port:
-	$(PYTHON) tests/port/port.py $(JSON:%=--json %)
+port: $(BIN)/python
+	$(BIN)/pip install --quiet $(MATURIN)
+	$(BIN)/python tests/port/port.py $(JSON:%=--json %)
 	$(MAKE) --no-print-directory port-macos
-$(PORTS): port-%:
-	$(PYTHON) tests/port/port.py $* $(JSON:%=--json %)
+$(PORTS): port-%: $(BIN)/python
+	$(BIN)/pip install --quiet $(MATURIN)
+	$(BIN)/python tests/port/port.py $* $(JSON:%=--json %)
 
 MAC_PORTS := port-macos-aarch64 port-macos-x86_64
 .PHONY: port-macos $(MAC_PORTS)

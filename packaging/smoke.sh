@@ -11,6 +11,8 @@ bin=$venv/bin
 cd "$(mktemp -d)"
 "$bin/arrowwood" --version
 "$bin/python" - <<'PYTHON'
+import os
+
 import numpy as np
 import arrowwood as aw
 
@@ -20,10 +22,12 @@ assert dataset["id"].sum() == 499_500
 assert dataset.footprint.copied == 0
 batches = list(dataset.loader(100, seed=1))
 assert [batch["image"].shape for batch in batches] == [(100, 4, 4)] * 10
-with aw.writer("table", "n: int64") as writer:
-    writer.append({"n": [1, 2, 3]})
-    writer.commit()
-assert len(aw.open("table")) == 3
+# On Windows, tables are only read.
+if os.name != "nt":
+    with aw.writer("table", "n: int64") as writer:
+        writer.append({"n": [1, 2, 3]})
+        writer.commit()
+    assert len(aw.open("table")) == 3
 PYTHON
 
 # The wheel contains the page of `arrowwood view`.

@@ -1,7 +1,10 @@
-"""Makes a wheel of the Python package with a library that cargo has already built: `wheel.py LIBRARY FOLDER`.
+"""Makes a wheel of the Python package with a library that cargo has already built.
+
+    wheel.py LIBRARY FOLDER [PLATFORM]
 
 maturin, the package's build backend, writes the metadata. `make test` installs this wheel, so that the library is
-compiled once for the tests in all languages; wheels for users are built by maturin itself (`make wheel`).
+compiled once for the tests in all languages; wheels for users are built by maturin itself (`make wheel`). PLATFORM is
+that of the wheel's tag, by default this one.
 """
 
 import base64
@@ -19,7 +22,7 @@ import maturin
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def make_wheel(library: Path, folder: Path) -> Path:
+def make_wheel(library: Path, folder: Path, platform: str | None) -> Path:
     """Writes the wheel into `folder` and returns its path."""
     os.chdir(ROOT)
     settings = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["maturin"]
@@ -32,10 +35,15 @@ def make_wheel(library: Path, folder: Path) -> Path:
         contents = {f"{info.name}/{path.relative_to(info)}": path.read_bytes() for path in list_files(info)}
     name_and_version = info.name.removesuffix(".dist-info")
     tag = read_tag(contents[f"{info.name}/WHEEL"])
+    if platform is not None:
+        other = f"{tag.rsplit('-', 1)[0]}-{platform}"
+        contents[f"{info.name}/WHEEL"] = contents[f"{info.name}/WHEEL"].replace(tag.encode(), other.encode())
+        tag = other
     for path in list_files(source / package):
-        if path.suffix not in (".so", ".pyc"):
+        if path.suffix not in (".so", ".pyd", ".pyc"):
             contents[str(path.relative_to(source))] = path.read_bytes()
-    contents[f"{package}/{module}.abi3.so"] = library.read_bytes()
+    suffix = ".pyd" if library.suffix == ".dll" else ".abi3.so"
+    contents[f"{package}/{module}{suffix}"] = library.read_bytes()
     contents[f"{info.name}/RECORD"] = format_record(contents, info.name)
     folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / f"{name_and_version}-{tag}.whl"
@@ -68,6 +76,6 @@ def format_record(contents: dict[str, bytes], info: str) -> bytes:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: wheel.py LIBRARY FOLDER")
-    print(make_wheel(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()))
+    if len(sys.argv) not in (3, 4):
+        sys.exit("usage: wheel.py LIBRARY FOLDER [PLATFORM]")
+    print(make_wheel(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), (sys.argv[3:] or [None])[0]))

@@ -7,7 +7,8 @@ A target is one of `port.toml`: by default all of them are tested, one after the
 the standard library from its source. Programs of another processor run under qemu's emulation of one process, which
 the kernel starts for them, so that tests can start processes of their own: each program of tests gets a user namespace
 with a binfmt_misc of its own, and the machine is left as it is. Programs of Windows run under wine, in a prefix in the
-folder of what is built. Beside one of their tests, a process of Linux writes the table that the test reads.
+folder of what is built. Beside one of their tests, a process of Linux writes the table that the test reads. Tests of
+Python run there as well, in a CPython for Windows (windows_python.py).
 
 A test fails if it doesn't end in time. Where a program of tests dies, the tests that were running are run again, each
 alone. Tests that are left out are listed in `port.toml`, each with its cause. It is an error if one of them does not
@@ -27,9 +28,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from pathlib import Path
+
+import windows_python
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -69,6 +73,11 @@ COMMAND_RUNS = [
     (["check", "table/00000000000000000000.arrow"], ": ok, 8 rows"),
     (["head", "table/00000000000000000000.arrow"], "row 6"),
 ]
+
+# The crate of the Python package, its library, how the suites of its tests begin, and what runs them as Rust's.
+PYTHON_CRATE, PYTHON_LIBRARY = "arrowwood-python", "_arrowwood.dll"
+PYTHON_SUITE = "python "
+PYTHON_PROGRAM = HERE / "pytest_program.py"
 
 # Starts a program in a mount namespace where the kernel hands programs of another processor to an emulator.
 EMULATED = """
@@ -120,6 +129,7 @@ class Target:
         self.folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
         self.programs = settings.get("programs", {})
         self.only = settings.get("only")
+        self.python = settings.get("python", [])
         self.left_out = {
             test: entry["cause"] for entry in left_out if name in entry["targets"] for test in entry["tests"]
         }
@@ -127,7 +137,8 @@ class Target:
     def build(self):
         """Builds the tests. Returns their programs."""
         environment = self.build_environment()
-        return [program for crate in CRATES for program in self.build_crate(crate, environment)]
+        programs = [program for crate in CRATES for program in self.build_crate(crate, environment)]
+        return programs + self.build_python(environment)
 
     def build_environment(self):
         """Returns the environment of cargo."""
@@ -151,6 +162,23 @@ class Target:
         command += ALL_PROGRAMS if selected is None else [f"--test={name}" for name in selected]
         return built_programs(crate, command, environment)
 
+    def build_python(self, environment):
+        """Installs Python and the package, if tests of it are run. Returns their programs: their files."""
+        if not self.python:
+            return []
+        self.build_package(PYTHON_CRATE, environment)
+        interpreter = windows_python.install(self.folder)
+        library = self.folder / self.triple / "debug" / PYTHON_LIBRARY
+        windows_python.install_wheel(interpreter.parent, library, self.folder / "wheel")
+        folder = ROOT / "tests/python"
+        return [Program(f"{PYTHON_SUITE}{name}", str(folder / f"{name}.py"), ROOT) for name in self.python]
+
+    def build_package(self, crate, environment):
+        """Builds what a crate ships."""
+        words = [CARGO, "build", "--quiet", "--locked", "-Zbuild-std", "--target", self.triple, "--package", crate]
+        if subprocess.run(words, cwd=ROOT, env=environment).returncode != 0:
+            raise SystemExit(f"building {crate} has failed")
+
     def selects(self, test):
         """Returns whether a test is one of those of the target."""
         return self.only is None or any(fnmatch.fnmatch(test, pattern) for pattern in self.only)
@@ -159,7 +187,10 @@ class Target:
         """Returns the words that start a program of tests, and their environment."""
         environment = {"RUSTC_BOOTSTRAP": "1", "ARROWWOOD_PATIENCE": str(TEST_SECONDS), **os.environ}
         if self.wine:
-            return [WINE, program.path], {**environment, **self.prefix()}
+            words = [WINE, program.path]
+            if program.suite.startswith(PYTHON_SUITE):
+                words[1:1] = [self.folder / "python/python.exe", "-X", "utf8", PYTHON_PROGRAM]
+            return words, {**environment, **self.prefix()}
         if not self.emulator:
             return [program.path], environment
         environment |= {"QEMU_LD_PREFIX": self.sysroot, "ARROWWOOD_BINFMT": binfmt(program.path, self.emulator)}
@@ -194,13 +225,10 @@ class Target:
                 writer.wait()
 
     def command_errors(self):
-        """Builds the command without server and object stores, and runs it on a table. Returns what it got wrong."""
+        """Builds the command, and runs it on a table. Returns what it got wrong."""
         if not self.wine:
             return []
-        words = [CARGO, "build", "--quiet", "--locked", "-Zbuild-std", "--target", self.triple]
-        words += ["--package", COMMAND_CRATE, "--no-default-features"]
-        if subprocess.run(words, cwd=ROOT, env=self.build_environment()).returncode != 0:
-            return [f"building {COMMAND_CRATE} has failed"]
+        self.build_package(COMMAND_CRATE, self.build_environment())
         command = self.folder / self.triple / "debug" / f"{COMMAND}.exe"
         environment = {**os.environ, **self.prefix()}
         errors = []
@@ -224,11 +252,19 @@ class Target:
     def list_tests(self, program):
         """Returns the names of the tests in a program."""
         words, environment = self.command(program)
-        listed = subprocess.run([*words, "--list", "--format=terse"], env=environment, capture_output=True, text=True)
+        listed = subprocess.run(
+            [*words, "--list", "--format=terse"],
+            cwd=program.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
         if listed.returncode != 0:
             hint = "; a binfmt_misc of one's own needs Linux 6.7" if "binfmt_misc" in listed.stderr else ""
             raise SystemExit(f"{self.name}: {program.suite} does not run{hint}\n{listed.stderr}")
-        return [line.removesuffix(": test") for line in listed.stdout.splitlines() if line.endswith(": test")]
+        lines = [line.strip() for line in listed.stdout.splitlines()]
+        return [line.removesuffix(": test") for line in lines if line.endswith(": test")]
 
 
 def built_programs(crate, command, environment):
@@ -282,16 +318,20 @@ def run_once(target, program, tests, deadline, threads, outcomes):
     environment |= program.environment
     words += ["--exact", "-Zunstable-options", "--format=json", f"--test-threads={threads}", "--", *tests]
     running = {}
-    with tempfile.TemporaryFile("w+", errors="replace") as errors, selectors.DefaultSelector() as selector:
+    with selectors.DefaultSelector() as selector:
+        # Python does not start under wine if one of them is a file.
         process = subprocess.Popen(
             words,
             cwd=program.folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=errors,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        errors = bytearray()
+        reader = threading.Thread(target=keep_end, args=(process.stderr, errors), daemon=True)
+        reader.start()
         selector.register(process.stdout, selectors.EVENT_READ)
         rest = b""
         while True:
@@ -313,11 +353,20 @@ def run_once(target, program, tests, deadline, threads, outcomes):
                 note(line, running, outcomes)
         process.stdout.close()
         status = process.wait()
-        errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4000))
         if status not in (0, 101) and len(running) == 1 and len(tests) == 1:
-            outcomes[tests[0]] = Outcome("failed", f"its process has ended: status {status}\n{errors.read()}")
+            # A process that it has started may have the pipe.
+            reader.join(1)
+            text = errors.decode(errors="replace")
+            outcomes[tests[0]] = Outcome("failed", f"its process has ended: status {status}\n{text}")
             running.clear()
     return list(running)
+
+
+def keep_end(pipe, kept):
+    """Reads a pipe to its end, and keeps the last 4,000 bytes."""
+    while piece := pipe.read1():
+        kept += piece
+        del kept[:-4000]
 
 
 def note(line, running, outcomes):
