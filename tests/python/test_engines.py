@@ -212,6 +212,7 @@ def check_datafusion_from_arrow(table):
 
 def check_datafusion_external_table(table):
     context = datafusion.SessionContext()
+    context.sql("set datafusion.runtime.list_files_cache_limit = '0K'")
     context.sql(f"create external table t stored as arrow location '{table.path}/'")
     count = "select count(*) as n from t"
     assert context.sql(count).to_pydict()["n"] == [len(aw.open(table.path))]
@@ -220,7 +221,21 @@ def check_datafusion_external_table(table):
     assert not table.has_mapped(addresses_of_batches(context.sql("select n from t limit 10").collect()))
     plan = "".join(context.sql("explain select n from t where n > 3").to_pydict()["plan"])
     assert "projection=[n]" in plan and "FilterExec" in plan
-    return "none", "newest at each query", "columns"
+    return "none", "newest at each query, if it lists files anew", "columns"
+
+
+def test_datafusion_lists_new_files_if_told_to(tmp_path):
+    """Without the setting it remembers the files of the first query, and leaves out later segments."""
+    with aw.writer(tmp_path / "t", "n: int64", segment_rows=100) as writer:
+        writer.append({"n": range(150)})
+        writer.commit()
+        context = datafusion.SessionContext()
+        context.sql("set datafusion.runtime.list_files_cache_limit = '0K'")
+        context.sql(f"create external table t stored as arrow location '{tmp_path / 't'}/'")
+        for row_count in [150, 180, 580]:
+            writer.append({"n": range(row_count - writer.rows)})
+            writer.commit()
+            assert context.sql("select count(*) as n from t").to_pydict()["n"] == [row_count]
 
 
 def check_dask(table):

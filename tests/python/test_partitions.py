@@ -447,6 +447,7 @@ def read_with_polars(table):
 def read_with_datafusion(table):
     datafusion = pytest.importorskip("datafusion")
     context = datafusion.SessionContext()
+    context.sql("set datafusion.runtime.list_files_cache_limit = '0K'")
     columns = "n bigint, value double, host varchar"
     query = f"create external table t ({columns}) stored as arrow partitioned by (host) location '{table}/'"
 
