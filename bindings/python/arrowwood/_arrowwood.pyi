@@ -1126,7 +1126,7 @@ def _open_places(
     """The rows that a recipe names."""
 
 def _place_of(path: _Path) -> str | None:
-    """Text that identifies a file among those of all machines, as the server tells it."""
+    """Text that identifies a file across machines, as the server tells it."""
 
 def _without_secrets(text: str) -> str:
     """`text` with the URLs in it without passwords and signatures."""

@@ -108,7 +108,7 @@ mod _arrowwood {
         Ok(arrowwood::local_path(&text)?.unwrap_or(text))
     }
 
-    /// Text that identifies a file among those of all machines, as the server tells it.
+    /// Text that identifies a file across machines, as the server tells it.
     #[pyfunction]
     fn _place_of(path: std::path::PathBuf) -> Option<String> {
         arrowwood::mapping::os::place_of(&path).ok()

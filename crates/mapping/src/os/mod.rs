@@ -125,9 +125,7 @@ pub fn create_unnamed(folder: &Path) -> io::Result<Option<File>> {
     create_unnamed_in(&RelativePath::new(folder), family::files::PRIVATE_FILE)
 }
 
-/// Returns text that identifies a file or directory among those of all machines.
-///
-/// A client on loopback may be at the end of a tunnel, on a machine where another file has this path.
+/// Returns text that identifies a file or directory across machines, until this one is started again.
 ///
 /// # Errors
 /// Errors of the system, such as `NotFound`.

@@ -5,6 +5,6 @@ mod memory;
 // Names in a directory that is locked, which Windows can't do.
 #[cfg(unix)]
 mod names;
-// Its files are those of writers, which Windows lacks.
+// It creates files as writers do, which Windows lacks.
 #[cfg(unix)]
 mod system;

@@ -48,6 +48,7 @@ pub(crate) fn facts(snapshot: &Snapshot, audience: Audience) -> Result<Json> {
     }
     if audience.is_local {
         facts["path"] = table.path.display().to_string().into();
+        // The client may be at the end of a tunnel, on a machine where another file has this path.
         facts["place"] = os::place_of(&table.path).ok().into();
     }
     Ok(facts)
