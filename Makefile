@@ -301,12 +301,13 @@ torture:
 PORTS := port-linux-aarch64 port-linux-musl port-linux-riscv64 port-linux-s390x port-windows
 .PHONY: $(PORTS)
 port: $(BIN)/python
-	$(BIN)/pip install --quiet $(MATURIN)
 	$(BIN)/python tests/port/port.py $(JSON:%=--json %)
 	$(MAKE) --no-print-directory port-macos
 $(PORTS): port-%: $(BIN)/python
-	$(BIN)/pip install --quiet $(MATURIN)
 	$(BIN)/python tests/port/port.py $* $(JSON:%=--json %)
+port port-windows: $(BIN)/maturin
+$(BIN)/maturin: | $(BIN)/python
+	$(BIN)/pip install --quiet 'maturin>=1.9,<2'
 
 MAC_PORTS := port-macos-aarch64 port-macos-x86_64
 .PHONY: port-macos $(MAC_PORTS)
@@ -550,7 +551,7 @@ $(VENV)/demo.done: $(BIN)/python $(SOURCES)
 
 $(VENV)/test.done: $(BIN)/python $(SOURCES) | programs
 	$(BIN)/pip install --quiet 'maturin>=1.9,<2'
-	wheel=$$(PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python packaging/wheel.py $(TARGET)/debug/lib_arrowwood.so $(TARGET)/wheel) && \
+	wheel=$$($(BIN)/python packaging/wheel.py $(TARGET)/debug/lib_arrowwood.so $(TARGET)/wheel) && \
 	  $(BIN)/pip install --quiet --force-reinstall --no-deps "$$wheel" && $(BIN)/pip install --quiet "$$wheel[test]"
 	@rm -f $(VENV)/*.done && touch $@
 

@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def make_wheel(library: Path, folder: Path, platform: str | None) -> Path:
     """Writes the wheel into `folder` and returns its path."""
     os.chdir(ROOT)
+    # The module calls the program of its name.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     settings = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["maturin"]
     source = Path(settings["python-source"])
     package, module = settings["module-name"].split(".")

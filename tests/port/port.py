@@ -319,7 +319,7 @@ def run_once(target, program, tests, deadline, threads, outcomes):
     words += ["--exact", "-Zunstable-options", "--format=json", f"--test-threads={threads}", "--", *tests]
     running = {}
     with selectors.DefaultSelector() as selector:
-        # Python does not start under wine if one of them is a file.
+        # Python does not start under wine if its standard error is a file.
         process = subprocess.Popen(
             words,
             cwd=program.folder,
@@ -354,7 +354,7 @@ def run_once(target, program, tests, deadline, threads, outcomes):
         process.stdout.close()
         status = process.wait()
         if status not in (0, 101) and len(running) == 1 and len(tests) == 1:
-            # A process that it has started may have the pipe.
+            # The pipe has no end yet if a process that was started there still holds it.
             reader.join(1)
             text = errors.decode(errors="replace")
             outcomes[tests[0]] = Outcome("failed", f"its process has ended: status {status}\n{text}")

@@ -4,7 +4,6 @@ Maven has a CPython for Windows, without the library for extensions of any versi
 forwards to that of its version. Of packages, those versions are taken that call no function which wine 8 lacks.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -87,23 +86,14 @@ def link(library, words):
 
 def pip_install(home, packages, *options):
     """Installs packages for Windows."""
-    words = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--target", home / "lib/site-packages"]
-    words += [
-        "--platform",
-        PLATFORM,
-        "--python-version",
-        VERSION,
-        "--only-binary=:all:",
-        "--no-warn-conflicts",
-        *options,
-    ]
+    words = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--no-warn-conflicts", *options]
+    words += ["--target", home / "lib/site-packages", "--only-binary=:all:"]
+    words += ["--platform", PLATFORM, "--python-version", VERSION]
     subprocess.run([*words, *packages], check=True)
 
 
 def install_wheel(home, library, folder):
     """Makes the wheel of a library that cargo has built, and installs it."""
     words = [sys.executable, ROOT / "packaging/wheel.py", library, folder, PLATFORM]
-    # It calls maturin's program.
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    made = subprocess.run(words, env={**os.environ, "PATH": path}, check=True, stdout=subprocess.PIPE, text=True)
+    made = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
     pip_install(home, [made.stdout.strip()], "--no-deps")
