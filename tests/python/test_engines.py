@@ -224,20 +224,6 @@ def check_datafusion_external_table(table):
     return "none", "newest at each query, if it lists files anew", "columns"
 
 
-def test_datafusion_lists_new_files_if_told_to(tmp_path):
-    """Without the setting it remembers the files of the first query, and leaves out later segments."""
-    with aw.writer(tmp_path / "t", "n: int64", segment_rows=100) as writer:
-        writer.append({"n": range(150)})
-        writer.commit()
-        context = datafusion.SessionContext()
-        context.sql("set datafusion.runtime.list_files_cache_limit = '0K'")
-        context.sql(f"create external table t stored as arrow location '{tmp_path / 't'}/'")
-        for row_count in [150, 180, 580]:
-            writer.append({"n": range(row_count - writer.rows)})
-            writer.commit()
-            assert context.sql("select count(*) as n from t").to_pydict()["n"] == [row_count]
-
-
 def check_dask(table):
     with dask.config.set(scheduler="synchronous"):
         (split,) = table.dataset[:ROWS].splits(1)
@@ -290,6 +276,20 @@ def test_documented_consumers_are_the_tested_ones():
 @pytest.mark.parametrize("consumer", list(CONSUMERS))
 def test_documented_cells_are_true(table, consumer):
     assert CONSUMERS[consumer](table) == documented_cells()[consumer]
+
+
+def test_datafusion_lists_new_files_if_told_to(tmp_path):
+    """Without the setting it remembers the files of the first query, and leaves out later segments."""
+    with aw.writer(tmp_path / "t", "n: int64", segment_rows=100) as writer:
+        writer.append({"n": range(150)})
+        writer.commit()
+        context = datafusion.SessionContext()
+        context.sql("set datafusion.runtime.list_files_cache_limit = '0K'")
+        context.sql(f"create external table t stored as arrow location '{tmp_path / 't'}/'")
+        for row_count in [150, 180, 580]:
+            writer.append({"n": range(row_count - writer.rows)})
+            writer.commit()
+            assert context.sql("select count(*) as n from t").to_pydict()["n"] == [row_count]
 
 
 def test_examples_of_the_page_run(tmp_path, monkeypatch, capsys):

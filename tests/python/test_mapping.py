@@ -2,7 +2,6 @@
 
 import gc
 import mmap
-import os
 import pathlib
 import struct
 import subprocess
@@ -357,18 +356,21 @@ def test_invalid_arguments_are_refused(numbers, arguments, message):
         aw.map(numbers, **arguments)
 
 
-def test_missing_and_special_files_are_refused(tmp_path):
+def test_missing_files_and_directories_are_refused(tmp_path):
     with pytest.raises(aw.NotFound) as caught:
         aw.map(tmp_path / "none")
     assert isinstance(caught.value, FileNotFoundError)
     assert caught.value.errno == 2 and caught.value.filename == caught.value.path == str(tmp_path / "none")
     with pytest.raises(aw.InvalidArgument, match="regular"):
         aw.map(tmp_path)
-    if os.name != "nt":
-        with pytest.raises(aw.InvalidArgument, match="regular"):
-            aw.map("/dev/null")
     with pytest.raises(TypeError):
         aw.map(3)
+
+
+@unix_only
+def test_devices_are_refused():
+    with pytest.raises(aw.InvalidArgument, match="regular"):
+        aw.map("/dev/null")
 
 
 def test_map_without_permission_raises(numbers):
