@@ -79,13 +79,6 @@ PYTHON_CRATE, PYTHON_LIBRARY = "arrowwood-python", "_arrowwood.dll"
 PYTHON_SUITE = "python "
 PYTHON_PROGRAM = HERE / "pytest_program.py"
 
-# Starts a program in a mount namespace where the kernel hands programs of another processor to an emulator.
-EMULATED = """
-mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
-printf %s "$ARROWWOOD_BINFMT" > /proc/sys/fs/binfmt_misc/register &&
-exec "$@"
-"""
-
 
 @dataclasses.dataclass
 class Program:
@@ -193,8 +186,9 @@ class Target:
             return words, {**environment, **self.prefix()}
         if not self.emulator:
             return [program.path], environment
-        environment |= {"QEMU_LD_PREFIX": self.sysroot, "ARROWWOOD_BINFMT": binfmt(program.path, self.emulator)}
-        return ["unshare", "--map-root-user", "--mount", "sh", "-c", EMULATED, "sh", program.path], environment
+        environment["QEMU_LD_PREFIX"] = self.sysroot
+        words = [sys.executable, HERE / "emulated.py", binfmt(program.path, self.emulator), program.path]
+        return words, environment
 
     def prefix(self):
         """Returns the environment of wine, with a prefix that is made when it is needed first."""

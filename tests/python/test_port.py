@@ -13,6 +13,7 @@ FOLDER = ROOT / "tests/port"
 SETTINGS = tomllib.loads((FOLDER / "port.toml").read_text())
 
 sys.path.insert(0, str(FOLDER))
+import emulated  # noqa: E402
 import port  # noqa: E402
 
 # A program with the command line of Rust's tests. `dies` ends its process, and `hangs` never ends.
@@ -104,6 +105,13 @@ def test_programs_of_a_processor_go_to_its_emulator(tmp_path, order):
     assert emulator == "/qemu" and len(magic) == len(mask) == 20
     same = [bytes(a & b for a, b in zip(text, mask)) for text in (magic, fixed, b"\x7fELF" + bytes(16))]
     assert same[0] == same[1] != same[2]
+
+
+def test_programs_keep_their_users_and_groups():
+    for kind in ("uid", "gid"):
+        for line in emulated.same_ids(kind).splitlines():
+            inside, outside, count = map(int, line.split())
+            assert inside == outside and count > 0
 
 
 def test_tests_on_the_list_exist():
