@@ -295,9 +295,9 @@ torture:
 	$(CAMPAIGNS) --only "model kills$(KILLS:%==%) chaos eight-readers limits readers corruption forged power disk-errors onlookers \
 	  changed"
 
-# The tests of the libraries on other processors and C libraries of Linux, and on Windows, and what ships for macOS, which is only
-# linked: what is built, run and left out is in tests/port/. Names the packages of Debian that it needs. Takes up to 40 minutes for
-# each target; JSON=FILE has the reports of all but macOS.
+# The tests of the libraries and of Python on other processors and C libraries of Linux, and on Windows, and what ships for macOS,
+# which is only linked: what is built, run and left out is in tests/port/. Names the packages of Debian that it needs. Takes up to
+# 40 minutes for each target; JSON=FILE has the reports of all but macOS.
 PORTS := port-linux-aarch64 port-linux-musl port-linux-riscv64 port-linux-s390x port-windows
 .PHONY: $(PORTS)
 port: $(BIN)/python
@@ -305,7 +305,7 @@ port: $(BIN)/python
 	$(MAKE) --no-print-directory port-macos
 $(PORTS): port-%: $(BIN)/python
 	$(BIN)/python tests/port/port.py $* $(JSON:%=--json %)
-port port-windows: $(BIN)/maturin
+port port-linux-aarch64 port-windows: $(BIN)/maturin
 $(BIN)/maturin: | $(BIN)/python
 	$(BIN)/pip install --quiet 'maturin>=1.9,<2'
 

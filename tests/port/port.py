@@ -8,7 +8,7 @@ the standard library from its source. Programs of another processor run under qe
 the kernel starts for them, so that tests can start processes of their own: each program of tests gets a user namespace
 with a binfmt_misc of its own, and the machine is left as it is. Programs of Windows run under wine, in a prefix in the
 folder of what is built. Beside one of their tests, a process of Linux writes the table that the test reads. Tests of
-Python run there as well, in a CPython for Windows (windows_python.py).
+Python run in a Python of the target (foreign_python.py).
 
 A test fails if it doesn't end in time. Where a program of tests dies, the tests that were running are run again, each
 alone. Tests that are left out are listed in `port.toml`, each with its cause. It is an error if one of them does not
@@ -33,7 +33,7 @@ import time
 import tomllib
 from pathlib import Path
 
-import windows_python
+import foreign_python
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -74,8 +74,8 @@ COMMAND_RUNS = [
     (["head", "table/00000000000000000000.arrow"], "row 6"),
 ]
 
-# The crate of the Python package, its library, how the suites of its tests begin, and what runs them as Rust's.
-PYTHON_CRATE, PYTHON_LIBRARY = "arrowwood-python", "_arrowwood.dll"
+# The crate of the Python package, how the suites of its tests begin, and what runs them as Rust's.
+PYTHON_CRATE = "arrowwood-python"
 PYTHON_SUITE = "python "
 PYTHON_PROGRAM = HERE / "pytest_program.py"
 
@@ -122,7 +122,10 @@ class Target:
         self.folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
         self.programs = settings.get("programs", {})
         self.only = settings.get("only")
-        self.python = settings.get("python", [])
+        self.python_tests = settings.get("python", [])
+        self.debian = settings.get("debian")
+        # Installed by `build`.
+        self.python = None
         self.left_out = {
             test: entry["cause"] for entry in left_out if name in entry["targets"] for test in entry["tests"]
         }
@@ -157,14 +160,18 @@ class Target:
 
     def build_python(self, environment):
         """Installs Python and the package, if tests of it are run. Returns their programs: their files."""
-        if not self.python:
+        if not self.python_tests:
             return []
         self.build_package(PYTHON_CRATE, environment)
-        interpreter = windows_python.install(self.folder)
-        library = self.folder / self.triple / "debug" / PYTHON_LIBRARY
-        windows_python.install_wheel(interpreter.parent, library, self.folder / "wheel")
+        if self.wine:
+            library = "_arrowwood.dll"
+            self.python = foreign_python.install_windows(self.folder)
+        else:
+            library = "lib_arrowwood.so"
+            self.python = foreign_python.install_debian(self.folder, self.debian, self.triple.split("-")[0])
+        self.python.install_wheel(self.folder / self.triple / "debug" / library, self.folder / "wheel")
         folder = ROOT / "tests/python"
-        return [Program(f"{PYTHON_SUITE}{name}", str(folder / f"{name}.py"), ROOT) for name in self.python]
+        return [Program(f"{PYTHON_SUITE}{name}", str(folder / f"{name}.py"), ROOT) for name in self.python_tests]
 
     def build_package(self, crate, environment):
         """Builds what a crate ships."""
@@ -179,16 +186,17 @@ class Target:
     def command(self, program):
         """Returns the words that start a program of tests, and their environment."""
         environment = {"RUSTC_BOOTSTRAP": "1", "ARROWWOOD_PATIENCE": str(TEST_SECONDS), **os.environ}
+        words, sysroot = [program.path], self.sysroot
+        if program.suite.startswith(PYTHON_SUITE):
+            words = [str(self.python.interpreter), "-X", "utf8", PYTHON_PROGRAM, program.path]
+            sysroot = self.python.sysroot
         if self.wine:
-            words = [WINE, program.path]
-            if program.suite.startswith(PYTHON_SUITE):
-                words[1:1] = [self.folder / "python/python.exe", "-X", "utf8", PYTHON_PROGRAM]
-            return words, {**environment, **self.prefix()}
+            return [WINE, *words], {**environment, **self.prefix()}
         if not self.emulator:
-            return [program.path], environment
-        environment["QEMU_LD_PREFIX"] = self.sysroot
-        words = [sys.executable, HERE / "emulated.py", binfmt(program.path, self.emulator), program.path]
-        return words, environment
+            return words, environment
+        if sysroot:
+            environment["QEMU_LD_PREFIX"] = str(sysroot)
+        return [sys.executable, HERE / "emulated.py", binfmt(words[0], self.emulator), *words], environment
 
     def prefix(self):
         """Returns the environment of wine, with a prefix that is made when it is needed first."""
