@@ -298,7 +298,7 @@ torture:
 # The tests of the libraries and of Python on other processors and C libraries of Linux, and on Windows, and what ships for macOS,
 # which is only linked: what is built, run and left out is in tests/port/. Names the packages of Debian that it needs. Takes up to
 # 40 minutes for each target; JSON=FILE has the reports of all but macOS.
-PORTS := port-linux-aarch64 port-linux-musl port-linux-riscv64 port-linux-s390x port-windows
+PORTS := port-linux-aarch64 port-linux-aarch64-musl port-linux-musl port-linux-riscv64 port-linux-s390x port-windows
 .PHONY: $(PORTS)
 port: $(BIN)/python
 	$(BIN)/python tests/port/port.py $(JSON:%=--json %)
@@ -313,8 +313,10 @@ MAC_PORTS := port-macos-aarch64 port-macos-x86_64
 .PHONY: port-macos $(MAC_PORTS)
 port-macos: $(MAC_PORTS)
 $(MAC_PORTS): port-macos-%: $(BIN)/python
-	$(BIN)/pip install --quiet ziglang
 	$(BIN)/python tests/port/macos.py $*-apple-darwin
+port port-linux-aarch64-musl port-linux-musl $(MAC_PORTS): $(BIN)/python-zig
+$(BIN)/python-zig: | $(BIN)/python
+	$(BIN)/pip install --quiet ziglang
 
 # Coverage-guided fuzzing, $(MINUTES) for each target (5), seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer).

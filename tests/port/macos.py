@@ -14,16 +14,15 @@ compiles C and links. For each processor:
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import re
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
-from port import BUILD_ENVIRONMENT, CARGO, HERE, PACKAGES, ROOT, RUSTC, missing_packages
+import zig
+from port import BUILD_ENVIRONMENT, CARGO, PACKAGES, ROOT, RUSTC, missing_packages
 
 TARGETS = ["aarch64-apple-darwin", "x86_64-apple-darwin"]
 LINKED_CRATE = "arrowwood-mapping"
@@ -41,29 +40,6 @@ MACH_O = bytes.fromhex("cffaedfe")
 # Functions that zig's headers lack, by the start of their names, and the macOS that has them.
 NEW_FUNCTIONS = {"os_sync_": (14, 4)}
 AVAILABLE = re.compile(r"AVAILABLE(?:_STARTING)?\(\s*(?:__MAC_|macosx?\()?(\d+)[._](\d+)")
-# The words of a compiler for Apple that name its target and libraries, and how many words follow; zig has its own.
-DROPPED_WORDS = {"-arch": 1, "-target": 1, "-isysroot": 1, "-liconv": 0, "-framework": 1}
-DROPPED_STARTS = ("--target=", "-mmacosx-version-min=", "-mmacos-version-min=")
-
-
-def zig_folder():
-    """Returns the folder of zig, or `None` if it is not installed."""
-    spec = importlib.util.find_spec("ziglang")
-    return Path(spec.origin).parent if spec and spec.origin else None
-
-
-def compile_by_zig(target, words):
-    """Becomes zig's compiler of C for a target. This is how cargo and rustc call it."""
-    kept, skipped = [], 0
-    for word in words:
-        if skipped:
-            skipped -= 1
-        elif word in DROPPED_WORDS:
-            skipped = DROPPED_WORDS[word]
-        elif not word.startswith(DROPPED_STARTS):
-            kept.append(word)
-    zig = zig_folder() / "zig"
-    os.execv(zig, [str(zig), "cc", "-target", target, *kept])
 
 
 def oldest_macos(target):
@@ -83,10 +59,7 @@ def build_folder(target):
 def build_environment(target, oldest, folder):
     """Returns the environment of cargo, with a compiler of C in `folder`."""
     processor = target.split("-")[0]
-    compiler = folder / "cc"
-    zig_target = f"{processor}-macos.{oldest[0]}.{oldest[1]}"
-    compiler.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE / "macos.py"}" --cc {zig_target} "$@"\n')
-    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    compiler = zig.write_compiler(folder / "cc", f"{processor}-macos.{oldest[0]}.{oldest[1]}")
     name = target.replace("-", "_")
     return {
         **os.environ,
@@ -100,7 +73,7 @@ def build_environment(target, oldest, folder):
         f"CC_{name}": str(compiler),
         f"AR_{name}": "/usr/bin/llvm-ar",
         # Otherwise rustc looks for Apple's.
-        "SDKROOT": str(zig_folder() / "lib/libc/darwin"),
+        "SDKROOT": str(zig.find_folder() / "lib/libc/darwin"),
     }
 
 
@@ -144,14 +117,14 @@ def called_functions(program):
 
 def names_of_system():
     """Returns the names in Apple's libraries, which programs without frameworks are linked with."""
-    text = (zig_folder() / "lib/libc/darwin/libSystem.tbd").read_text()
+    text = (zig.find_folder() / "lib/libc/darwin/libSystem.tbd").read_text()
     return {name.removeprefix("_").split("$")[0] for name in re.findall(r"(?<![\w$])_[\w$]+", text)}
 
 
 def header_versions():
     """Returns the first macOS that has a function, for those of which the headers tell."""
     versions = {}
-    for path in (zig_folder() / "lib/libc/include/any-darwin-any").rglob("*.h"):
+    for path in (zig.find_folder() / "lib/libc/include/any-darwin-any").rglob("*.h"):
         text = re.sub(
             r"/\*.*?\*/|//[^\n]*|^\s*#(?:\\\n|[^\n])*", "", path.read_text(errors="replace"), flags=re.S | re.M
         )
@@ -185,7 +158,6 @@ def test_target(target):
         raise SystemExit(f"the headers are not understood: {len(versions)} functions have versions")
     # Cargo would build all anew for another path of the compiler.
     folder = build_folder(target) / "compiler"
-    folder.mkdir(parents=True, exist_ok=True)
     environment = build_environment(target, oldest, folder)
     programs = link_tests(target, environment)
     if not programs:
@@ -206,8 +178,6 @@ def test_target(target):
 
 
 def main():
-    if sys.argv[1:2] == ["--cc"]:
-        compile_by_zig(sys.argv[2], sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"by default {' and '.join(TARGETS)}")
     targets = parser.parse_args().targets or TARGETS
@@ -216,8 +186,7 @@ def main():
         parser.error(f"no target {unknown[0]}; there are {', '.join(TARGETS)}")
     if missing := missing_packages([*PACKAGES, "llvm"]):
         raise SystemExit(f"please install: apt-get install {' '.join(missing)}")
-    if zig_folder() is None:
-        raise SystemExit(f"please install: {sys.executable} -m pip install ziglang")
+    zig.find_folder()
     errors = [error for target in targets for error in test_target(target)]
     print("\n".join(errors) or "no function is newer than the oldest macOS; nothing was run")
     sys.exit(bool(errors))

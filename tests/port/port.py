@@ -23,7 +23,6 @@ import gzip
 import json
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +33,7 @@ import tomllib
 from pathlib import Path
 
 import foreign_python
+import zig
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -115,7 +115,8 @@ class Target:
         self.name = name
         self.triple = settings["triple"]
         self.packages = PACKAGES + settings["packages"]
-        self.linker = settings["linker"]
+        self.linker = settings.get("linker")
+        self.zig = settings.get("zig")
         self.emulator = settings.get("emulator")
         self.sysroot = settings.get("sysroot")
         self.wine = settings.get("wine", False)
@@ -139,15 +140,14 @@ class Target:
     def build_environment(self):
         """Returns the environment of cargo."""
         name = self.triple.upper().replace("-", "_")
-        environment = {
-            **os.environ,
-            **BUILD_ENVIRONMENT,
-            "CARGO_TARGET_DIR": str(self.folder),
-            f"CARGO_TARGET_{name}_LINKER": self.linker,
-            f"CC_{self.triple.replace('-', '_')}": self.linker,
-        }
-        if self.triple.endswith("musl"):
-            environment[f"CARGO_TARGET_{name}_RUSTFLAGS"] = static_musl_flags(self.folder)
+        environment = {**os.environ, **BUILD_ENVIRONMENT, "CARGO_TARGET_DIR": str(self.folder)}
+        linker = self.linker
+        if self.zig:
+            linker = str(zig.write_compiler(self.folder / self.triple / "compiler/cc", self.zig))
+            # Debian's Rust comes without the copy of musl that it would link.
+            environment[f"CARGO_TARGET_{name}_RUSTFLAGS"] = "-Clink-self-contained=no"
+        environment[f"CARGO_TARGET_{name}_LINKER"] = linker
+        environment[f"CC_{self.triple.replace('-', '_')}"] = linker
         return environment
 
     def build_crate(self, crate, environment):
@@ -282,22 +282,6 @@ def built_programs(crate, command, environment):
             suite = "lib" if "lib" in target["kind"] else target["name"]
             programs.append(Program(f"{crate} {suite}", message["executable"], Path(message["manifest_path"]).parent))
     return programs
-
-
-def static_musl_flags(folder):
-    """Returns the flags of rustc that link musl and the unwinder statically.
-
-    Rust's own target brings them along, and Debian's compiler doesn't have it: GCC's unwinder takes the name of LLVM's.
-    """
-    folder = folder / "x86_64-unknown-linux-musl" / "unwinder"
-    folder.mkdir(parents=True, exist_ok=True)
-    find = ["gcc", "-print-file-name=libgcc_eh.a"]
-    found = subprocess.run(find, check=True, capture_output=True, text=True).stdout.strip()
-    library = shutil.copy(found, folder / "libunwind.a")
-    source = HERE / "dl_find_object.c"
-    subprocess.run(["musl-gcc", "-O1", "-Wall", "-c", source, "-o", folder / "dl_find_object.o"], check=True)
-    subprocess.run(["ar", "qs", library, folder / "dl_find_object.o"], check=True)
-    return f"-Clink-self-contained=no -Crelocation-model=static -Lnative={folder}"
 
 
 def binfmt(program, emulator):
@@ -466,6 +450,8 @@ def main():
     missing = missing_packages(sorted({package for target in targets for package in target.packages}))
     if missing:
         raise SystemExit(f"please install: apt-get install {' '.join(missing)}")
+    if any(target.zig for target in targets):
+        zig.find_folder()
     reports = []
     for target in targets:
         reports.append(test_target(target, arguments.only))

@@ -15,6 +15,7 @@ SETTINGS = tomllib.loads((FOLDER / "port.toml").read_text())
 sys.path.insert(0, str(FOLDER))
 import emulated  # noqa: E402
 import port  # noqa: E402
+import zig  # noqa: E402
 
 # A program with the command line of Rust's tests. `dies` ends its process, and `hangs` never ends.
 PROGRAM = """#!{python}
@@ -112,6 +113,11 @@ def test_programs_keep_their_users_and_groups():
         for line in emulated.same_ids(kind).splitlines():
             inside, outside, count = map(int, line.split())
             assert inside == outside and count > 0
+
+
+def test_zig_is_not_told_another_target():
+    words = "-O2 -arch arm64 -c a.c -target arm64-apple -mmacosx-version-min=11.0 -liconv -lm -isysroot /sdk -o a.o"
+    assert zig.words_for_zig(words.split()) == "-O2 -c a.c -lm -o a.o".split()
 
 
 def test_tests_on_the_list_exist():
