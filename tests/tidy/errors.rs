@@ -191,6 +191,12 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
     ("crates/mapping/src/os/linux/machine.rs", &["text => text.ok()"], "the file is missing, so there is no limit"),
     ("crates/mapping/src/os/linux/mounts.rs", &["/proc/self/fdinfo/"], "without /proc the device and inode decide"),
     (
+        "crates/mapping/src/os/unix/files.rs",
+        &["metadata.created().ok()"],
+        "not every file system has times of creation",
+    ),
+    ("crates/mapping/src/os/windows/files.rs", &["metadata.created().ok()"], "as in `unix`"),
+    (
         "crates/mapping/src/os/linux/names.rs",
         &["opened.is_ok_and("],
         "asked after another error, which is returned then",
@@ -267,7 +273,6 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         &["self.medium.remove(&part)", "self.part.get_mut()"],
         "what can't be removed only costs space",
     ),
-    ("crates/arrowwood/src/directory.rs", &["metadata.created().ok()"], "not every file system has times of creation"),
     ("crates/mapping/src/sys.rs", &["os::move_memory("], "the bytes are copied then"),
     ("crates/mapping/src/sys.rs", &["wait_for_any("], "waits are made one by one then"),
     ("crates/mapping/src/view.rs", &["self.get(i).ok()"], "an iterator that ends where the array does"),

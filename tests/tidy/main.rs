@@ -57,6 +57,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/mapping/src/os/linux/names.rs",
     "crates/mapping/src/os/linux/process.rs",
     "crates/mapping/src/os/linux/signals.rs",
+    "crates/mapping/src/os/linux/statx.rs",
     "crates/mapping/src/os/linux/wait.rs",
     "crates/mapping/src/os/linux/watch.rs",
     "crates/mapping/src/os/portable/facts.rs",

@@ -44,7 +44,7 @@ impl FileId {
 
     fn new(metadata: &FileInfo) -> FileId {
         let (device, inode) = os::file_identity(metadata);
-        FileId { device, inode, created: metadata.created().ok() }
+        FileId { device, inode, created: metadata.created() }
     }
 }
 

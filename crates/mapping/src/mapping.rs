@@ -28,7 +28,7 @@ const COPY_CHUNK: usize = 64 << 10;
 pub(crate) fn fingerprint_of(metadata: &FileInfo) -> u64 {
     /// 2⁶⁴ divided by the golden ratio.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let created = metadata.created().ok().and_then(|created| created.duration_since(UNIX_EPOCH).ok());
+    let created = metadata.created().and_then(|created| created.duration_since(UNIX_EPOCH).ok());
     let created = created.map_or(0, |created| created.as_nanos() as u64);
     // Multiplied by an odd factor, inode numbers that differ in their low bits differ in the high ones, too.
     (file_identity(metadata).1.wrapping_mul(FACTOR) ^ created).max(1)

@@ -42,6 +42,21 @@ fn space_is_reserved_and_released_without_a_change_of_other_bytes() {
     assert!(bytes[..PLACE].iter().all(|byte| [0, 7].contains(byte)) && bytes[PLACE..] == expected[PLACE..]);
 }
 
+/// Regression test: with musl no file had a time, so that another file with its inode was taken for it.
+#[test]
+fn files_and_directories_tell_when_they_were_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let file = File::create(&path).unwrap();
+    let made = FileInfo::from_file(&file).unwrap().created();
+    assert!(made.is_some() && FileInfo::from_path(folder.path()).unwrap().created().is_some());
+    assert_eq!(FileInfo::from_path(&path).unwrap().created(), made);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert_eq!(FileInfo::from_path(&link).unwrap().created(), made);
+    assert!(FileInfo::from_link(&link).unwrap().created() >= made);
+}
+
 #[test]
 fn pages_that_have_blocks_are_ready_for_stores() {
     let folder = tempfile::tempdir().unwrap();

@@ -22,6 +22,7 @@ pub use super::portable::{
     offer_to_be_killed,
 };
 
+pub use super::unix::files::creation;
 pub use super::unix::memory::{lend_pages, prefetch_pages};
 pub use files::{order_writes, release, sync_all, sync_data};
 pub use names::{CAN_EXCHANGE, exchange, path_of, rename_noreplace};

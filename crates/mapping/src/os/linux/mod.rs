@@ -2,6 +2,8 @@
 
 #[cfg(not(arrowwood_portable))]
 mod blocks;
+#[cfg(not(target_env = "gnu"))]
+mod creation;
 mod machine;
 #[cfg(not(arrowwood_portable))]
 mod memory;
@@ -10,17 +12,22 @@ mod mounts;
 mod names;
 mod process;
 mod signals;
+mod statx;
 #[cfg(not(arrowwood_portable))]
 mod wait;
 #[cfg(not(arrowwood_portable))]
 mod watch;
 
+#[cfg(target_env = "gnu")]
+pub use crate::os::unix::files::creation;
 pub(crate) use crate::os::unix::files::{order_writes, sync_all, sync_data};
 #[cfg(not(arrowwood_portable))]
 pub use crate::os::unix::memory::{lend_pages, prefetch_pages};
 pub use crate::os::unix::process::raise_open_files_limit;
 #[cfg(not(arrowwood_portable))]
 pub use blocks::{allocate, next_data, next_hole, release, write_synced};
+#[cfg(not(target_env = "gnu"))]
+pub use creation::creation;
 pub use machine::{boot_id_text, free_memory, max_mappings, memory_limit, total_memory};
 #[cfg(not(arrowwood_portable))]
 pub use memory::{

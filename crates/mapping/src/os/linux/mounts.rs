@@ -10,7 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::os::facts::{FileSystemSpace, MountInfo};
-use crate::os::unix::errors::{check, is_forbidden, is_unsupported};
+use crate::os::linux::statx::statx;
+use crate::os::unix::errors::check;
 
 /// Asks through which mount `file` was opened (statx(2), Linux 6.8).
 ///
@@ -18,23 +19,11 @@ use crate::os::unix::errors::{check, is_forbidden, is_unsupported};
 /// Errors of the system. One without that call, or that forbids it, tells nothing.
 pub fn mount_info(file: &File) -> io::Result<MountInfo> {
     const UNIQUE_MOUNT_ID: u32 = 0x4000;
-    let mut statx = MaybeUninit::<libc::statx>::zeroed();
-    let flags = libc::AT_EMPTY_PATH;
     let mask = UNIQUE_MOUNT_ID | libc::STATX_BTIME;
-    // A direct call, as not every C library has the function.
-    // SAFETY: the path is empty and ends in zero, the descriptor is open as long as `file` lives, and `statx` has room
-    // for the one structure that the call writes.
-    let result =
-        unsafe { libc::syscall(libc::SYS_statx, file.as_raw_fd(), c"".as_ptr(), flags, mask, statx.as_mut_ptr()) };
-    // SAFETY: a structure of numbers, all of which may be zero, as they were before the call.
-    let statx = unsafe { statx.assume_init() };
-    if result != 0 {
-        let e = io::Error::last_os_error();
-        return if is_unsupported(&e) || is_forbidden(&e) { Ok(MountInfo::default()) } else { Err(e) };
-    }
-    if statx.stx_mask & UNIQUE_MOUNT_ID == 0 {
+    let answer = statx(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH, mask)?;
+    let Some(statx) = answer.filter(|statx| statx.stx_mask & UNIQUE_MOUNT_ID != 0) else {
         return Ok(MountInfo::default());
-    }
+    };
     Ok(MountInfo { mount: statx.stx_mnt_id, made: (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec) })
 }
 

@@ -24,7 +24,7 @@ mod wait;
 mod watch;
 
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
-pub(crate) use crate::os::unix::files::{order_writes, sync_all, sync_data};
+pub(crate) use crate::os::unix::files::{creation, order_writes, sync_all, sync_data};
 #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
 pub use crate::os::unix::process::raise_open_files_limit;
 #[cfg(not(target_os = "linux"))]

@@ -1,7 +1,7 @@
 //! Open files, their metadata and permissions.
 
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, FileType, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::ops::Deref;
 use std::os::fd::AsFd;
@@ -10,6 +10,7 @@ use std::os::unix::fs::{
     DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, fchown,
 };
 use std::path::Path;
+use std::time::SystemTime;
 
 use crate::os::system;
 
@@ -19,12 +20,55 @@ pub(in crate::os) const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_DIRECTORY: u32 = 0o700;
 /// The permission to write of anyone but the owner.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// How often the system is asked about a name that other files take.
+const MAX_QUESTIONS: usize = 16;
 /// The unit of sizes on the disk, in bytes.
 const BLOCK: u64 = 512;
 
 /// What the system tells about a file or directory.
 #[derive(Clone, Debug)]
-pub struct FileInfo(Metadata);
+pub struct FileInfo {
+    metadata: Metadata,
+    created: Option<SystemTime>,
+}
+
+/// The file or directory that the system is asked about.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked<'a> {
+    File(&'a File),
+    /// What is at the path, or where the link there leads to.
+    Path(&'a Path),
+    /// What is at the path, which may be a link.
+    Link(&'a Path),
+}
+
+impl Asked<'_> {
+    #[inline]
+    fn metadata(self) -> io::Result<Metadata> {
+        match self {
+            Asked::File(file) => file.metadata(),
+            Asked::Path(path) => fs::metadata(path),
+            Asked::Link(path) => fs::symlink_metadata(path),
+        }
+    }
+}
+
+/// When a file or directory was made, if its file system tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Creation {
+    pub inode: u64,
+    pub time: Option<SystemTime>,
+}
+
+/// Returns when the file or directory was made about which the system has told `metadata`.
+///
+/// # Errors
+/// Errors of the system.
+#[inline]
+#[cfg_attr(all(target_os = "linux", not(target_env = "gnu")), allow(dead_code))]
+pub fn creation(metadata: &Metadata, _: Asked<'_>) -> io::Result<Creation> {
+    Ok(Creation { inode: metadata.ino(), time: metadata.created().ok() })
+}
 
 impl FileInfo {
     /// Asks about the open file or directory.
@@ -33,7 +77,7 @@ impl FileInfo {
     /// Errors of the system.
     #[inline]
     pub fn from_file(file: &File) -> io::Result<FileInfo> {
-        file.metadata().map(FileInfo)
+        FileInfo::ask(Asked::File(file))
     }
 
     /// Asks about what is at `path`, or where the link there leads to.
@@ -42,7 +86,7 @@ impl FileInfo {
     /// Errors of the system.
     #[inline]
     pub fn from_path(path: &Path) -> io::Result<FileInfo> {
-        std::fs::metadata(path).map(FileInfo)
+        FileInfo::ask(Asked::Path(path))
     }
 
     /// Asks about what is at `path`, which may be a link.
@@ -51,7 +95,26 @@ impl FileInfo {
     /// Errors of the system.
     #[inline]
     pub fn from_link(path: &Path) -> io::Result<FileInfo> {
-        std::fs::symlink_metadata(path).map(FileInfo)
+        FileInfo::ask(Asked::Link(path))
+    }
+
+    #[inline]
+    fn ask(asked: Asked<'_>) -> io::Result<FileInfo> {
+        for _ in 0..MAX_QUESTIONS {
+            let metadata = asked.metadata()?;
+            let creation = system::creation(&metadata, asked)?;
+            // Otherwise another file has taken the name in between.
+            if creation.inode == metadata.ino() {
+                return Ok(FileInfo { metadata, created: creation.time });
+            }
+        }
+        Ok(FileInfo { metadata: asked.metadata()?, created: None })
+    }
+
+    /// Returns when the file or directory was made, if its file system tells. Programs can't set it.
+    #[inline]
+    pub fn created(&self) -> Option<SystemTime> {
+        self.created
     }
 }
 
@@ -60,7 +123,7 @@ impl Deref for FileInfo {
 
     #[inline]
     fn deref(&self) -> &Metadata {
-        &self.0
+        &self.metadata
     }
 }
 

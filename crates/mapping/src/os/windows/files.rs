@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::os::windows::io::{AsHandle, AsRawHandle};
 use std::path::Path;
+use std::time::SystemTime;
 
 use windows_sys::Win32::Storage::FileSystem::{
     BY_HANDLE_FILE_INFORMATION, FILE_BASIC_INFO, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT,
@@ -78,6 +79,11 @@ impl FileInfo {
     /// Errors of the system.
     pub fn from_link(path: &Path) -> io::Result<FileInfo> {
         FileInfo::opened(path, FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT)
+    }
+
+    /// Returns when the file or directory was made, if its file system tells.
+    pub fn created(&self) -> Option<SystemTime> {
+        self.metadata.created().ok()
     }
 
     fn opened(path: &Path, flags: u32) -> io::Result<FileInfo> {

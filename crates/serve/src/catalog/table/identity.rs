@@ -36,7 +36,7 @@ pub(crate) struct FileIdentity {
 impl FileIdentity {
     pub fn from_metadata(data: &FileInfo) -> FileIdentity {
         let (device, inode) = os::file_identity(data);
-        FileIdentity { device, inode, created: data.created().ok() }
+        FileIdentity { device, inode, created: data.created() }
     }
 
     /// Identifies the row numbering for clients: `compact` with `sort` changes it.
