@@ -25,10 +25,9 @@ def call_libc(name, *arguments):
         raise OSError(error, f"{name}: {os.strerror(error)}")
 
 
-def same_ids(kind):
-    """Returns the map of users (`uid`) or groups (`gid`) that gives each of them its own number."""
-    lines = Path(f"/proc/self/{kind}_map").read_text().splitlines()
-    return "\n".join(f"{first} {first} {count}" for first, _, count in map(str.split, lines))
+def same_ids(ids):
+    """Returns the map in which the users or groups of a namespace, whose map is `ids`, keep their numbers."""
+    return "\n".join(f"{first} {first} {count}" for first, _, count in map(str.split, ids.splitlines()))
 
 
 def enter_namespaces(kinds, users, groups):
@@ -58,7 +57,9 @@ def main():
     line, *words = sys.argv[1:]
     user, group = os.geteuid(), os.getegid()
     is_root = user == 0
-    users, groups = (same_ids("uid"), same_ids("gid")) if is_root else (f"0 {user} 1", f"0 {group} 1")
+    users, groups = f"0 {user} 1", f"0 {group} 1"
+    if is_root:
+        users, groups = (same_ids(Path(f"/proc/self/{kind}_map").read_text()) for kind in ("uid", "gid"))
     enter_namespaces(CLONE_NEWUSER | CLONE_NEWNS, users, groups)
     call_libc("mount", b"binfmt_misc", BINFMT.encode(), b"binfmt_misc", 0, None)
     Path(BINFMT, "register").write_text(line)

@@ -148,14 +148,14 @@ def unpack_windows(home):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(archive.read(entry))
     jar.unlink()
-    forward_stable_interface(home)
+    forward_stable_abi(home)
     link(home / "bcryptprimitives.dll", [HERE / "process_prng.c", "-O1", "-Wall", "-Werror", "-ladvapi32"])
 
 
-def forward_stable_interface(home):
-    """Makes the library of the interface for extensions of any version, which Maven's lacks.
+def forward_stable_abi(home):
+    """Makes `python3.dll`, the library of the stable ABI, which Maven's Python lacks.
 
-    It forwards to that of its version. The import library has the names.
+    It forwards each function and variable to `python311.dll`. The import library has their names.
     """
     words = [f"{MINGW}nm", home / "libs/python3.lib"]
     printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout

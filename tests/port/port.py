@@ -50,7 +50,7 @@ BUILD_ENVIRONMENT = {
     "CARGO_INCREMENTAL": "0",
     "CARGO_PROFILE_DEV_DEBUG": "false",
 }
-# What builds the standard library. It is optimized: without that, musl copies memory byte for byte by its functions.
+# What builds the standard library. It is optimized: otherwise programs with musl take far longer, as for copies.
 BUILD_STD = ["-Zbuild-std"]
 for crate in ("alloc", "compiler_builtins", "core", "std"):
     BUILD_STD += ["--config", f"profile.dev.package.{crate}.opt-level=2"]

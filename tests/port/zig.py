@@ -24,7 +24,6 @@ def find_folder():
 
 def write_compiler(path, target):
     """Writes a program that compiles and links C for one of zig's targets. Returns its path."""
-    find_folder()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).resolve()}" {target} "$@"\n')
     path.chmod(path.stat().st_mode | stat.S_IXUSR)

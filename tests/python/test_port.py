@@ -109,10 +109,7 @@ def test_programs_of_a_processor_go_to_its_emulator(tmp_path, order):
 
 
 def test_programs_keep_their_users_and_groups():
-    for kind in ("uid", "gid"):
-        for line in emulated.same_ids(kind).splitlines():
-            inside, outside, count = map(int, line.split())
-            assert inside == outside and count > 0
+    assert emulated.same_ids("0 1000 1\n     1  100000  65535\n") == "0 0 1\n1 1 65535"
 
 
 def test_zig_is_not_told_another_target():

@@ -191,12 +191,6 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
     ("crates/mapping/src/os/linux/machine.rs", &["text => text.ok()"], "the file is missing, so there is no limit"),
     ("crates/mapping/src/os/linux/mounts.rs", &["/proc/self/fdinfo/"], "without /proc the device and inode decide"),
     (
-        "crates/mapping/src/os/unix/files.rs",
-        &["metadata.created().ok()"],
-        "not every file system has times of creation",
-    ),
-    ("crates/mapping/src/os/windows/files.rs", &["metadata.created().ok()"], "as in `unix`"),
-    (
         "crates/mapping/src/os/linux/names.rs",
         &["opened.is_ok_and("],
         "asked after another error, which is returned then",
@@ -209,6 +203,11 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
     ("crates/mapping/src/os/portable/watch.rs", &["Listing::read("], "a directory that can't be listed has changed"),
     ("crates/mapping/src/os/unix/files.rs", &["fchown(file"], "the file gets fewer permissions then"),
     ("crates/mapping/src/os/unix/files.rs", &["chown(path"], "the directory stays the process's own"),
+    (
+        "crates/mapping/src/os/unix/files.rs",
+        &["metadata.created().ok()"],
+        "not every file system has times of creation",
+    ),
     (
         "crates/mapping/src/os/unix/fork.rs",
         &["io::pipe()", "PLACEHOLDER.set("],
@@ -244,6 +243,11 @@ const IGNORED_ERRORS: &[IgnoredErrors] = &[
         "crates/mapping/src/os/windows/files.rs",
         &["short_identity(file)"],
         "what the system lacks is done in another way",
+    ),
+    (
+        "crates/mapping/src/os/windows/files.rs",
+        &["metadata.created().ok()"],
+        "not every file system has times of creation",
     ),
     ("crates/mapping/src/os/windows/memory.rs", &["query(start.as_ptr()"], "addresses that are not known stay taken"),
     (

@@ -1,4 +1,4 @@
-//! When a file was made, with another C library than glibc: Rust's standard library does not tell there.
+//! When a file was made. Rust's standard library tells it with glibc only.
 
 use std::ffi::CString;
 use std::fs::Metadata;
@@ -12,7 +12,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use crate::os::linux::statx::statx;
 use crate::os::unix::files::{Asked, Creation};
 
-/// As with glibc: see `unix::files::creation`.
+/// Returns when the file or directory was made about which the system has told `metadata`.
+///
+/// # Errors
+/// Errors of the system.
 pub fn creation(metadata: &Metadata, asked: Asked<'_>) -> io::Result<Creation> {
     let mask = libc::STATX_INO | libc::STATX_BTIME;
     let answer = match asked {
@@ -21,12 +24,14 @@ pub fn creation(metadata: &Metadata, asked: Asked<'_>) -> io::Result<Creation> {
         Asked::Link(path) => statx(libc::AT_FDCWD, &c_path(path)?, libc::AT_SYMLINK_NOFOLLOW, mask)?,
     };
     let Some(answer) = answer else { return Ok(Creation { inode: metadata.ino(), time: None }) };
-    let time = answer.stx_btime;
     let is_known = answer.stx_mask & libc::STATX_BTIME != 0;
-    let time = u64::try_from(time.tv_sec).ok().filter(|_| is_known).map(|seconds| Duration::new(seconds, time.tv_nsec));
-    Ok(Creation { inode: answer.stx_ino, time: time.and_then(|time| UNIX_EPOCH.checked_add(time)) })
+    let time = match u64::try_from(answer.stx_btime.tv_sec) {
+        Ok(seconds) if is_known => UNIX_EPOCH.checked_add(Duration::new(seconds, answer.stx_btime.tv_nsec)),
+        _ => None,
+    };
+    Ok(Creation { inode: answer.stx_ino, time })
 }
 
 fn c_path(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
+    Ok(CString::new(path.as_os_str().as_bytes())?)
 }
