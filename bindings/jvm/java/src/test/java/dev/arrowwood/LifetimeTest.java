@@ -24,6 +24,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.function.LongFunction;
@@ -104,37 +105,50 @@ class LifetimeTest {
         Await.until(() -> closesArenaDuringCall(large), "the arena is closed during a call");
     }
 
-    /** Closes an arena while another thread aggregates; returns false if the call ended too early. */
+    /**
+     * Closes an arena while another thread aggregates; returns false if the call had not begun, or had ended.
+     */
     private static boolean closesArenaDuringCall(Dataset large) throws Exception {
         Arena arena = Arena.ofShared();
         Dataset dataset = large.in(arena);
-        AtomicReference<Object> groupCount = new AtomicReference<>();
         // Takes seconds, so that there is time to close the arena.
-        Thread caller = Thread.ofPlatform()
-                .start(() -> groupCount.set(dataset.aggregate(
-                                List.of("word", "n"),
-                                Aggregate.std("x"),
-                                Aggregate.var("x").as("v"))
-                        .rowCount()));
+        FutureTask<Long> groupCount = new FutureTask<>(() -> dataset.aggregate(
+                        List.of("word", "n"),
+                        Aggregate.std("x"),
+                        Aggregate.var("x").as("v"))
+                .rowCount());
+        Thread caller = Thread.ofPlatform().start(groupCount);
         Await.until(() -> isInAggregate(caller) || !caller.isAlive(), "the call has begun");
-        Exception failure = null;
+        IllegalStateException refusal = null;
         try {
             arena.close();
         } catch (IllegalStateException e) {
-            failure = e;
+            refusal = e;
         }
         Await.termination(caller);
-        assertEquals(100_000L, groupCount.get());
-        if (failure == null) {
+        if (refusal == null) {
+            // Either the call was over, or it found its arena closed.
+            try {
+                assertEquals(100_000L, groupCount.get());
+            } catch (ExecutionException e) {
+                assertInstanceOf(IllegalStateException.class, e.getCause());
+                assertTrue(
+                        e.getCause().getMessage().contains("closed"),
+                        e.getCause().getMessage());
+            }
             return false;
         }
-        assertTrue(failure.getMessage().contains("acquired"), failure.getMessage());
+        assertEquals(100_000L, groupCount.get());
+        assertTrue(refusal.getMessage().contains("acquired"), refusal.getMessage());
         arena.close();
         assertThrows(IllegalStateException.class, dataset::rowCount);
         return true;
     }
 
-    /** Returns true if a thread is in the native function: its topmost Java frame is the lambda that calls it. */
+    /**
+     * Returns true if a thread is about to call the native function, in it, or just back: its topmost Java frame is the
+     * lambda with the call.
+     */
     private static boolean isInAggregate(Thread thread) {
         StackTraceElement[] frames = thread.getStackTrace();
         return frames.length > 0
