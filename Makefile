@@ -316,7 +316,7 @@ $(MAC_PORTS): port-macos-%: $(BIN)/python
 	$(BIN)/python tests/port/macos.py $*-apple-darwin
 port port-linux-aarch64-musl port-linux-musl $(MAC_PORTS): $(BIN)/python-zig
 $(BIN)/python-zig: | $(BIN)/python
-	$(BIN)/pip install --quiet ziglang
+	$(BIN)/pip install --quiet 'ziglang>=0.17,<0.18'
 
 # Coverage-guided fuzzing, $(MINUTES) for each target (5), seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer).
@@ -398,7 +398,7 @@ JAR_NATIVES := $(if $(NATIVES),$(abspath $(NATIVES)),$(JVM_NATIVES)-release)
 jars: $(BIN)/python
 	@[ -n "$(JDK)" ] && command -v mvn > /dev/null || { echo 'make: jars needs Maven, and a JDK from 22 on: set JAVA_HOME' >&2; exit 1; }
 ifeq ($(NATIVES),)
-	$(BIN)/pip install --quiet cargo-zigbuild ziglang
+	$(BIN)/pip install --quiet cargo-zigbuild 'ziglang>=0.17,<0.18'
 	PATH="$(abspath $(BIN)):$$PATH" GLIBC=$(GLIBC) sh packaging/native.sh $(JVM_TARGET) $(JAR_NATIVES)
 endif
 	install -d dist

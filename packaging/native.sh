@@ -2,7 +2,7 @@
 # Builds the C library for one system, as it is released: native.sh TARGET FOLDER, with Rust's name of the system. Writes into FOLDER
 # - PLATFORM/, with the library alone, for jars, which need those of all systems,
 # - arrowwood-c-VERSION-PLATFORM.tar.gz, with header, static library, and files for pkg-config and CMake.
-# For Linux, zig links against an old C library: `pip install cargo-zigbuild ziglang`.
+# For Linux, zig links against an old C library: `pip install cargo-zigbuild 'ziglang>=0.17,<0.18'`.
 set -eu
 target=$1
 mkdir -p "$2"

@@ -18,7 +18,7 @@ def find_folder():
     """Returns the folder of zig. Ends the program if it is not installed."""
     spec = importlib.util.find_spec("ziglang")
     if not spec or not spec.origin:
-        raise SystemExit(f"please install: {sys.executable} -m pip install ziglang")
+        raise SystemExit(f"please install: {sys.executable} -m pip install 'ziglang>=0.17,<0.18'")
     return Path(spec.origin).parent
 
 
