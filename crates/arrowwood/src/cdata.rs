@@ -15,7 +15,7 @@ use arrow_data::ArrayData;
 use arrow_schema::ffi::Flags;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 
-use crate::array::{UncheckedArray, aligned, struct_from_columns};
+use crate::array::{UncheckedArray, aligned, require_little_endian, struct_from_columns};
 use crate::dataset::{BatchSlice, Column, Dataset};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
@@ -62,6 +62,7 @@ impl ExportOptions {
 
     /// Returns column number `column` of the part.
     fn column(self, part: &BatchSlice<'_>, column: usize) -> Result<ArrayData> {
+        require_little_endian("exporting arrays")?;
         let column = part.piece.columns[column];
         let array = if self.is_unchecked {
             let array = part.piece.source.column(part.batch, column)?.slice(part.rows.start, part.rows.len());
@@ -289,6 +290,7 @@ impl Column {
     /// # Errors
     /// `InvalidData` if the structure is damaged.
     pub fn fixed_width_chunks(&self, export: ExportOptions) -> Result<Option<Vec<FixedWidthChunk<'_>>>> {
+        require_little_endian("exporting values")?;
         let Some(BufferRole::Values { width, word }) = plain_role(self.data_type()) else { return Ok(None) };
         let alignment = if export.is_aligned { alignment_of(word) } else { 1 };
         self.with_change_check(|| {

@@ -97,6 +97,7 @@
 //! assert_eq!(error.kind(), ErrorKind::NotFound);
 //! assert_eq!(error.path(), Some("missing.arrow".as_ref()));
 //! ```
+//! On big-endian processors most functions that take, make or compare arrays return [`ErrorKind::Unsupported`].
 //!
 //! # Units
 //! Rows are counted in `u64` from 0, columns in `usize`; sizes are bytes unless a name says otherwise. Times are

@@ -15,6 +15,7 @@ use arrow_buffer::{BooleanBufferBuilder, Buffer, MutableBuffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, UnionMode};
 
+use super::byte_order::{count_ones, require_little_endian};
 use super::fetch::{Fetch, ensure};
 use crate::blocking;
 use crate::error::{Error, Result};
@@ -317,6 +318,10 @@ pub(crate) fn nulls(data_type: &DataType, rows: usize) -> Result<ArrayData> {
         let name = type_name(data_type);
         return Err(Error::out_of_memory(format!("{rows} nulls of {name} have no room in memory")));
     }
+    if data_type.is_nested() {
+        // arrow-rs writes the numbers of some nested types in the processor's order.
+        require_little_endian("a column of nulls of a nested type")?;
+    }
     Ok(ArrayData::new_null(data_type, rows))
 }
 
@@ -387,7 +392,7 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
         DataType::Union(_, UnionMode::Sparse) => (vec![array.buffers()[0].slice_with_length(from, len)], 1, from),
         // arrow-rs treats the buffers of an array without rows as empty, and then misses the bytes before the offset.
         _ if len == 0 && array.child_data().is_empty() => return ArrayData::new_empty(array.data_type()),
-        _ => return array.slice(start, len),
+        _ => return with_counted_nulls(array.slice(start, len)),
     };
 
     let children = array.child_data().iter().map(|child| slice(child, from * factor, len * factor)).collect();
@@ -396,7 +401,18 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     let builder = builder.len(len).nulls(nulls).buffers(buffers).child_data(children);
     // SAFETY: buffers, children and validity belong to an array of this type, each cut to the same `len` rows, which
     // are inside, as asserted above. So the values are as valid as in `array`.
-    unsafe { builder.build_unchecked() }
+    with_counted_nulls(unsafe { builder.build_unchecked() })
+}
+
+/// Counts the nulls of an array that arrow-rs has cut: on big-endian processors it miscounts them, see [`count_ones`].
+fn with_counted_nulls(array: ArrayData) -> ArrayData {
+    let Some(nulls) = array.nulls().filter(|_| cfg!(target_endian = "big")) else { return array };
+    let bits = nulls.inner().clone();
+    let null_count = bits.len() - count_ones(&bits);
+    // SAFETY: the count is that of the bits.
+    let nulls = unsafe { NullBuffer::new_unchecked(bits, null_count) };
+    // SAFETY: nothing but the null count has changed, which is right.
+    unsafe { array.into_builder().nulls(Some(nulls)).build_unchecked() }
 }
 
 /// Returns `array`, including all nested arrays, with children cut as by [`slice`]. In arrays from other libraries the

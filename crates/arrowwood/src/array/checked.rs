@@ -6,6 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Fields, UnionMode};
 
+use super::byte_order::count_ones;
 use super::prefetch::prefetch;
 use super::unchecked::UncheckedArray;
 use super::validate;
@@ -325,7 +326,7 @@ fn count_nulls(
     let mut count = 0;
     if let Some(nulls) = array.nulls() {
         let rest = nulls.bits().slice(from, array.len() - from);
-        count = before + rest.len() - rest.count_set_bits();
+        count = before + rest.len() - count_ones(&rest);
         validate::check_declared(nulls, count)?;
     }
     into.push(count);

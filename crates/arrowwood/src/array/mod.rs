@@ -1,16 +1,17 @@
 //! Holds bytes and arrays, reads single values, and checks all values of an array.
 //!
-//! The files in reading order: `fetch` (bytes in an object store), `buffer` (bytes, and arrays cut to rows),
-//! `unchecked` (arrays with unvalidated values), `value` (one cell, every load bounded), `value_bytes` (a value as the
-//! bytes its column stores), `decimal` (decimals as the nearest floats), `validate` (the checks), `checked` (turns
-//! unchecked arrays into trusted ones), `stable_copies` (arrays for kernels of arrow-rs), `prefetch` (requests pages
-//! before they are read), `widen` (converts numbers to a wider type), `access` (an array's values by row), `gather`
-//! (rows of several arrays as one array), `merge_dictionaries` (several dictionaries as one). Uses `map`, `types` and
-//! `error`.
+//! The files in reading order: `byte_order` (big-endian processors), `fetch` (bytes in an object store), `buffer`
+//! (bytes, and arrays cut to rows), `unchecked` (arrays with unvalidated values), `value` (one cell, every load
+//! bounded), `value_bytes` (a value as the bytes its column stores), `decimal` (decimals as the nearest floats),
+//! `validate` (the checks), `checked` (turns unchecked arrays into trusted ones), `stable_copies` (arrays for kernels
+//! of arrow-rs), `prefetch` (requests pages before they are read), `widen` (converts numbers to a wider type), `access`
+//! (an array's values by row), `gather` (rows of several arrays as one array), `merge_dictionaries` (several
+//! dictionaries as one). Uses `map`, `types` and `error`.
 
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod access;
 pub(crate) mod buffer;
+mod byte_order;
 mod checked;
 mod decimal;
 mod fetch;
@@ -35,6 +36,7 @@ pub(crate) use buffer::{
     aligned, build_buffer, fits_one_array, has_room, keys_suffice, normalize_offsets, nulls, room_for, slice, to_array,
     touch_pages,
 };
+pub(crate) use byte_order::{count_ones, require_little_endian};
 pub(crate) use checked::{IncrementalCheck, LazyCheckedArray, struct_from_columns};
 pub use decimal::decimal_to_f64;
 #[cfg(feature = "compute")]

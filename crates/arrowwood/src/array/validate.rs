@@ -6,6 +6,7 @@
 
 use arrow_schema::{DataType, UnionMode};
 
+use super::byte_order::count_ones;
 use super::unchecked::{UncheckedArray, Validity};
 use super::value::{Value, key, slot, value};
 use crate::error::{Error, Result};
@@ -44,7 +45,7 @@ pub(crate) fn check_null_counts(array: &UncheckedArray) -> Result<()> {
 
 fn check_null_count(array: &UncheckedArray) -> Result<()> {
     let Some(nulls) = array.nulls() else { return Ok(()) };
-    check_declared(nulls, nulls.len() - nulls.bits().count_set_bits())
+    check_declared(nulls, nulls.len() - count_ones(nulls.bits()))
 }
 
 /// Checks that the bitmap has the declared number of nulls.

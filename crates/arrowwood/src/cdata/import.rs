@@ -19,7 +19,7 @@ use arrow_schema::{
 };
 use arrow_schema::{DataType, Field};
 
-use crate::array::{UncheckedArray, normalize_offsets};
+use crate::array::{UncheckedArray, normalize_offsets, require_little_endian};
 use crate::error::{Error, Result};
 use crate::types::layout::children;
 use crate::types::{BufferRole, layout, type_name};
@@ -253,6 +253,7 @@ fn array_error(why: impl std::fmt::Display) -> Error {
 /// The pointers of the array, and of its children, must be those of the C data interface for this type: each leads to
 /// what the array says is there, and does so until it is released.
 pub(super) unsafe fn array_of(array: FFI_ArrowArray, data_type: &DataType) -> Result<UncheckedArray> {
+    require_little_endian("importing arrays")?;
     let owner = Arc::new(array);
     let raw = Arc::as_ptr(&owner).cast::<RawArray>();
     // SAFETY: the struct of the interface, which the owner keeps.

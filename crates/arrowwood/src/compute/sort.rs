@@ -15,7 +15,7 @@ use super::kernels::{
 };
 use super::scan::{Categories, Frame};
 use super::view::{RowOrder, reordered_view, try_collect};
-use crate::array::room_for;
+use crate::array::{require_little_endian, room_for};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
@@ -70,6 +70,7 @@ fn sorted_rows<N: AsRef<str>>(dataset: &Dataset, by: &[(N, bool)]) -> Result<Opt
         return Err(Error::invalid_argument("sort needs the name of a column"));
     }
     let columns = by.iter().map(|(name, _)| dataset.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
+    require_little_endian("sorting")?;
     dataset.with_change_check(ChangeCheck::Now, || {
         let frame = Frame::try_new(dataset)?;
         let mut keys = Vec::with_capacity(columns.len());

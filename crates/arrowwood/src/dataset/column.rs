@@ -7,7 +7,7 @@ use arrow_schema::{DataType, FieldRef};
 
 use super::dataset::Dataset;
 use super::source::{BatchSlice, Footprint};
-use crate::array::{Value, is_trivial, slice, value};
+use crate::array::{Value, count_ones, is_trivial, require_little_endian, slice, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
@@ -135,6 +135,7 @@ impl Column {
     /// # Errors
     /// `InvalidData` naming batch, column, row and what was expected.
     pub fn chunks(&self) -> Result<Vec<ArrayData>> {
+        require_little_endian("making arrays of a column")?;
         self.with_change_check(|| self.map_chunks(|array, rows| Ok(slice(array, rows.start, rows.len()))))
     }
 
@@ -199,7 +200,7 @@ fn nulls_among(array: &ArrayData, rows: Range<usize>) -> Result<usize> {
         DataType::Union(..) => count(rows, |row| is_null_at(array, row)),
         _ => Ok(match array.nulls() {
             Some(nulls) if rows.len() == array.len() => nulls.null_count(),
-            Some(nulls) => nulls.slice(rows.start, rows.len()).null_count(),
+            Some(nulls) => rows.len() - count_ones(&nulls.inner().slice(rows.start, rows.len())),
             None => 0,
         }),
     }

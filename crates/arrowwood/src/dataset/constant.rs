@@ -143,11 +143,11 @@ fn offsets(rows: usize, len: usize, width: usize) -> Result<Buffer> {
     let ends = (0..count).map(|row| row * len);
     Ok(if width == 4 {
         let mut offsets = room_for::<i32>(count as u64, ROWS)?;
-        offsets.extend(ends.map(|end| end as i32));
+        offsets.extend(ends.map(|end| (end as i32).to_le()));
         Buffer::from_vec(offsets)
     } else {
         let mut offsets = room_for::<i64>(count as u64, ROWS)?;
-        offsets.extend(ends.map(|end| end as i64));
+        offsets.extend(ends.map(|end| (end as i64).to_le()));
         Buffer::from_vec(offsets)
     })
 }

@@ -20,7 +20,7 @@ use super::column::Column;
 use super::constant::ConstantColumn;
 use super::row::Row;
 use super::source::{BatchSlice, Footprint, Origin, RowLocation, Source, SourceSlice};
-use crate::array::touch_pages;
+use crate::array::{require_little_endian, touch_pages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, MutexExt, guard, with_change_check};
 use crate::parallel;
@@ -633,6 +633,7 @@ impl Dataset {
     /// Per batch: `InvalidData` naming batch, column, row and what was expected.
     pub fn to_record_batches(&self) -> impl Iterator<Item = Result<RecordBatch>> {
         self.parts().map(|part| {
+            require_little_endian("making record batches")?;
             let part = part?;
             let columns =
                 part.with_change_check(|| Ok(part.columns()?.into_iter().map(crate::array::to_array).collect()))?;

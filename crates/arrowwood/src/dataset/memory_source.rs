@@ -12,7 +12,7 @@ use super::dataset::{Dataset, schema_difference};
 use super::source::{Batches, Facts, Footprint, Source, ViewSource};
 #[cfg(feature = "compute")]
 use super::zone::Zones;
-use crate::array::{LazyCheckedArray, UncheckedArray};
+use crate::array::{LazyCheckedArray, UncheckedArray, require_little_endian};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 
@@ -165,6 +165,7 @@ impl Dataset {
     /// # Errors
     /// `SchemaMismatch` with the first difference if a batch has another schema.
     pub fn from_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Dataset> {
+        require_little_endian("reading record batches")?;
         let mut parts = Vec::with_capacity(batches.len());
         for batch in &batches {
             if let Some(difference) = schema_difference(&schema, &batch.schema()) {

@@ -9,7 +9,7 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 use super::dataset::schema_difference;
 #[cfg(feature = "table")]
 use crate::array::narrowed;
-use crate::array::{is_wider, nulls, widened};
+use crate::array::{is_wider, nulls, require_little_endian, widened};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
 
@@ -229,6 +229,9 @@ impl ConvertedColumns {
             return Ok(array);
         }
 
+        if !matches!(conversion, ColumnConversion::Same(_) | ColumnConversion::Null) {
+            require_little_endian("converting values to another type")?;
+        }
         let field = self.conversion.schema.field(column);
         let array = match conversion {
             ColumnConversion::Same(number) => return checked(number),

@@ -15,7 +15,7 @@ use super::arrays::{self, Bitmaps};
 use super::dictionary_entries::DictionaryEntries;
 use super::plan::{MOST_IN_MEMORY, Plan, PlanDictionary, PlanNode, Storage};
 use super::sink::{FillState, RowSink};
-use crate::array::{Bytes, Value, to_array};
+use crate::array::{Bytes, Value, require_little_endian, to_array};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result, catch_panic};
 use crate::map::{ChangeCheck, GrowableBuffer, guard};
@@ -261,6 +261,7 @@ pub(super) struct BatchBuffers {
 
 impl BatchBuffers {
     pub fn new(plan: Arc<Plan>) -> Result<BatchBuffers> {
+        require_little_endian("building arrays")?;
         let now = FillState { counters: vec![0; plan.counters], tails: vec![0; plan.regions] };
         let buffers = (0..plan.regions).map(|_| GrowableBuffer::new()).collect();
         let mut gathered = BatchBuffers { plan: plan.clone(), now, buffers, scratch: Vec::new() };

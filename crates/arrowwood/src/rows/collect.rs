@@ -22,8 +22,8 @@ use super::builder::{BatchBuffers, batch};
 use super::plan::{Plan, PlanDictionary};
 use crate::array::gather::{Pick, gather_column};
 use crate::array::{
-    ArrayParts, Bytes, StableCopies, UncheckedArray, fits_one_array, keys_suffice, room_for, room_for_bits, slice,
-    to_array,
+    ArrayParts, Bytes, StableCopies, UncheckedArray, fits_one_array, keys_suffice, require_little_endian, room_for,
+    room_for_bits, slice, to_array,
 };
 use crate::dataset::{BatchIndex, BatchSlice, Dataset, FixedWidthValues, SourceSlice};
 use crate::error::{Error, ErrorKind, Result};
@@ -64,6 +64,7 @@ impl Dataset {
 
 /// See [`Dataset::collect`].
 fn collect(dataset: &Dataset) -> Result<Dataset> {
+    require_little_endian("copying rows")?;
     let rows = BatchRows::try_new(dataset)?;
     if rows.index.len() < 2 && !dataset.retains_other_rows() {
         return Ok(dataset.clone());
@@ -111,6 +112,7 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
 
 /// See [`Dataset::to_column_major`].
 fn column_major(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
+    require_little_endian("copying values")?;
     let rows = BatchRows::try_new(dataset)?;
     let columns: Vec<_> = (0..dataset.num_columns()).map(|column| CopiedColumn { column, width }).collect();
     if dataset.schema().fields().iter().any(|field| fixed_width(field.data_type()) != Some(width)) {

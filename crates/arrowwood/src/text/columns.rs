@@ -16,7 +16,7 @@ use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, SchemaRef, Tim
 
 use super::scalar::*;
 use crate::array::gather::gather;
-use crate::array::{UncheckedArray, to_array, value};
+use crate::array::{UncheckedArray, require_little_endian, to_array, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::layout::{
     MICROS_PER_SECOND, MILLIS_PER_DAY, MILLIS_PER_SECOND, NANOS_PER_MILLI, NANOS_PER_SECOND, SECONDS_PER_DAY,
@@ -604,6 +604,7 @@ fn remove_duplicates(values: ArrayRef) -> Result<(ArrayRef, Option<Vec<i32>>)> {
     if is_text_or_binary(values.data_type()) {
         return Ok((values, None));
     }
+    require_little_endian("encoding values by a dictionary")?;
     let array = values.to_data();
     let array = UncheckedArray::from_ref(&array);
     let mut numbers_by_text = HashMap::new();

@@ -2,6 +2,7 @@
 
 use super::row_selection::RowSelection;
 use super::take::resolve_views;
+use crate::array::require_little_endian;
 use crate::compute::scan::Frame;
 use crate::dataset::Dataset;
 use crate::error::Result;
@@ -26,6 +27,7 @@ impl Dataset {
     /// # Errors
     /// `RowOutOfRange`; the errors of [`Dataset::take`].
     pub fn gather(&self, rows: &[u64]) -> Result<GatheredRows> {
+        require_little_endian("gathering rows")?;
         self.with_change_check(ChangeCheck::Seldom, || {
             let len = self.len()?;
             if let Some(&row) = rows.iter().find(|&&row| row >= len) {

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use super::fixed_width::FixedWidthColumns;
 use crate::array::gather::{Pick, gather, gather_column};
 use crate::array::merge_dictionaries::collect_dictionaries;
-use crate::array::{UncheckedArray, byte_size, check_memory};
+use crate::array::{UncheckedArray, byte_size, check_memory, require_little_endian};
 use crate::compute::scan::{Frame, RANDOM_ACCESS_BYTES};
 use crate::compute::selection::{Mask, SelectedRows};
 use crate::dataset::Dataset;
@@ -29,6 +29,7 @@ pub(in crate::compute) fn gather_rows(
     count: usize,
     row: impl Fn(usize) -> u64 + Sync,
 ) -> Result<Dataset> {
+    require_little_endian("gathering rows")?;
     let chunks: Vec<_> = (0..count).step_by(BATCH).map(|start| start..count.min(start + BATCH)).collect();
     let selections = parallel::map(chunks.len(), count.saturating_mul(size_of::<Pick>()), |chunk| {
         RowSelection::from_rows(frame, chunks[chunk].clone().map(&row))

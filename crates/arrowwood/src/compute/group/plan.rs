@@ -18,7 +18,7 @@ use super::state::{
     AggregateFunction, ComputedColumns, GroupState, GroupTable, MemoryEstimate, OrderedGroups, StateKind, ValueKind,
     gather_group_rows, is_stored_as_integer, result_type, state_kind, state_to_array, states_from_masks,
 };
-use crate::array::slice;
+use crate::array::{require_little_endian, slice};
 use crate::compute::expr::{BoundExpression, BoundPredicate, Expression};
 use crate::compute::gather::gather_rows;
 use crate::compute::kernels::is_number;
@@ -287,6 +287,7 @@ impl GroupPlan {
 
     /// Returns the frame of `dataset`, whose errors number rows as the caller does.
     pub(super) fn frame<'a>(&'a self, dataset: &'a Dataset) -> Result<Frame<'a>> {
+        require_little_endian("grouping rows")?;
         let ranks = self.row_set.as_deref().map(|rows| rows as &dyn RowRanks);
         Ok(Frame::for_part(dataset, &self.whole)?.with_ranks(ranks).with_orders(&self.orders))
     }

@@ -2,7 +2,7 @@
 
 use arrow_data::ArrayData;
 
-use crate::array::{buffer, slice};
+use crate::array::{buffer, require_little_endian, slice};
 use crate::compute::scan::{Blocks, ColumnChunk};
 use crate::dataset::Column;
 use crate::error::Result;
@@ -40,6 +40,7 @@ impl Column {
         map: impl Fn(&ArrayData) -> R + Sync,
         combine: impl Fn(R, R) -> R,
     ) -> Result<Option<R>> {
+        require_little_endian("making arrays of a column")?;
         self.with_change_check(|| fold_chunks(self, map, combine))
     }
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arrow_schema::DataType;
 use multiversion::multiversion;
 
-use crate::array::room_for;
+use crate::array::{require_little_endian, room_for};
 use crate::compute::kernels::{
     GroupedRows, ONLY_GROUP, OUT, for_each_float, for_each_integer, is_number, with_decoded_rows,
 };
@@ -216,7 +216,7 @@ fn check_quantiles(column: &Column, shares: &[f64]) -> Result<()> {
     if !is_number(column.data_type()) {
         return Err(column.unsupported_operation("a quantile"));
     }
-    Ok(())
+    require_little_endian("a quantile")
 }
 
 /// Returns `size` random rows of a column of `rows` rows, in order; the same on each call.

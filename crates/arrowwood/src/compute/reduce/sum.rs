@@ -6,7 +6,7 @@
 use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::DataType;
 
-use crate::array::{Value, decimal_quotient, decimal_to_f64};
+use crate::array::{Value, count_ones, decimal_quotient, decimal_to_f64};
 use crate::compute::kernels::{self, FloatSum, PairwiseSum, is_number};
 use crate::compute::scan::{BLOCK, Blocks, ColumnChunk, FixedWidthBytes};
 use crate::dataset::Column;
@@ -235,7 +235,11 @@ fn count_true_in(chunk: &ColumnChunk<'_>) -> usize {
     let [bits, ..] = array.buffers() else { return 0 };
     let bits = BooleanBuffer::new(bits.clone(), array.offset(), array.len()).slice(rows.start, rows.len());
     match array.nulls() {
-        Some(nulls) => (&bits & &nulls.inner().slice(rows.start, rows.len())).count_set_bits(),
-        None => bits.count_set_bits(),
+        Some(nulls) => {
+            let valid = nulls.inner().slice(rows.start, rows.len());
+            let words = bits.bit_chunks().iter_padded().zip(valid.bit_chunks().iter_padded());
+            words.map(|(bits, valid)| (bits & valid).count_ones() as usize).sum()
+        }
+        None => count_ones(&bits),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema};
 
 use super::filtered_rows::{FilteredRows, filter_input, fits};
-use crate::array::{Value, has_room};
+use crate::array::{Value, has_room, require_little_endian};
 use crate::compute::expr::{
     BoundPredicate, Literal, LiteralValue, Operator, Predicate, ValuePredicate, col, prune_blocks, prune_partitions,
 };
@@ -57,6 +57,7 @@ impl Dataset {
     /// `ColumnNotFound`; `InvalidArgument` for a value that can't be compared with the column; `Unsupported` for
     /// columns of nested types.
     pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
+        require_little_endian("filtering")?;
         let condition = BoundPredicate::bind(predicate, self)?;
         self.with_change_check(ChangeCheck::Now, || {
             let pruned = prune_inner(self, predicate)?;
@@ -87,6 +88,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::filter`].
     pub fn matching_rows(&self, predicate: &Predicate) -> Result<Vec<u64>> {
+        require_little_endian("filtering")?;
         let condition = BoundPredicate::bind(predicate, self)?;
         self.with_change_check(ChangeCheck::Now, || {
             let frame = Frame::try_new(self)?;

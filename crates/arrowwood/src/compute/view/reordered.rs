@@ -10,7 +10,7 @@ use arrow_schema::{DataType, SchemaRef};
 
 use super::batch_size::{gathers, rows_that_fit};
 use super::row_order::{RowOrder, try_collect};
-use crate::array::{UncheckedArray, merge_dictionaries};
+use crate::array::{UncheckedArray, merge_dictionaries, require_little_endian};
 use crate::compute::gather::{RowSelection, resolve_views};
 use crate::compute::scan::{BLOCK, Frame};
 #[cfg(feature = "compute")]
@@ -24,6 +24,7 @@ use crate::map::ChangeCheck;
 /// Returns a view of the rows of `dataset` in the order of their numbers in `order`; each number must be less than the
 /// dataset's length.
 pub(in crate::compute) fn reordered_view(dataset: &Dataset, order: RowOrder) -> Result<Dataset> {
+    require_little_endian("reordering rows")?;
     let rows = 0..order.len();
     Ok(Dataset::from_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, Arc::default()))))
 }

@@ -6,10 +6,10 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_buffer::Buffer;
+use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::{DataType, UnionMode};
 
-use crate::array::{ArrayParts, Bytes, UncheckedArray};
+use crate::array::{ArrayParts, Bytes, UncheckedArray, count_ones};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
     BatchHeader, BatchShare, Compression, DecompressedBuffer, IpcSchema, Node, V5, body, buffer_roles,
@@ -345,7 +345,7 @@ pub(crate) fn count_zero_bits(bits: &Buffer, len: usize) -> usize {
     if bits.is_empty() || len.div_ceil(8) > bits.len() {
         return 0;
     }
-    len - bits.count_set_bits_offset(0, len)
+    len - count_ones(&BooleanBuffer::new(bits.clone(), 0, len))
 }
 
 /// Returns the length of the data according to the last of `rows + 1` offsets.

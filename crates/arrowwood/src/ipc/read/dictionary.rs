@@ -24,7 +24,9 @@ use arrow_data::transform::MutableArrayData;
 use super::data::IpcData;
 use super::decode::{Batch, BodyPosition, DictionarySource};
 use crate::append_vec::AppendVec;
-use crate::array::{LazyCheckedArray, StableCopies, UncheckedArray, aligned, fits_one_array, keys_suffice, slice};
+use crate::array::{
+    LazyCheckedArray, StableCopies, UncheckedArray, aligned, fits_one_array, keys_suffice, require_little_endian, slice,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, IpcSchema, MessageFrame, MessageHeader, Node};
 use crate::map::MutexExt;
@@ -313,6 +315,7 @@ impl DeltaChain {
 
 /// Concatenates checked arrays. They must be aligned, and in memory that no other process can change.
 pub(super) fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
+    require_little_endian("putting deltas together")?;
     let all: Vec<&ArrayData> = parts.iter().collect();
     // There may be any number of values without bytes, and arrow-rs allocates a bit for each if one of them is null.
     if !fits_one_array(&all, false)? {

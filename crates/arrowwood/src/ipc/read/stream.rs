@@ -19,7 +19,7 @@ use super::data::{at_message, unexpected};
 use super::decode::{Batch, BodyPosition, Decoder, count_zero_bits};
 use super::message_reader::{MessageReader, read_error};
 use super::stream_dictionaries::StreamDictionaries;
-use crate::array::{Bytes, to_array};
+use crate::array::{Bytes, require_little_endian, to_array};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
     BatchHeader, CONTINUATION, DictionaryHeader, IpcSchema, MAGIC, MessageFrame, MessageHeader, MessageKind, Node,
@@ -39,6 +39,7 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     /// The capacity of the buffer for metadata. Bodies bypass it.
     const BUFFER: usize = 64 << 10;
 
+    require_little_endian("reading a stream")?;
     let mut head = vec![0; HEAD];
     let mut len = 0;
     while len < PREFIX {

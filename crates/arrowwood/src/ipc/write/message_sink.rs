@@ -10,6 +10,7 @@ use arrow_schema::{DataType, Schema};
 
 use super::encode::Body;
 use super::unify::Dictionaries;
+use crate::array::require_little_endian;
 use crate::dataset::{BatchSlice, Dataset};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
@@ -286,8 +287,9 @@ fn is_shape_of(metadata: &BatchMetadata, rows: usize, body: &Body, buffers: &[Bu
 /// dictionaries.
 ///
 /// # Errors
-/// `Unsupported` for a schema that the format can't describe.
+/// `Unsupported` for a schema that the format can't describe, and on big-endian processors.
 pub(super) fn encode_schema(schema: &Schema) -> Result<(Vec<u8>, IpcSchema)> {
+    require_little_endian("writing Arrow data")?;
     for field in schema.fields() {
         check_keys(field.data_type()).map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
     }

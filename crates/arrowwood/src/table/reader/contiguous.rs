@@ -11,7 +11,7 @@ use arrow_data::ArrayData;
 
 use super::live::segment_of;
 use super::segment::Segment;
-use crate::array::{ArrayParts, Bytes, slice};
+use crate::array::{ArrayParts, Bytes, require_little_endian, slice};
 use crate::dataset::{BatchSlice, Column};
 use crate::error::Result;
 use crate::map::Mapping;
@@ -27,6 +27,7 @@ impl Column {
     /// # Errors
     /// `InvalidData` for a damaged value; `Io` if the system has no more addresses.
     pub fn contiguous(&self) -> Result<Option<ArrayData>> {
+        require_little_endian("making arrays of a column")?;
         self.with_change_check(|| self.join())
     }
 
