@@ -68,7 +68,7 @@ fn grow_with_few_addresses() {
     for number in &numbers {
         buffer.push(*number).unwrap();
     }
-    assert!(buffer.chunks_exact(8).zip(&numbers).all(|(bytes, number)| bytes == number.to_ne_bytes()));
+    assert!(buffer.chunks_exact(8).zip(&numbers).all(|(bytes, number)| bytes == number.to_le_bytes()));
 }
 
 /// With fewer addresses than a buffer may need, it moves as it grows.
