@@ -303,7 +303,8 @@ impl Template {
             self.fields.push(Site { name, area, file, offset, size, original, first_row, header_values });
         }
 
-        let pages = bytes.chunks(PAGE as usize).enumerate().filter(|(_, page)| page.iter().any(|&byte| byte != 0));
+        const ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
+        let pages = bytes.chunks(PAGE as usize).enumerate().filter(|(_, page)| **page != ZEROS[..page.len()]);
         self.files.push(Image {
             name: PathBuf::from(path.file_name().unwrap()),
             len: bytes.len() as u64,
