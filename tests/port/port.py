@@ -50,15 +50,22 @@ BUILD_ENVIRONMENT = {
     "CARGO_INCREMENTAL": "0",
     "CARGO_PROFILE_DEV_DEBUG": "false",
 }
-# What builds the standard library. It is optimized: otherwise programs with musl take far longer, as for copies.
+# The crates of the standard library. They are optimized, as in a toolchain: otherwise tests take many times as long,
+# also for generic functions of theirs that ours share.
+STD_CRATES = """
+    addr2line adler2 alloc cfg-if compiler_builtins core gimli hashbrown memchr miniz_oxide object panic_unwind
+    rustc-demangle std std_detect test unwind
+""".split()
 BUILD_STD = ["-Zbuild-std"]
-for crate in ("alloc", "compiler_builtins", "core", "std"):
+for crate in STD_CRATES:
     BUILD_STD += ["--config", f"profile.dev.package.{crate}.opt-level=2"]
 # The percentage of tests that may be left out.
 MAX_LEFT_OUT = 2
 # How many seconds a test may take, and all tests of a target.
 TEST_SECONDS = 600
 TARGET_SECONDS = 40 * 60
+# The report names tests that take longer than this many seconds.
+SLOW_SECONDS = 30
 # How many cases random tests have by default, under an emulator: a quarter of those elsewhere.
 EMULATED_CASES = 64
 
@@ -98,10 +105,11 @@ class Program:
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a test: `ok`, `failed` or `ignored`, and what it printed."""
+    """What became of a test: `ok`, `failed` or `ignored`, what it printed, and how many seconds it took."""
 
     event: str
     output: str = ""
+    seconds: float = 0
 
 
 def missing_packages(packages):
@@ -333,7 +341,7 @@ def run_once(target, program, tests, deadline, threads, outcomes):
             if late or now > deadline:
                 os.killpg(process.pid, signal.SIGKILL)
                 for test in late:
-                    outcomes[test] = Outcome("failed", f"it takes more than {TEST_SECONDS} seconds")
+                    outcomes[test] = Outcome("failed", f"it takes more than {TEST_SECONDS} seconds", TEST_SECONDS)
                     del running[test]
                 break
             if not selector.select(1):
@@ -373,8 +381,9 @@ def note(line, running, outcomes):
     if event["event"] == "started":
         running[event["name"]] = time.monotonic()
     elif event["event"] in ("ok", "failed", "ignored"):
-        running.pop(event["name"], None)
-        outcomes[event["name"]] = Outcome(event["event"], event.get("stdout", ""))
+        now = time.monotonic()
+        seconds = now - running.pop(event["name"], now)
+        outcomes[event["name"]] = Outcome(event["event"], event.get("stdout", ""), seconds)
 
 
 def run_tests(target, program, tests, deadline):
@@ -403,7 +412,7 @@ def test_target(target, only):
     print(f"{target.name}: built in {built - start:.0f} s", flush=True)
     deadline = start + TARGET_SECONDS
     counts = dict.fromkeys(["built", "tests", "passed", "ignored", "left_out"], 0)
-    failed, listed, seconds = {}, set(), {}
+    failed, listed, seconds, slow = {}, set(), {}, {}
     for program in sorted(programs, key=lambda program: program.suite):
         began = time.monotonic()
         built_tests = target.list_tests(program)
@@ -418,6 +427,8 @@ def test_target(target, only):
         with target.writer_beside(program) as program.environment:
             outcomes = run_tests(target, program, tests, deadline) if tests else {}
         for name, outcome in outcomes.items():
+            if outcome.seconds > SLOW_SECONDS:
+                slow[f"{program.suite} {name}"] = round(outcome.seconds)
             if outcome.event == "failed":
                 failed[f"{program.suite} {name}"] = outcome.output
                 print(f"---- {target.name}: {program.suite} {name}\n{outcome.output}", flush=True)
@@ -439,6 +450,7 @@ def test_target(target, only):
         "errors": errors,
         "build_seconds": round(built - start),
         "suite_seconds": seconds,
+        "slow_tests": slow,
     }
 
 
