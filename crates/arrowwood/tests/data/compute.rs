@@ -8,10 +8,10 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Date64Array, Decimal64Array, Decimal128Array, Decimal256Array, DictionaryArray,
     Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
-use arrow_buffer::i256;
+use arrow_buffer::{Buffer, i256};
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{
-    AggregateFunction, Column, Dataset, ErrorKind, Format, OpenOptions, Value, WriteOptions, col, open, write_to,
+    AggregateFunction, Bytes, Column, Dataset, ErrorKind, Format, OpenOptions, Value, WriteOptions, col, open, write_to,
 };
 
 use crate::corpus::golden_files;
@@ -446,6 +446,24 @@ fn categories_of_integers_are_counted_once_each() {
     let counted = dataset.aggregate::<&str>(&[]).column_as("n", "size", AggregateFunction::NUnique).finish().unwrap();
     assert_eq!(read_rows(&counted), ["n=4"]);
     assert_eq!(dataset.column("size").unwrap().n_unique().unwrap(), 4);
+}
+
+/// Regression test: a file in which the categories are not aligned was a panic.
+#[test]
+fn categories_of_unaligned_days_are_compared() {
+    let day = 86_400_000;
+    let keys = Int8Array::from(vec![Some(0), Some(1), Some(2), None, Some(1)]);
+    let days = Date64Array::from(vec![3 * day, day, 2 * day]);
+    let dates = DictionaryArray::try_new(keys, Arc::new(days)).unwrap();
+    let field = Field::new("day", dates.data_type().clone(), true).with_dict_is_ordered(true);
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(dates)]).unwrap();
+    let mut stream = vec![0];
+    let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
+    write_to(&Dataset::try_from(vec![batch]).unwrap(), &mut stream, &options).unwrap();
+    let dataset = OpenOptions::new().bytes(Bytes::from(Buffer::from_vec(stream).slice(1))).unwrap();
+    // Categories are compared by their positions: the third day is the first of them.
+    let found = dataset.filter(&col("day").le(Value::Date(1))).unwrap();
+    assert_eq!(found.len().unwrap(), 3);
 }
 
 /// Returns the float in the first row of a column.

@@ -9,7 +9,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::frame::{Frame, ValueOrder};
-use crate::array::access::dictionary_of;
+use crate::array::access::{dictionary_of, fixed_values};
 use crate::array::merge_dictionaries::CategoryRanks;
 use crate::array::{UncheckedArray, Value, key, value};
 use crate::dataset::Dataset;
@@ -96,7 +96,7 @@ impl Categories {
         let dictionary = &self.dictionaries[number as usize];
         match self.data_type {
             DataType::Date64 if dictionary.is_valid(key) => {
-                let millis = dictionary.buffer::<i64>(0).get(key).copied();
+                let millis = fixed_values(dictionary).get(key).map(|raw| i64::from_le_bytes(*raw));
                 millis.map(Value::Int).ok_or_else(|| Error::internal("a category outside of its dictionary"))
             }
             _ => value(dictionary, key),
