@@ -572,7 +572,7 @@ pub fn read_boot_id() -> io::Result<[u8; 16]> {
     Ok(id.map_or(NO_BOOT_ID, |id| *BOOT.get_or_init(|| id.to_be_bytes())))
 }
 
-/// The mount id that stands for no simulation.
+/// The mount id that stands for no simulation, or for a system that doesn't tell ids.
 const NO_MOUNT: u64 = 0;
 /// The simulated mount id.
 static SIMULATED_MOUNT: AtomicU64 = AtomicU64::new(NO_MOUNT);
@@ -583,17 +583,20 @@ pub fn simulate_mount(mount: Option<u64>) {
     SIMULATED_MOUNT.store(mount.unwrap_or(NO_MOUNT), Ordering::Relaxed);
 }
 
-/// Returns true if tests ask to do without ids of mounts, as systems do that have none: the environment has
-/// `ARROWWOOD_MOUNT_IDS=off`. A simulated mount has its id all the same.
+/// Returns the id that tests ask to give to all mounts by `ARROWWOOD_MOUNT_IDS`: with `off` that of a system without ids,
+/// with `one` another, on systems that don't tell ids. A simulated mount has its id all the same.
 #[cfg(feature = "internal")]
-fn are_mount_ids_off() -> bool {
-    static ARE_OFF: OnceLock<bool> = OnceLock::new();
-    *ARE_OFF.get_or_init(|| std::env::var_os("ARROWWOOD_MOUNT_IDS").is_some_and(|value| value == "off"))
+fn mount_of_tests() -> Option<u64> {
+    static MOUNT: OnceLock<Option<u64>> = OnceLock::new();
+    *MOUNT.get_or_init(|| {
+        let value = std::env::var_os("ARROWWOOD_MOUNT_IDS")?;
+        [("off", NO_MOUNT), ("one", 1)].into_iter().find(|(name, _)| value == *name).map(|(_, mount)| mount)
+    })
 }
 
 #[cfg(not(feature = "internal"))]
-fn are_mount_ids_off() -> bool {
-    false
+fn mount_of_tests() -> Option<u64> {
+    None
 }
 
 /// Returns the mount through which `file` was opened.
@@ -601,7 +604,10 @@ fn are_mount_ids_off() -> bool {
 /// # Errors
 /// Errors of the system.
 pub(crate) fn mounted(file: &File) -> io::Result<MountInfo> {
-    let actual = if are_mount_ids_off() { MountInfo::default() } else { os::mount_info(file)? };
+    let actual = match mount_of_tests() {
+        Some(mount) => MountInfo { mount, ..MountInfo::default() },
+        None => os::mount_info(file)?,
+    };
     Ok(match SIMULATED_MOUNT.load(Ordering::Relaxed) {
         NO_MOUNT => actual,
         mount => MountInfo { mount, ..actual },
