@@ -8,6 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
 LINT := $(abspath $(TARGET))/lint
 DENY_VERSION := 0.20.2
+# Minor versions of zig change how they compile and link C.
+ZIG := 'ziglang>=0.17,<0.18'
 
 .PHONY: test-datafusion-rust demo test programs test-rust test-portable planted-portable features alone c-prefix arrowwood-datafusion test-datafusion test-flight-sql test-datafusion-python test-python test-waiting test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-cluster bench-sql bench-streams bench-builders \
   bench-paged bench-page bench-instructions bench-serve borders borders-large borders-page \
@@ -316,7 +318,7 @@ $(MAC_PORTS): port-macos-%: $(BIN)/python
 	$(BIN)/python tests/port/macos.py $*-apple-darwin
 port port-linux-aarch64-musl port-linux-musl $(MAC_PORTS): $(BIN)/python-zig
 $(BIN)/python-zig: | $(BIN)/python
-	$(BIN)/pip install --quiet 'ziglang>=0.17,<0.18'
+	$(BIN)/pip install --quiet $(ZIG)
 
 # Coverage-guided fuzzing, $(MINUTES) for each target (5), seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer).
@@ -398,7 +400,7 @@ JAR_NATIVES := $(if $(NATIVES),$(abspath $(NATIVES)),$(JVM_NATIVES)-release)
 jars: $(BIN)/python
 	@[ -n "$(JDK)" ] && command -v mvn > /dev/null || { echo 'make: jars needs Maven, and a JDK from 22 on: set JAVA_HOME' >&2; exit 1; }
 ifeq ($(NATIVES),)
-	$(BIN)/pip install --quiet cargo-zigbuild 'ziglang>=0.17,<0.18'
+	$(BIN)/pip install --quiet cargo-zigbuild $(ZIG)
 	PATH="$(abspath $(BIN)):$$PATH" GLIBC=$(GLIBC) sh packaging/native.sh $(JVM_TARGET) $(JAR_NATIVES)
 endif
 	install -d dist
