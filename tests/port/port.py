@@ -345,7 +345,7 @@ def run_once(target, program, tests, deadline, threads, outcomes):
         reader = threading.Thread(target=keep_end, args=(process.stderr, errors), daemon=True)
         reader.start()
         selector.register(process.stdout, selectors.EVENT_READ)
-        rest = b""
+        pieces = []
         while True:
             now = time.monotonic()
             late = [test for test, start in running.items() if now > start + TEST_SECONDS]
@@ -360,9 +360,13 @@ def run_once(target, program, tests, deadline, threads, outcomes):
             piece = os.read(process.stdout.fileno(), 1 << 16)
             if not piece:
                 break
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                note(line, running, outcomes)
+            pieces.append(piece)
+            # Joined once for each line: a test may print gigabytes, which are one line.
+            if b"\n" in piece:
+                *lines, rest = b"".join(pieces).split(b"\n")
+                pieces = [rest]
+                for line in lines:
+                    note(line, running, outcomes)
         process.stdout.close()
         status = process.wait()
         if status not in (0, 101) and len(running) == 1 and len(tests) == 1:
