@@ -409,7 +409,7 @@ fn with_counted_nulls(array: ArrayData) -> ArrayData {
     let Some(nulls) = array.nulls().filter(|_| cfg!(target_endian = "big")) else { return array };
     let bits = nulls.inner().clone();
     let null_count = bits.len() - count_ones(&bits);
-    // SAFETY: the count is that of the bits.
+    // SAFETY: the nulls were just counted.
     let nulls = unsafe { NullBuffer::new_unchecked(bits, null_count) };
     // SAFETY: nothing but the null count has changed, which is right.
     unsafe { array.into_builder().nulls(Some(nulls)).build_unchecked() }

@@ -96,8 +96,8 @@ fn columns_of_each_number_have_the_same_sum_and_extremes_on_each_processor() {
     let dataset = opened(file(&Schema::new(fields), &[batch(3, &[(3, 0); 12], &buffers)], |_| ()));
     for column in 0..dataset.num_columns() {
         let column = dataset.column_at(column).unwrap();
-        let found = [column.sum(), column.min(), column.max()].map(|value| value.unwrap().to_string());
-        assert_eq!(found, ["220", "2", "117"], "{}", column.name());
+        let sum_and_extremes = [column.sum(), column.min(), column.max()].map(|value| value.unwrap().to_string());
+        assert_eq!(sum_and_extremes, ["220", "2", "117"], "{}", column.name());
         assert_eq!(column.mean().unwrap(), Some(220.0 / 3.0), "{}", column.name());
     }
 }
@@ -106,24 +106,26 @@ fn columns_of_each_number_have_the_same_sum_and_extremes_on_each_processor() {
 #[test]
 fn nulls_and_true_values_are_counted_on_each_processor() {
     const ROWS: usize = 191;
-    let is_valid = |row: usize| row % 5 != 2;
-    let is_true = |row: usize| row.is_multiple_of(3);
-    let bitmap = |bit: &dyn Fn(usize) -> bool| -> Vec<u8> {
-        (0..ROWS.div_ceil(8)).map(|byte| (0..8).map(|i| u8::from(bit(8 * byte + i)) << i).sum()).collect()
-    };
-    let nulls = (0..ROWS).filter(|row| !is_valid(*row)).count();
+    let valid: Vec<bool> = (0..ROWS).map(|row| row % 5 != 2).collect();
+    let values: Vec<bool> = (0..ROWS).map(|row| row.is_multiple_of(3)).collect();
+    let nulls = valid.iter().filter(|is_valid| !**is_valid).count();
     let schema = Schema::new(vec![Field::new("flag", DataType::Boolean, true)]);
-    let buffers: [&[u8]; 2] = [&bitmap(&is_valid), &bitmap(&is_true)];
+    let buffers: [&[u8]; 2] = [&bitmap(&valid), &bitmap(&values)];
     let dataset = opened(file(&schema, &[batch(ROWS as i64, &[(ROWS as i64, nulls as i64)], &buffers)], |_| ()));
     dataset.validate(|_, _| ()).unwrap();
-    for (start, end) in [(0, ROWS), (1, ROWS), (8, ROWS), (3, 180), (64, 70), (7, 9)] {
-        let part = dataset.slice(start as u64, (end - start) as u64).unwrap();
+    for rows in [0..ROWS, 1..ROWS, 8..ROWS, 3..180, 64..70, 7..9] {
+        let part = dataset.slice(rows.start as u64, rows.len() as u64).unwrap();
         let flag = part.column("flag").unwrap();
-        let count = |test: &dyn Fn(usize) -> bool| (start..end).filter(|row| test(*row)).count() as u64;
-        assert_eq!(flag.null_count().unwrap(), count(&|row| !is_valid(row)), "{start}..{end}");
-        let true_count = count(&|row| is_valid(row) && is_true(row));
-        assert_eq!(flag.sum().unwrap().to_string(), true_count.to_string(), "{start}..{end}");
+        let null_count = rows.clone().filter(|&row| !valid[row]).count() as u64;
+        assert_eq!(flag.null_count().unwrap(), null_count, "{rows:?}");
+        let true_count = rows.clone().filter(|&row| valid[row] && values[row]).count();
+        assert_eq!(flag.sum().unwrap().to_string(), true_count.to_string(), "{rows:?}");
     }
+}
+
+/// Returns bits as a bitmap, the first in the lowest bit.
+fn bitmap(bits: &[bool]) -> Vec<u8> {
+    bits.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, &bit| byte << 1 | u8::from(bit))).collect()
 }
 
 #[test]

@@ -448,7 +448,7 @@ fn categories_of_integers_are_counted_once_each() {
     assert_eq!(dataset.column("size").unwrap().n_unique().unwrap(), 4);
 }
 
-/// Regression test: a file in which the categories are not aligned was a panic.
+/// Regression test: comparing unaligned categories panicked.
 #[test]
 fn categories_of_unaligned_days_are_compared() {
     let day = 86_400_000;
@@ -462,8 +462,8 @@ fn categories_of_unaligned_days_are_compared() {
     write_to(&Dataset::try_from(vec![batch]).unwrap(), &mut stream, &options).unwrap();
     let dataset = OpenOptions::new().bytes(Bytes::from(Buffer::from_vec(stream).slice(1))).unwrap();
     // Categories are compared by their positions: the third day is the first of them.
-    let found = dataset.filter(&col("day").le(Value::Date(1))).unwrap();
-    assert_eq!(found.len().unwrap(), 3);
+    let filtered = dataset.filter(&col("day").le(Value::Date(1))).unwrap();
+    assert_eq!(filtered.len().unwrap(), 3);
 }
 
 /// Returns the float in the first row of a column.

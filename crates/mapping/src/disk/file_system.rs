@@ -583,8 +583,8 @@ pub fn simulate_mount(mount: Option<u64>) {
     SIMULATED_MOUNT.store(mount.unwrap_or(NO_MOUNT), Ordering::Relaxed);
 }
 
-/// Returns the id that tests ask to give to all mounts by `ARROWWOOD_MOUNT_IDS`: with `off` that of a system without ids,
-/// with `one` another, on systems that don't tell ids. A simulated mount has its id all the same.
+/// Returns the id that tests ask all mounts to have, by `ARROWWOOD_MOUNT_IDS`: none with `off`, and the same with `one`,
+/// for systems that don't tell ids. A simulated mount keeps its id.
 #[cfg(feature = "internal")]
 fn mount_of_tests() -> Option<u64> {
     static MOUNT: OnceLock<Option<u64>> = OnceLock::new();
