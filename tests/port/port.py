@@ -66,6 +66,8 @@ TEST_SECONDS = 600
 TARGET_SECONDS = 40 * 60
 # The report names tests that take longer than this many seconds.
 SLOW_SECONDS = 30
+# How many characters of a failed test's output are reported, of its beginning and of its end.
+OUTPUT_CHARACTERS = 10_000
 # How many cases random tests have by default, under an emulator: a quarter of those elsewhere.
 EMULATED_CASES = 64
 # qemu 7.2 leaves the ids of mounts out of statx(2): each mount gets this one.
@@ -398,7 +400,11 @@ def note(line, running, outcomes):
     elif event["event"] in ("ok", "failed", "ignored"):
         now = time.monotonic()
         seconds = now - running.pop(event["name"], now)
-        outcomes[event["name"]] = Outcome(event["event"], event.get("stdout", ""), seconds)
+        output = event.get("stdout", "")
+        if len(output) > 2 * OUTPUT_CHARACTERS:
+            left_out = len(output) - 2 * OUTPUT_CHARACTERS
+            output = f"{output[:OUTPUT_CHARACTERS]}\n[{left_out} characters]\n{output[-OUTPUT_CHARACTERS:]}"
+        outcomes[event["name"]] = Outcome(event["event"], output, seconds)
 
 
 def run_tests(target, program, tests, deadline):

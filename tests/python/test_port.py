@@ -17,7 +17,7 @@ import emulated  # noqa: E402
 import port  # noqa: E402
 import zig  # noqa: E402
 
-# A program with the command line of Rust's tests. `dies` ends its process, and `hangs` never ends.
+# A program with the command line of Rust's tests. `dies` ends its process, `hangs` never ends, and `bad` prints much.
 PROGRAM = """#!{python}
 import json, os, sys, time
 TESTS = ["good", "bad", "dies", "hangs", "ignored", "late"]
@@ -32,7 +32,8 @@ for test in sys.argv[sys.argv.index("--") + 1 :]:
     if test == "hangs":
         time.sleep(600)
     event = {{"bad": "failed", "ignored": "ignored"}}.get(test, "ok")
-    print(json.dumps({{"type": "test", "event": event, "name": test, "stdout": "why"}}), flush=True)
+    output = "first" + test * (1 << 20 if test == "bad" else 1) + "last"
+    print(json.dumps({{"type": "test", "event": event, "name": test, "stdout": output}}), flush=True)
 """
 
 
@@ -72,6 +73,9 @@ def test_a_test_that_dies_or_hangs_fails_alone(program):
         "late": "ok",
     }
     assert "status" in outcomes["dies"].output and "seconds" in outcomes["hangs"].output
+    assert outcomes["good"].output == "firstgoodlast"
+    printed = outcomes["bad"].output
+    assert printed.startswith("first") and printed.endswith("last") and len(printed) < 3 * port.OUTPUT_CHARACTERS
 
 
 def test_tests_that_are_not_run_in_time_fail(program):
