@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -76,12 +77,19 @@ impl ExportOptions {
 }
 
 /// Fixed-width values of one batch of a column, without nulls.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct FixedWidthChunk<'a> {
     /// The number of values.
     pub rows: usize,
     /// Their bytes, from the first value on.
     pub values: &'a [u8],
+}
+
+/// Shows how many bytes there are.
+impl fmt::Debug for FixedWidthChunk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FixedWidthChunk").field("rows", &self.rows).field("len", &self.values.len()).finish()
+    }
 }
 
 /// # Exchange with other Arrow libraries

@@ -1,5 +1,6 @@
 //! [`open`]: opens a path, several paths, a glob, or bytes as a [`Dataset`].
 
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -15,6 +16,7 @@ use crate::ipc::{IpcSource, ReadOptions, SchemaCache, Shard, Validation};
 use crate::map::{Mapping, Mode, guard, mapped_file_count, os};
 use crate::parallel;
 use crate::partitions::{PartitionOpener, open_partitions, partition_values, with_partition_columns};
+use crate::redact::redact_url;
 #[cfg(feature = "table")]
 use crate::table::{close_files, open_table};
 
@@ -436,7 +438,7 @@ impl PartitionOpener for OpenOptions {
 }
 
 /// Rows of a file or table by number: the information another process needs to open the same rows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct FileSlice {
     /// The absolute path of the file or table directory.
     ///
@@ -451,6 +453,15 @@ pub struct FileSlice {
     pub columns: Vec<usize>,
     /// The partition's columns, and their values as text, `None` for null; empty if the rows are in no partition.
     pub partition: Vec<(FieldRef, Option<String>)>,
+}
+
+/// Shows the path without the secrets of a URL.
+impl fmt::Debug for FileSlice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("FileSlice");
+        shown.field("path", &redact_url(&self.path.to_string_lossy())).field("start", &self.start);
+        shown.field("rows", &self.rows).field("columns", &self.columns).field("partition", &self.partition).finish()
+    }
 }
 
 /// # The same rows in another process

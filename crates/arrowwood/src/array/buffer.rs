@@ -5,6 +5,7 @@
 //! used, even if another process rewrites the file.
 #![allow(unsafe_code)]
 
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -27,7 +28,7 @@ use crate::types::{fixed_size, fixed_size_or_zero, type_name};
 /// Immutable bytes in a mapping, in memory, in an object store, or in a file that is only read.
 ///
 /// Those of a store are fetched into a mapped file.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Bytes {
     // bytes of                  data                        mapping            fetch                  unmapped
     // a mapped file             its pages                   the mapping
@@ -348,6 +349,13 @@ fn allocate_copy(len: usize) -> Result<Vec<u8>> {
     copy.try_reserve_exact(len).map_err(|_| Error::out_of_memory(format!("no memory for a copy of {len} bytes")))?;
     copy.resize(len, 0);
     Ok(copy)
+}
+
+/// Shows how many bytes there are: they may be gigabytes, and the address of a store may contain secrets.
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bytes").field("len", &self.len()).finish_non_exhaustive()
+    }
 }
 
 impl From<Buffer> for Bytes {

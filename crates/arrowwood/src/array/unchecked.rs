@@ -6,6 +6,7 @@
 //! bounded (`value`), and `checked` turns it into an `ArrayData`: the only conversion without `unsafe`.
 #![allow(unsafe_code)]
 
+use std::fmt;
 use std::ops::Range;
 
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
@@ -17,9 +18,17 @@ use crate::error::Result;
 use crate::types::{fixed_size_or_zero, layout};
 
 /// An array with unvalidated values.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[repr(transparent)]
 pub(crate) struct UncheckedArray(ArrayData);
+
+/// Shows the size, not the buffers, which may be a whole file.
+impl fmt::Debug for UncheckedArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("UncheckedArray");
+        shown.field("data_type", self.0.data_type()).field("len", &self.0.len()).finish_non_exhaustive()
+    }
+}
 
 /// The validity bitmap of an array.
 ///

@@ -1,5 +1,6 @@
 //! Columns with one value in all rows, such as partition columns, which are not stored in files.
 
+use std::fmt;
 use std::sync::Mutex;
 
 use arrow_buffer::Buffer;
@@ -14,7 +15,6 @@ use crate::types::layout;
 /// A column with one value in all rows.
 ///
 /// Dictionary keys take no memory. Other values take an array as long as the longest batch, once they are used.
-#[derive(Debug)]
 pub(crate) struct ConstantColumn {
     field: FieldRef,
     /// The value, as an array of one row.
@@ -22,6 +22,13 @@ pub(crate) struct ConstantColumn {
     /// The longest array made so far. Shorter arrays are slices of it. The mutex is held while a longer one is made,
     /// which may take the mutex of the shared zeros.
     longest: Mutex<ArrayData>,
+}
+
+/// Shows the field, not an array as long as a batch.
+impl fmt::Debug for ConstantColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConstantColumn").field("field", &self.field).finish_non_exhaustive()
+    }
 }
 
 impl ConstantColumn {

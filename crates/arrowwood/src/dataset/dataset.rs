@@ -7,7 +7,7 @@
 //! an IPC stream, arrays in memory) finds its batches and decodes their columns on first use, and caches them.
 
 use std::collections::HashSet;
-use std::fmt::Debug;
+use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -52,13 +52,21 @@ const MAX_PREFETCH_BYTES: usize = 1 << 20;
 /// }
 /// # Ok::<(), arrowwood::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Dataset {
     schema: SchemaRef,
     pieces: Arc<[SourceSlice]>,
     counts: Arc<RowCounts>,
     /// The origin of a whole partitioned dataset.
     origin: Option<Arc<dyn Origin>>,
+}
+
+/// Shows the columns, and the number of rows if they have been counted.
+impl fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Dataset");
+        shown.field("schema", &self.schema).field("len", &self.counts.len.get()).finish_non_exhaustive()
+    }
 }
 
 /// The numbers of rows in the pieces of a dataset, as far as they have been counted. Clones share them.

@@ -8,7 +8,7 @@
 //! *parts* of a piece ([`BatchSlice`]) are its rows in each of the source's batches.
 
 use std::any::Any;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -270,7 +270,7 @@ impl std::iter::Sum for Footprint {
 }
 
 /// Rows `start ..` of a source, `rows` of them or all that follow, and a selection of its columns.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct SourceSlice {
     pub source: Arc<dyn Source>,
     pub columns: Arc<[usize]>,
@@ -285,6 +285,15 @@ pub(crate) struct BatchSlice<'a> {
     pub batch: usize,
     /// Rows inside the batch.
     pub rows: Range<usize>,
+}
+
+/// Shows which rows of its source the slice has, not the source, which may be gigabytes in memory.
+impl fmt::Debug for SourceSlice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("SourceSlice");
+        shown.field("columns", &self.columns).field("start", &self.start).field("rows", &self.rows);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl SourceSlice {

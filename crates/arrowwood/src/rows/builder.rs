@@ -2,6 +2,7 @@
 //! makes arrays of them in place. **Fence**: these arrays are trusted without a check.
 #![allow(unsafe_code)]
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -37,7 +38,6 @@ use crate::map::{ChangeCheck, GrowableBuffer, guard};
 /// assert_eq!((dataset.len()?, dataset.num_batches()?), (2, 1));
 /// # Ok::<(), arrowwood::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct DatasetBuilder {
     schema: SchemaRef,
     /// The batch that grows.
@@ -53,6 +53,14 @@ pub struct DatasetBuilder {
     row_keys: Vec<u32>,
     /// The error after which nothing more can be appended.
     broken: Option<Error>,
+}
+
+/// Shows the columns and the number of rows.
+impl fmt::Debug for DatasetBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("DatasetBuilder");
+        shown.field("schema", &self.schema).field("rows", &self.rows()).finish_non_exhaustive()
+    }
 }
 
 impl DatasetBuilder {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow_array::*;
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Schema};
 use arrowwood::{
-    Bytes, Compression, Dataset, DatasetBuilder, ErrorKind, Format, GrowableBuffer, OpenOptions, Value, WriteOptions,
-    write_to,
+    AggregateFunction, Bytes, Compression, Dataset, DatasetBuilder, ErrorKind, ExportOptions, Format, GrowableBuffer,
+    OpenOptions, StreamEncoder, Value, WriteOptions, Writer, WriterOptions, write_to,
 };
 use proptest::prelude::*;
 
@@ -235,4 +236,66 @@ fn streams_end_with_their_first_error() {
     let mut stream = arrowwood::read_stream(&bytes[..]).unwrap();
     assert_eq!([stream.next().unwrap().is_ok(), stream.next().unwrap().is_ok()], [true, false]);
     assert_eq!(stream.read_all().unwrap().len().unwrap(), 0);
+}
+
+/// What the types that hold rows show for `{:?}` doesn't grow with the rows. A row of a mapped file showed all its bytes.
+#[test]
+fn debug_output_does_not_show_the_data() {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..100_000).map(|n| n.to_string())));
+    let item = Arc::new(Field::new_list_field(DataType::Int64, false));
+    let offsets = OffsetBuffer::from_lengths([1; 100_000]);
+    let lists: ArrayRef = Arc::new(ListArray::new(item, offsets, numbers.clone(), None));
+    let member = Arc::new(Field::new("text", DataType::Utf8, false));
+    let structs: ArrayRef = Arc::new(StructArray::from(vec![(member, texts.clone())]));
+    let columns = [("number", numbers), ("text", texts), ("list", lists), ("struct", structs)];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let rows = one_batch(batch.clone());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.arrow");
+    arrowwood::write(&rows, &file, &WriteOptions::default()).unwrap();
+    let mut stream = Vec::new();
+    write_to(&rows, &mut stream, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
+    let stream = Bytes::from(stream);
+    let mut datasets = vec![
+        ("batches", rows.clone()),
+        ("file", arrowwood::open(&file).unwrap()),
+        ("stream", OpenOptions::new().bytes(stream.clone()).unwrap()),
+    ];
+    let assert_is_short =
+        |name: &str, shown: String| assert!(shown.len() < 4_000, "{name}: {} characters", shown.len());
+    if cfg!(not(windows)) {
+        let table = folder.path().join("table");
+        let mut writer = Writer::open(&table, Some(rows.schema().clone()), &WriterOptions::default()).unwrap();
+        writer.append(&batch).unwrap();
+        writer.commit().unwrap();
+        datasets.push(("table", arrowwood::open(&table).unwrap()));
+        assert_is_short("writer", format!("{writer:?}"));
+    }
+
+    for (name, dataset) in &datasets {
+        assert_is_short(name, format!("{dataset:?}"));
+        let row = dataset.row(5).unwrap();
+        assert_is_short(name, format!("{row:?}"));
+        for (column, value) in row.iter() {
+            assert_is_short(column, format!("{name}: {:?}", value.unwrap()));
+        }
+        assert_is_short(name, format!("{:?}", dataset.column("text").unwrap()));
+        assert_is_short(name, format!("{:?}", dataset.gather(&[5, 6]).unwrap()));
+        for chunk in
+            dataset.column("number").unwrap().fixed_width_chunks(ExportOptions::new()).unwrap().into_iter().flatten()
+        {
+            assert_is_short(name, format!("{chunk:?}"));
+        }
+        let mut groups = dataset.aggregate(&["text"]).column("number", AggregateFunction::Sum).incremental().unwrap();
+        groups.refresh().unwrap();
+        assert_is_short(name, format!("{groups:?}"));
+        let mut encoder = StreamEncoder::new(dataset.schema().clone()).unwrap();
+        assert_is_short(name, format!("{encoder:?}"));
+        assert_is_short(name, format!("{:?}", encoder.encode(dataset, usize::MAX).unwrap()));
+    }
+    let mut builder = DatasetBuilder::new(rows.schema().clone()).unwrap();
+    builder.append(&batch).unwrap();
+    assert_is_short("builder", format!("{builder:?}"));
+    assert_is_short("bytes", format!("{stream:?}"));
 }

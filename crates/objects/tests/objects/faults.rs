@@ -150,6 +150,16 @@ fn errors_have_no_secrets_of_the_url() {
     assert!(!format!("{error} {error:?}").contains("sesame") && !format!("{error:?}").contains("hush"), "{error:?}");
 }
 
+#[test]
+fn debug_output_has_no_secrets_of_the_url() {
+    let server = Server::of_bytes(indexed_file(&numbers(300, 3), 50));
+    let url = format!("{}?X-Amz-Signature=sesame", server.url()).replace("http://", "http://user:hush@");
+    let dataset = open_with(&url, OpenOptions::new(), &options()).unwrap();
+    let row = dataset.row(7).unwrap();
+    let shown = format!("{dataset:?} {row:?} {:?} {:?}", row.get(0).unwrap(), dataset.file_slices().unwrap());
+    assert!(!shown.contains("sesame") && !shown.contains("hush"), "{shown}");
+}
+
 fn count_and_sum(rows: arrowwood::Result<Dataset>) -> Result<String, ErrorKind> {
     rows.and_then(|rows| Ok(format!("{} {}", rows.len()?, rows.column("c1")?.sum()?))).map_err(|e| e.kind())
 }

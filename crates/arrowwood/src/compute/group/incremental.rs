@@ -7,6 +7,8 @@
 //! The rows after the last full block are read again for each answer: if a sum of floats went on within a block, its
 //! last bits would differ.
 
+use std::fmt;
+
 use super::aggregate::{AggregateExpr, Aggregation};
 use super::keys::{key_part, with_plain_booleans};
 use super::plan::{GroupPlan, InputBlocks};
@@ -32,7 +34,6 @@ pub struct IncrementalAggregation {
 }
 
 /// The groups after the last full block.
-#[derive(Debug)]
 struct GroupSnapshot {
     /// The row of the dataset where the first block begins: the order of the dataset excludes the rows before it.
     start: u64,
@@ -46,6 +47,14 @@ struct GroupSnapshot {
     /// The first row of each group, counted from `start`.
     firsts: Vec<u64>,
     states: Vec<StateSnapshot>,
+}
+
+/// Shows how many groups there are: they may be millions.
+impl fmt::Debug for GroupSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("GroupSnapshot");
+        shown.field("blocks", &self.blocks).field("groups", &self.firsts.len()).finish_non_exhaustive()
+    }
 }
 
 impl Aggregation<'_> {

@@ -4,6 +4,7 @@
 //! A body is a list of the buffers of the rows, so it can go from a mapped file to a socket without a copy, and a slow
 //! receiver costs no memory.
 
+use std::fmt;
 use std::ops::Range;
 
 use arrow_buffer::Buffer;
@@ -23,7 +24,7 @@ use crate::map::ChangeCheck;
 const ROW_ALIGNMENT: usize = 64;
 
 /// A message of an Arrow IPC stream, in parts.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EncodedMessage {
     /// The kind of message.
     pub kind: MessageKind,
@@ -31,6 +32,16 @@ pub struct EncodedMessage {
     pub metadata: Vec<u8>,
     /// The buffers of the body, in place. Each is followed by zeros up to a multiple of 64 bytes.
     pub body: Vec<Buffer>,
+}
+
+/// Shows how many bytes the parts have: the body may have gigabytes.
+impl fmt::Debug for EncodedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body_len: usize = self.body.iter().map(Buffer::len).sum();
+        let mut shown = f.debug_struct("EncodedMessage");
+        shown.field("kind", &self.kind).field("metadata_len", &self.metadata.len()).field("body_len", &body_len);
+        shown.finish()
+    }
 }
 
 impl EncodedMessage {
@@ -189,8 +200,8 @@ impl StreamEncoder {
     }
 }
 
-impl std::fmt::Debug for StreamEncoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for StreamEncoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StreamEncoder").field("schema", &self.schema).field("rows", &self.rows).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
 //! [`Writer`]: appends rows to a table, and commits them.
 
 use std::any::Any;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +57,6 @@ const MAX_UNCOMMITTED_SEGMENTS: u64 = 1 << 15;
 ///
 /// A failed assertion, which is a bug of this library, is an error of kind `Internal`. After it every call is: nothing
 /// more is written, and the committed rows stay as they are.
-#[derive(Debug)]
 pub struct Writer {
     /// The table's directory, without symbolic links.
     folder: PathBuf,
@@ -86,6 +86,14 @@ pub struct Writer {
     unchecked_commits: u32,
     /// The number of rows in the live segment at which the next one is requested.
     pub(super) request_next_at: u64,
+}
+
+/// Shows the table, not the rows and dictionaries in memory.
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Writer");
+        shown.field("path", &self.folder).field("schema", self.schema()).finish_non_exhaustive()
+    }
 }
 
 /// The newest value of the column by which the table is sorted.
