@@ -29,7 +29,7 @@
 //!   meanwhile, for which the owner's drop has to wait, so that no pages of a later mapping are replaced.
 //!
 //! `origins` and the lock of [`install`] are the only locks, and none is taken while another is held. `origins` is held
-//! for a few instructions, or a system call of `mend`.
+//! for a few instructions, or system calls of `mend`.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
