@@ -1,5 +1,6 @@
 """Tests tests/port/port.py, which runs tests on other processors, and its list of tests that are left out."""
 
+import os
 import re
 import sys
 import time
@@ -36,6 +37,20 @@ for test in sys.argv[sys.argv.index("--") + 1 :]:
     print(json.dumps({{"type": "test", "event": event, "name": test, "stdout": output}}), flush=True)
 """
 
+# A program whose test ends when the other program runs, too.
+MEETING = """#!{python}
+import json, os, pathlib, sys, time
+if "--list" in sys.argv:
+    print("good: test")
+    sys.exit()
+print(json.dumps({{"type": "test", "event": "started", "name": "good"}}), flush=True)
+folder = pathlib.Path("{folder}")
+(folder / os.environ["NAME"]).touch()
+while not all((folder / name).exists() for name in "ab"):
+    time.sleep(0.01)
+print(json.dumps({{"type": "test", "event": "ok", "name": "good"}}), flush=True)
+"""
+
 
 def target(left_out=(), **settings):
     return port.Target("here", {"triple": "x86_64-test", "packages": [], "linker": "cc", **settings}, left_out)
@@ -52,6 +67,7 @@ def program(tmp_path):
 @pytest.fixture(autouse=True)
 def short_limit(monkeypatch):
     monkeypatch.setattr(port, "TEST_SECONDS", 1)
+    monkeypatch.setattr(port, "EMULATED_TEST_SECONDS", 1)
 
 
 def report(program, left_out=(), **settings):
@@ -76,6 +92,34 @@ def test_a_test_that_dies_or_hangs_fails_alone(program):
     assert outcomes["good"].output == "firstgoodlast"
     printed = outcomes["bad"].output
     assert printed.startswith("first") and printed.endswith("last") and len(printed) < 3 * port.OUTPUT_CHARACTERS
+
+
+@pytest.mark.parametrize(("emulator", "event"), [(None, "failed"), ("qemu", "ok")])
+def test_a_test_that_hangs_beside_others_runs_again_under_an_emulator(program, emulator, event):
+    path = Path(program.path)
+    path.write_text(path.read_text().replace('if test == "hangs"', 'if test == "hangs" and "good" in sys.argv'))
+    here = target(emulator=emulator)
+    here.command = target().command
+    outcomes = port.run_tests(here, program, ["good", "hangs", "late"], time.monotonic() + 300)
+    assert {name: outcome.event for name, outcome in outcomes.items()} == {"good": "ok", "hangs": event, "late": "ok"}
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one program at a time")
+def test_programs_of_python_run_side_by_side(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(port, "TEST_SECONDS", 60)
+    path = tmp_path / "meets"
+    path.write_text(MEETING.format(python=sys.executable, folder=tmp_path))
+    path.chmod(0o755)
+    programs = [port.Program(f"python {name}", str(path), tmp_path) for name in ("a", "b")]
+    here = target()
+    here.command = lambda program: ([program.path], {"NAME": program.suite[-1]})
+    runs = port.run_programs(here, [*programs, program], "good", time.monotonic() + 300)
+    assert [(run.suite, run.built, len(run.outcomes)) for run in runs] == [
+        ("crate lib", 6, 1),
+        ("python a", 1, 1),
+        ("python b", 1, 1),
+    ]
+    assert all(outcome.event == "ok" for run in runs for outcome in run.outcomes.values())
 
 
 def test_tests_that_are_not_run_in_time_fail(program):
