@@ -1,5 +1,7 @@
 //! The supported messages of Arrow Flight, with the field numbers of `Flight.proto`.
 
+use std::fmt;
+
 use bytes::Bytes;
 use prost::{Enumeration, Message};
 
@@ -85,6 +87,7 @@ pub struct SchemaResult {
 ///
 /// [`flight_data_head`](crate::flight_data_head) encodes one around a body that lies elsewhere.
 #[derive(Clone, PartialEq, Message)]
+#[prost(skip_debug)]
 pub struct FlightData {
     /// The destination of rows that a client sends, in its first message.
     #[prost(message, optional, tag = "1")]
@@ -98,6 +101,16 @@ pub struct FlightData {
     /// The buffers of a record batch or a dictionary.
     #[prost(bytes = "bytes", tag = "1000")]
     pub data_body: Bytes,
+}
+
+/// Shows how many bytes the parts have: a body may have gigabytes.
+impl fmt::Debug for FlightData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("FlightData");
+        shown.field("flight_descriptor", &self.flight_descriptor).field("data_header_len", &self.data_header.len());
+        shown.field("app_metadata_len", &self.app_metadata.len()).field("data_body_len", &self.data_body.len());
+        shown.finish()
+    }
 }
 
 /// The answer to a batch that was sent.

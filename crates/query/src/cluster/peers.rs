@@ -1,5 +1,6 @@
 //! [`Peers`]: connects to the servers of a cluster, and only to these.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
 /// Options of the connections to the servers of a cluster.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct PeerOptions {
     /// The token that is sent with each request.
     pub token: Option<String>,
@@ -36,6 +37,17 @@ pub struct PeerOptions {
     pub cafile: Option<PathBuf>,
     /// True to allow connections to other machines without TLS.
     pub insecure: bool,
+}
+
+/// Shows whether there is a token, not the token.
+impl fmt::Debug for PeerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("PeerOptions");
+        shown.field("has_token", &self.token.is_some());
+        shown.field("cafile", &self.cafile);
+        shown.field("insecure", &self.insecure);
+        shown.finish()
+    }
 }
 
 /// The servers of a cluster, in the order of its list.
