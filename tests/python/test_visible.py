@@ -14,7 +14,7 @@ import arrowwood as aw
 
 # A colour, a title, a bell, a C1 control, an override of direction, a space without width, a new line, a tag.
 HOSTILE = "a\x1b[31mb\x1b]0;c\x07d\x9b2Je\u202ef\u200bg\r\nh\x7fi\u2066j\ufeffk\U000e0041"
-COMMAND = os.path.join(os.path.dirname(sys.executable), "arrowwood")
+COMMAND = [sys.executable, "-m", "arrowwood._cli"]
 # Controls, format characters, and separators of lines and paragraphs.
 HIDDEN_CATEGORIES = ("Cc", "Cf", "Zl", "Zp")
 
@@ -151,7 +151,7 @@ VERBS = [
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_command_prints_visible_text(verb, path):
-    process = subprocess.run([COMMAND, *verb.split(), path], capture_output=True)
+    process = subprocess.run([*COMMAND, *verb.split(), path], capture_output=True)
     output, errors = process.stdout.decode(), process.stderr.decode()
     assert process.returncode == 0 and errors == "", errors
     assert_visible(output)
@@ -189,17 +189,17 @@ def test_failing_command_prints_visible_text(path, tmp_path):
         ["compact", path],
         ["create", path, "--schema", HOSTILE],
     ):
-        process = subprocess.run([COMMAND, *arguments], capture_output=True)
+        process = subprocess.run([*COMMAND, *arguments], capture_output=True)
         assert process.returncode != 0, arguments
         assert_visible(process.stdout.decode(), arguments)
         assert_visible(process.stderr.decode(), arguments)
 
 
 def test_csv_is_unchanged_in_a_pipe_and_visible_in_a_terminal(path):
-    process = subprocess.run([COMMAND, "cat", "--csv", path], capture_output=True)
+    process = subprocess.run([*COMMAND, "cat", "--csv", path], capture_output=True)
     assert HOSTILE in process.stdout.decode()
     terminal, command_end = os.openpty()
-    subprocess.run([COMMAND, "cat", "--csv", path], stdout=command_end)
+    subprocess.run([*COMMAND, "cat", "--csv", path], stdout=command_end)
     os.close(command_end)
     printed = b""
     try:
