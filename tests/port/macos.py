@@ -34,7 +34,7 @@ SHIPPED = {
 }
 # How names begin that others than Apple's libraries have: Python itself, and the frameworks Security and
 # CoreFoundation, which the server takes its trusted certificates from.
-OTHER_NAMES = re.compile(r"_?Py|Sec[A-Z]|kSec[A-Z]|CF[A-Z]|kCF[A-Z]|__CF[A-Z]|dyld_stub_binder$")
+OTHER_NAMES = re.compile(r"_?Py|k?Sec[A-Z]|SSL[A-Z]|Authorization[A-Z]|CMS(De|En)code|(k|__)?CF[A-Z]|dyld_stub_binder$")
 # The first bytes of a file for macOS of 64 bits.
 MACH_O = bytes.fromhex("cffaedfe")
 # Functions that zig's headers lack, by the start of their names, and the macOS that has them.
