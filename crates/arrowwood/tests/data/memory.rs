@@ -1,5 +1,6 @@
 //! Tests of rows gathered in memory: growable buffers, dataset builders, and batches collected into one.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow_array::*;
@@ -238,6 +239,12 @@ fn streams_end_with_their_first_error() {
     assert_eq!(stream.read_all().unwrap().len().unwrap(), 0);
 }
 
+#[track_caller]
+fn assert_is_short(name: &str, value: impl Debug) {
+    let shown = format!("{value:?}");
+    assert!(shown.len() < 4_000, "{name}: {} characters", shown.len());
+}
+
 /// What the types that hold rows show for `{:?}` doesn't grow with the rows. A row of a mapped file showed all its bytes.
 #[test]
 fn debug_output_does_not_show_the_data() {
@@ -262,40 +269,38 @@ fn debug_output_does_not_show_the_data() {
         ("file", arrowwood::open(&file).unwrap()),
         ("stream", OpenOptions::new().bytes(stream.clone()).unwrap()),
     ];
-    let assert_is_short =
-        |name: &str, shown: String| assert!(shown.len() < 4_000, "{name}: {} characters", shown.len());
     if cfg!(not(windows)) {
         let table = folder.path().join("table");
         let mut writer = Writer::open(&table, Some(rows.schema().clone()), &WriterOptions::default()).unwrap();
         writer.append(&batch).unwrap();
         writer.commit().unwrap();
         datasets.push(("table", arrowwood::open(&table).unwrap()));
-        assert_is_short("writer", format!("{writer:?}"));
+        assert_is_short("writer", &writer);
     }
 
     for (name, dataset) in &datasets {
-        assert_is_short(name, format!("{dataset:?}"));
+        assert_is_short(name, dataset);
         let row = dataset.row(5).unwrap();
-        assert_is_short(name, format!("{row:?}"));
+        assert_is_short(name, row);
         for (column, value) in row.iter() {
-            assert_is_short(column, format!("{name}: {:?}", value.unwrap()));
+            assert_is_short(column, value.unwrap());
         }
-        assert_is_short(name, format!("{:?}", dataset.column("text").unwrap()));
-        assert_is_short(name, format!("{:?}", dataset.gather(&[5, 6]).unwrap()));
+        assert_is_short(name, dataset.column("text").unwrap());
+        assert_is_short(name, dataset.gather(&[5, 6]).unwrap());
         for chunk in
             dataset.column("number").unwrap().fixed_width_chunks(ExportOptions::new()).unwrap().into_iter().flatten()
         {
-            assert_is_short(name, format!("{chunk:?}"));
+            assert_is_short(name, chunk);
         }
         let mut groups = dataset.aggregate(&["text"]).column("number", AggregateFunction::Sum).incremental().unwrap();
         groups.refresh().unwrap();
-        assert_is_short(name, format!("{groups:?}"));
+        assert_is_short(name, &groups);
         let mut encoder = StreamEncoder::new(dataset.schema().clone()).unwrap();
-        assert_is_short(name, format!("{encoder:?}"));
-        assert_is_short(name, format!("{:?}", encoder.encode(dataset, usize::MAX).unwrap()));
+        assert_is_short(name, &encoder);
+        assert_is_short(name, encoder.encode(dataset, usize::MAX).unwrap());
     }
     let mut builder = DatasetBuilder::new(rows.schema().clone()).unwrap();
     builder.append(&batch).unwrap();
-    assert_is_short("builder", format!("{builder:?}"));
-    assert_is_short("bytes", format!("{stream:?}"));
+    assert_is_short("builder", &builder);
+    assert_is_short("bytes", &stream);
 }
