@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use arrowwood::{SyncPolicy, Writer, WriterOptions};
 use arrowwood_datafusion::Table;
-use arrowwood_query::{Cluster, PeerOptions};
+use arrowwood_query::{ClientOptions, Cluster};
 use datafusion::arrow::array::*;
 use datafusion::arrow::datatypes::Int32Type;
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -142,7 +142,7 @@ fn total_network_bytes(servers: &[Server]) -> Outcome<u64> {
 }
 
 async fn measure_cluster(servers: &[Server], list: &Path) -> Outcome<Measurement> {
-    let cluster = Cluster::open(list, &PeerOptions::default())?;
+    let cluster = Cluster::open(list, &ClientOptions::default())?;
     let answer = pretty_format_batches(&run_query(&cluster).await?)?.to_string();
     let mut times_ms = Vec::new();
     let mut network_bytes = 0;

@@ -9,7 +9,7 @@ use arrowwood::{Dataset, ErrorKind};
 use arrowwood_cli::{ClusterOptions, Engine};
 use arrowwood_serve::{SqlEngine, SqlError, SqlMemory, SqlQuery, SqlTables, WorkerEngine};
 
-use crate::cluster::{Cluster, PeerOptions, Worker, WorkerOptions};
+use crate::cluster::{Cluster, Worker, WorkerOptions};
 use crate::engine::QueryEngine;
 use crate::processes::ProcessEngine;
 
@@ -61,12 +61,12 @@ impl Engine for CommandEngine {
     }
 
     fn sql_on_cluster(&self, query: &str, cluster: &ClusterOptions) -> Result<Dataset, String> {
-        let cluster = Cluster::open(&cluster.hosts, &peer_options(cluster)).map_err(|e| e.to_string())?;
+        let cluster = Cluster::open(&cluster.hosts, &cluster.client).map_err(|e| e.to_string())?;
         cluster.sql(query).map_err(|e| e.to_string())
     }
 
     fn worker_engine(&self, cluster: &ClusterOptions, memory_limit: usize) -> Result<Arc<dyn WorkerEngine>, String> {
-        let options = WorkerOptions { memory: memory_limit, peers: peer_options(cluster), ..WorkerOptions::default() };
+        let options = WorkerOptions { memory: memory_limit, peers: cluster.client.clone(), ..WorkerOptions::default() };
         Ok(Arc::new(Worker::new(&cluster.hosts, &options).map_err(|e| e.to_string())?))
     }
 
@@ -77,11 +77,6 @@ impl Engine for CommandEngine {
     fn write_parquet(&self, _: &Dataset, _: &Path) -> Result<(), String> {
         Err(NO_PARQUET.into())
     }
-}
-
-/// Returns the options of requests to the servers of a cluster.
-fn peer_options(cluster: &ClusterOptions) -> PeerOptions {
-    PeerOptions { token: cluster.token.clone(), cafile: cluster.cafile.clone(), insecure: cluster.insecure }
 }
 
 /// The tables that a statement can name: any by its path, or only one, by the name `self`.

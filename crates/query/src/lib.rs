@@ -32,7 +32,8 @@ mod plans;
 mod processes;
 mod statements;
 
-pub use cluster::{Cluster, ClusterAnswer, PeerOptions, Worker, WorkerOptions};
+pub use arrowwood_serve::ClientOptions;
+pub use cluster::{Cluster, ClusterAnswer, Worker, WorkerOptions};
 pub use command::CommandEngine;
 pub use engine::QueryEngine;
 pub use processes::{ProcessEngine, WORKER, run_query_process};

@@ -1,7 +1,5 @@
 //! The interface of engines: what the command needs, and the program or package with an engine provides.
 
-#[cfg(feature = "serve")]
-use std::fmt;
 use std::path::Path;
 #[cfg(feature = "serve")]
 use std::path::PathBuf;
@@ -10,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use arrowwood::Dataset;
 #[cfg(feature = "serve")]
-use arrowwood_serve::{SqlEngine, WorkerEngine};
+use arrowwood_serve::{ClientOptions, SqlEngine, WorkerEngine};
 
 /// The error of programs without an engine for clusters.
 #[cfg(feature = "serve")]
@@ -19,29 +17,12 @@ pub(crate) const NO_CLUSTER: &str = "queries over several servers need the progr
 
 /// The servers of a cluster, and the options of requests to them.
 #[cfg(feature = "serve")]
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ClusterOptions {
     /// The file that lists them.
     pub hosts: PathBuf,
-    /// Sent with each request.
-    pub token: Option<String>,
-    /// Certificates to trust, in PEM, instead of the system's.
-    pub cafile: Option<PathBuf>,
-    /// Permits requests to other machines without TLS.
-    pub insecure: bool,
-}
-
-/// Shows whether there is a token, not the token.
-#[cfg(feature = "serve")]
-impl fmt::Debug for ClusterOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("ClusterOptions");
-        shown.field("hosts", &self.hosts);
-        shown.field("has_token", &self.token.is_some());
-        shown.field("cafile", &self.cafile);
-        shown.field("insecure", &self.insecure);
-        shown.finish()
-    }
+    /// The options of requests.
+    pub client: ClientOptions,
 }
 
 /// Runs SQL and converts Parquet for the command, which this library can't do. Errors are messages for the user.

@@ -24,6 +24,5 @@ mod table;
 mod version;
 mod worker;
 
-pub use peers::PeerOptions;
 pub use query::{Cluster, ClusterAnswer};
 pub use worker::{Worker, WorkerOptions};

@@ -1,11 +1,10 @@
 //! [`Peers`]: connects to the servers of a cluster, and only to these.
 
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrowwood::{Error, ErrorKind};
+use arrowwood_serve::ClientOptions;
 use async_trait::async_trait;
 use datafusion::common::exec_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
@@ -28,28 +27,6 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// The maximum bytes of a connection that were received and not read yet.
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
-/// Options of the connections to the servers of a cluster.
-#[derive(Clone, Default)]
-pub struct PeerOptions {
-    /// The token that is sent with each request.
-    pub token: Option<String>,
-    /// A PEM file of certificates to trust instead of the system's.
-    pub cafile: Option<PathBuf>,
-    /// True to allow connections to other machines without TLS.
-    pub insecure: bool,
-}
-
-/// Shows whether there is a token, not the token.
-impl fmt::Debug for PeerOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("PeerOptions");
-        shown.field("has_token", &self.token.is_some());
-        shown.field("cafile", &self.cafile);
-        shown.field("insecure", &self.insecure);
-        shown.finish()
-    }
-}
-
 /// The servers of a cluster, in the order of its list.
 #[derive(Clone, Debug)]
 pub(super) struct Peers {
@@ -62,7 +39,7 @@ impl Peers {
     ///
     /// # Errors
     /// `InvalidArgument` for another machine without TLS; `Io` if the certificates can't be read.
-    pub fn new(urls: Vec<Url>, options: &PeerOptions) -> arrowwood::Result<Peers> {
+    pub fn new(urls: Vec<Url>, options: &ClientOptions) -> arrowwood::Result<Peers> {
         let unencrypted = urls.iter().find(|url| url.scheme() == "http" && !is_loopback(url));
         if let Some(url) = unencrypted.filter(|_| !options.insecure) {
             let message =

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrowwood::{Dataset, Error, ErrorKind};
+use arrowwood_serve::ClientOptions;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{TableReference, exec_datafusion_err, exec_err, plan_err};
@@ -30,7 +31,7 @@ use url::Url;
 use crate::cluster::distribution::{self, GatherRule, PlanningState};
 use crate::cluster::messages::{OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::{MAX_PART_PARTITIONS, PartCodec};
-use crate::cluster::peers::{PeerOptions, Peers};
+use crate::cluster::peers::Peers;
 use crate::cluster::table::{ClusterTable, ServerShare};
 use crate::cluster::version::version;
 use crate::cluster::{hosts, panics, worker};
@@ -85,7 +86,7 @@ impl Cluster {
     /// # Errors
     /// `Io` if the file can't be read; `InvalidArgument` if it is not a list of servers, or `options` do not allow
     /// connections to one of them.
-    pub fn open(file: impl AsRef<Path>, options: &PeerOptions) -> arrowwood::Result<Cluster> {
+    pub fn open(file: impl AsRef<Path>, options: &ClientOptions) -> arrowwood::Result<Cluster> {
         Ok(Cluster { peers: Peers::new(hosts::read_hosts(file.as_ref())?, options)?, token: options.token.clone() })
     }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arrowwood_datafusion::CancelToken;
-use arrowwood_serve::{WorkerBody, WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};
+use arrowwood_serve::{ClientOptions, WorkerBody, WorkerCaller, WorkerEngine, WorkerFuture, WorkerRequest};
 use bytes::Bytes;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -36,7 +36,7 @@ use url::Url;
 
 use crate::cluster::messages::{ExecuteMessage, OpenRequest, OpenResponse, OpenedTable};
 use crate::cluster::part::PartCodec;
-use crate::cluster::peers::{PeerOptions, Peers};
+use crate::cluster::peers::Peers;
 use crate::cluster::snapshots::{CallerSnapshots, Snapshots};
 use crate::cluster::version::version;
 use crate::cluster::{distribution, hosts, panics, part};
@@ -79,12 +79,12 @@ pub struct WorkerOptions {
     /// The maximum bytes of temporary files of all queries together.
     pub spilled: u64,
     /// Options of the connections to other servers. The token is not used: a worker sends the tokens of its callers.
-    pub peers: PeerOptions,
+    pub peers: ClientOptions,
 }
 
 impl Default for WorkerOptions {
     fn default() -> WorkerOptions {
-        WorkerOptions { memory: 1 << 30, spilled: 16 << 30, peers: PeerOptions::default() }
+        WorkerOptions { memory: 1 << 30, spilled: 16 << 30, peers: ClientOptions::default() }
     }
 }
 

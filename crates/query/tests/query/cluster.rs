@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use arrowwood::WriterOptions;
-use arrowwood_query::{Cluster, ClusterAnswer, PeerOptions};
+use arrowwood_query::{ClientOptions, Cluster, ClusterAnswer};
 use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use datafusion::error::Result;
@@ -161,7 +161,7 @@ impl Hosts {
     }
 
     fn cluster(&self) -> Cluster {
-        Cluster::open(self.list(), &PeerOptions::default()).unwrap()
+        Cluster::open(self.list(), &ClientOptions::default()).unwrap()
     }
 
     /// Makes a certificate, and lists the servers with URLs for TLS.
@@ -179,7 +179,7 @@ impl Hosts {
     }
 
     /// Runs a statement with other options, and returns its rows as lines.
-    async fn run_sql_with(&self, options: &PeerOptions, sql: &str) -> Result<Vec<String>> {
+    async fn run_sql_with(&self, options: &ClientOptions, sql: &str) -> Result<Vec<String>> {
         let (_, batches) = Cluster::open(self.list(), options).unwrap().query(sql).await?.collect().await?;
         Ok(format_rows(&batches))
     }
@@ -418,8 +418,8 @@ fn read_rights(table: &str) -> arrowwood_serve::Rights {
     arrowwood_serve::Rights { read: vec![table.into()], write: Vec::new() }
 }
 
-fn with_token(token: Option<&str>) -> PeerOptions {
-    PeerOptions { token: token.map(str::to_owned), ..PeerOptions::default() }
+fn with_token(token: Option<&str>) -> ClientOptions {
+    ClientOptions { token: token.map(str::to_owned), ..ClientOptions::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -453,10 +453,10 @@ async fn servers_connect_to_each_other_with_tls() {
         hosts.start(&["--tls-cert", &cert, "--tls-key", &key, "--token-file", &tokens, "--worker-cafile", &cert]);
     let sql =
         "select sector, count(*) from ticks join names on ticks.symbol = names.symbol group by sector order by sector";
-    let trusting = PeerOptions { token, cafile: Some(PathBuf::from(&cert)), insecure: false };
+    let trusting = ClientOptions { token, cafile: Some(PathBuf::from(&cert)), insecure: false };
     let expected = sql_lines(&hosts.memory_context(), sql).await;
     assert_eq!(hosts.run_sql_with(&trusting, sql).await.unwrap(), expected);
-    let distrusting = PeerOptions { cafile: None, ..trusting };
+    let distrusting = ClientOptions { cafile: None, ..trusting };
     let error = hosts.run_sql_with(&distrusting, sql).await.unwrap_err().to_string();
     assert!(error.contains("connecting to https://localhost"), "{error}");
 }

@@ -38,7 +38,7 @@ const MAX_JSON_BYTES: usize = 16 << 20;
 /// The maximum number of received chunks that wait to be read.
 const MAX_WAITING_CHUNKS: usize = 16;
 
-/// The server, and the credentials.
+/// Options of requests to servers.
 #[derive(Clone, Default)]
 pub struct ClientOptions {
     /// The token, sent with each request.
@@ -53,10 +53,8 @@ pub struct ClientOptions {
 impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("ClientOptions");
-        shown.field("has_token", &self.token.is_some());
-        shown.field("cafile", &self.cafile);
-        shown.field("insecure", &self.insecure);
-        shown.finish()
+        shown.field("has_token", &self.token.is_some()).field("cafile", &self.cafile);
+        shown.field("insecure", &self.insecure).finish()
     }
 }
 
@@ -331,6 +329,7 @@ mod tests {
             assert!(error(url, &none).contains("expected http://"), "{url}");
         }
         let token = ClientOptions { token: Some("aw_1".into()), ..ClientOptions::default() };
+        assert!(!format!("{token:?}").contains("aw_1"), "{token:?}");
         assert!(error("http://data.example.org/ticks", &token).contains("without TLS"));
         assert!(Client::new("http://127.0.0.1:1/ticks", &token).is_ok());
         assert!(Client::new("http://h/ticks", &ClientOptions { insecure: true, ..token }).is_ok());

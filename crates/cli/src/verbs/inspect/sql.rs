@@ -6,6 +6,8 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use arrowwood::{Error, ErrorKind};
+#[cfg(feature = "serve")]
+use arrowwood_serve::ClientOptions;
 use clap::Args;
 
 use crate::engine::Engine;
@@ -56,8 +58,8 @@ impl Sql {
         if let Some(hosts) = &self.cluster {
             let engine = engine.ok_or_else(|| CliError::new(NO_CLUSTER))?;
             let token = self.token_file.as_deref().map(read_token).transpose()?;
-            let cluster =
-                ClusterOptions { hosts: hosts.clone(), token, cafile: self.cafile.clone(), insecure: self.insecure };
+            let client = ClientOptions { token, cafile: self.cafile.clone(), insecure: self.insecure };
+            let cluster = ClusterOptions { hosts: hosts.clone(), client };
             let rows = engine.sql_on_cluster(&self.read_query()?, &cluster).map_err(query_error)?;
             return print(&rows, &self.form, out);
         }

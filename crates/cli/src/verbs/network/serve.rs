@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrowwood::{Error, ErrorKind};
-use arrowwood_serve::{Limits, Options, Server, WorkerEngine};
+use arrowwood_serve::{ClientOptions, Limits, Options, Server, WorkerEngine};
 use clap::Args;
 
 use crate::engine::{ClusterOptions, Engine, NO_CLUSTER};
@@ -105,7 +105,8 @@ impl Serve {
     fn worker_engine(&self, hosts: &Path, engine: Option<&dyn Engine>) -> CliResult<Arc<dyn WorkerEngine>> {
         let Some(engine) = engine else { return Err(CliError::new(NO_CLUSTER)) };
         let cafile = self.worker_cafile.clone();
-        let cluster = ClusterOptions { hosts: hosts.to_path_buf(), token: None, cafile, insecure: self.insecure };
+        let client = ClientOptions { token: None, cafile, insecure: self.insecure };
+        let cluster = ClusterOptions { hosts: hosts.to_path_buf(), client };
         let worker = engine.worker_engine(&cluster, self.query_memory);
         Ok(worker.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?)
     }
