@@ -347,8 +347,8 @@ def run_once(target, program, tests, deadline, threads, outcomes):
     """
     words, environment = target.command(program)
     environment |= program.environment
-    is_emulated = target.emulator and not program.suite.startswith(PYTHON_SUITE)
-    limit = EMULATED_TEST_SECONDS if is_emulated else TEST_SECONDS
+    repeats_late_tests = target.emulator and not program.suite.startswith(PYTHON_SUITE)
+    limit = EMULATED_TEST_SECONDS if repeats_late_tests else TEST_SECONDS
     words += ["--exact", "-Zunstable-options", "--format=json", f"--test-threads={threads}", "--", *tests]
     running = {}
     with selectors.DefaultSelector() as selector:
@@ -373,7 +373,7 @@ def run_once(target, program, tests, deadline, threads, outcomes):
             if late or now > deadline:
                 os.killpg(process.pid, signal.SIGKILL)
                 # qemu 7.2 may deadlock in the child of a fork, if other threads are running.
-                if not is_emulated or threads == 1:
+                if not repeats_late_tests or threads == 1:
                     for test in late:
                         outcomes[test] = Outcome("failed", f"it takes more than {limit} seconds", limit)
                         del running[test]

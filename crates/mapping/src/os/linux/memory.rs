@@ -37,7 +37,7 @@ pub unsafe fn map_again(from: NonNull<u8>, len: usize, target: NonNull<u8>) -> i
 /// The address of a page of an empty file; 0 until it is mapped.
 static EMPTY_FILE_PAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// True if the system doesn't map that page a second time (mremap(2)), as qemu, which refuses an old length of 0.
+/// True if the system doesn't map that page a second time: qemu refuses an old length of 0 (mremap(2)).
 static IS_MAPPED_ONCE: AtomicBool = AtomicBool::new(false);
 
 /// Maps a page of an empty file in memory, for [`map_empty_file`]. Returns false if the system refuses.
