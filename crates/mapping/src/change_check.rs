@@ -166,13 +166,7 @@ pub(crate) fn stamp(metadata: &FileInfo) -> Stamp {
 /// # Errors
 /// Returns the errors of [`guard`].
 pub(crate) fn has_marks(region: &MemoryRegion, marks: &[FixedBytes]) -> Result<bool> {
-    guard(|| {
-        Ok(marks.iter().all(|(offset, expected)| {
-            let mut actual = vec![0; expected.len()];
-            region.copy_out(*offset as usize, &mut actual);
-            actual == *expected
-        }))
-    })
+    guard(|| Ok(marks.iter().all(|(offset, expected)| region.has_bytes(*offset as usize, expected))))
 }
 
 /// Returns true if the file has all of `ends`.

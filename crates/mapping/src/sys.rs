@@ -337,6 +337,18 @@ impl MemoryRegion {
         tail.iter_mut().zip(last).for_each(|(into, byte)| *into = byte.load(Ordering::Relaxed));
     }
 
+    /// Returns true if the bytes at `offset` are `expected`. Loads them up to the first difference, as
+    /// [`MemoryRegion::copy_out`] does, and panics like it.
+    pub(crate) fn has_bytes(&self, offset: usize, expected: &[u8]) -> bool {
+        let (first, words, last) = self.atoms(offset, expected.len());
+        let (head, rest) = expected.split_at(first.len());
+        let (middle, tail) = rest.as_chunks::<8>();
+        debug_assert_eq!((middle.len(), tail.len()), (words.len(), last.len()), "bytes cut alike");
+        head.iter().zip(first).all(|(expected, byte)| byte.load(Ordering::Relaxed) == *expected)
+            && middle.iter().zip(words).all(|(expected, word)| word.load(Ordering::Relaxed).to_ne_bytes() == *expected)
+            && tail.iter().zip(last).all(|(expected, byte)| byte.load(Ordering::Relaxed) == *expected)
+    }
+
     /// Stores bytes, an aligned 8-byte word at a time (relaxed), in no order. Panics if they are not inside, or the
     /// region is read-only.
     #[inline]
@@ -393,7 +405,7 @@ impl MemoryRegion {
         // SAFETY: `offset` is inside the range, asserted above.
         let word = unsafe { self.base.as_ptr().add(offset) };
         // SAFETY: 8 mapped bytes, asserted above, and aligned, since a mapping begins at a page. Both sides of a table
-        // access the words that they share atomically, through this, `word32`, `copy_in` and `copy_out`; the reference
+        // access the words that they share atomically, through the methods of this type; the reference
         // lives no longer than the range.
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
@@ -605,5 +617,28 @@ pub fn store_fence() {
     // SAFETY: every x86-64 has SSE; the instruction touches no memory.
     unsafe {
         std::arch::x86_64::_mm_sfence();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MemoryRegion;
+
+    #[test]
+    fn regions_have_the_bytes_that_were_copied_into_them_and_no_others() {
+        let bytes: Vec<u8> = (1..=40).collect();
+        let region = MemoryRegion::anonymous(bytes.len()).unwrap();
+        region.copy_in(0, &bytes);
+        for start in 0..=bytes.len() {
+            for end in start..=bytes.len() {
+                let mut expected = bytes[start..end].to_vec();
+                assert!(region.has_bytes(start, &expected), "bytes {start} to {end}");
+                for number in 0..expected.len() {
+                    expected[number] ^= 1;
+                    assert!(!region.has_bytes(start, &expected), "byte {number} of bytes {start} to {end}");
+                    expected[number] ^= 1;
+                }
+            }
+        }
     }
 }
