@@ -1,7 +1,7 @@
 //! Holds bytes with an owner, and makes arrays over them. **Fence two**: the only casts of memory to arrays.
 //!
 //! The format code uses [`Bytes`], which hide whether they are a mapping or a `Vec`. Bodies are sliced in place as
-//! [`arrow_buffer::Buffer`]s; metadata is *copied* out by [`Bytes::read_at`], so that the checked bytes are the ones
+//! [`arrow_buffer::Buffer`]s; metadata is *copied* out by [`Bytes::read_at`] and its like, so that the checked bytes are the ones
 //! used, even if another process rewrites the file.
 #![allow(unsafe_code)]
 
@@ -37,7 +37,7 @@ pub struct Bytes {
     // a file that isn't mapped  empty                                                                 the file
     //
     // Bytes of a store are undefined until they are fetched: every method that reads `data` or `mapping` fetches them
-    // first. Parsers copy metadata with `read_at` and check the copy; bodies are sliced in place.
+    // first. Parsers copy metadata with `read_to_vec` and check the copy; bodies are sliced in place.
     data: Buffer,
     mapping: Option<Mapping>,
     fetch: Option<Arc<dyn Fetch>>,
@@ -78,7 +78,7 @@ impl Bytes {
         if mappings_are_scarce() { Bytes::copy_of_mapping(&mapping) } else { Bytes::from_mapping(mapping) }
     }
 
-    /// Returns the bytes of a file that is not mapped. Only [`Bytes::read_at`] can read them.
+    /// Returns the bytes of a file that is not mapped. Only [`Bytes::read_at`] and its like can read them.
     pub(crate) fn from_unmapped_file(file: UnmappedFile) -> Bytes {
         Bytes { unmapped: Some(Arc::new(file)), ..Bytes::from(Vec::new()) }
     }
@@ -108,7 +108,8 @@ impl Bytes {
     /// # Errors
     /// `Io` if there is no memory for the copy, or reading the file fails; `FileChanged`.
     pub fn copy_of_mapping(mapping: &Mapping) -> Result<Bytes> {
-        let mut copy = allocate_copy(mapping.len())?;
+        let mut copy = reserve_copy(mapping.len())?;
+        copy.resize(mapping.len(), 0);
         mapping.read_at(0, &mut copy)?;
         Ok(Bytes::from(copy))
     }
@@ -118,8 +119,8 @@ impl Bytes {
     /// # Errors
     /// `Io` if there is no memory for the copy, and the errors of [`Bytes::read_at`].
     pub fn to_memory(&self) -> Result<Bytes> {
-        let mut copy = allocate_copy(self.len())?;
-        self.read_at(0, &mut copy)?;
+        let mut copy = reserve_copy(self.len())?;
+        self.read_into(0, self.len(), &mut copy)?;
         Ok(Bytes { address: self.address.clone(), ..Bytes::from(copy) })
     }
 
@@ -183,7 +184,16 @@ impl Bytes {
     ///
     /// # Errors
     /// The errors of the store; an internal error for a file that is not mapped.
+    #[inline]
     fn ensure(&self, offset: usize, len: usize) -> Result<()> {
+        if self.fetch.is_none() && self.unmapped.is_none() {
+            return Ok(());
+        }
+        self.fetch_range(offset, len)
+    }
+
+    #[cold]
+    fn fetch_range(&self, offset: usize, len: usize) -> Result<()> {
         if self.unmapped.is_some() {
             return Err(Error::internal("values of a file were asked for before it was mapped"));
         }
@@ -238,16 +248,48 @@ impl Bytes {
             }
             return Ok(mapping.read_at(offset, into)?);
         }
-        let end = offset.saturating_add(into.len());
-        let from = self.data.get(offset..end).ok_or_else(|| {
-            let wanted = into.len();
-            let len = self.len();
-            Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}"))
-        })?;
+        let from = self.memory(offset, into.len())?;
         // The bytes may be a slice of a mapped file.
         guard(|| {
             into.copy_from_slice(from);
             Ok(())
+        })
+    }
+
+    /// Returns a copy of `len` bytes from `offset` on, made as [`Bytes::read_at`] makes it. The caller bounds `len`.
+    ///
+    /// # Errors
+    /// The errors of [`Bytes::read_at`].
+    pub(crate) fn read_to_vec(&self, offset: usize, len: usize) -> Result<Vec<u8>> {
+        let mut copy = Vec::new();
+        self.read_into(offset, len, &mut copy)?;
+        Ok(copy)
+    }
+
+    /// Replaces the contents of `copy` as [`Bytes::read_to_vec`] makes them, in the memory that it has. Bytes in memory
+    /// are copied without filling it with zeros first.
+    ///
+    /// # Errors
+    /// The errors of [`Bytes::read_at`]; `copy` holds any bytes then.
+    pub(crate) fn read_into(&self, offset: usize, len: usize, copy: &mut Vec<u8>) -> Result<()> {
+        if self.unmapped.is_some() || self.mapping.is_some() {
+            copy.resize(len, 0);
+            return self.read_at(offset, copy);
+        }
+        let from = self.memory(offset, len)?;
+        copy.clear();
+        guard(|| {
+            copy.extend_from_slice(from);
+            Ok(())
+        })
+    }
+
+    /// Returns `len` bytes of memory from `offset` on, which may be a slice of a mapped file.
+    fn memory(&self, offset: usize, len: usize) -> Result<&[u8]> {
+        debug_assert!(self.unmapped.is_none() && self.mapping.is_none(), "these bytes are in a file");
+        self.data.get(offset..offset.saturating_add(len)).ok_or_else(|| {
+            let room = self.len();
+            Error::invalid(format!("reading {len} bytes at offset {offset} of only {room}"))
         })
     }
 }
@@ -343,11 +385,10 @@ fn null_width(data_type: &DataType) -> u64 {
     }
 }
 
-/// Allocates zeroed memory for a copy of `len` bytes.
-fn allocate_copy(len: usize) -> Result<Vec<u8>> {
+/// Allocates memory for a copy of `len` bytes.
+fn reserve_copy(len: usize) -> Result<Vec<u8>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(len).map_err(|_| Error::out_of_memory(format!("no memory for a copy of {len} bytes")))?;
-    copy.resize(len, 0);
     Ok(copy)
 }
 

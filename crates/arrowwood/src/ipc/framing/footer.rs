@@ -73,8 +73,7 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes, schema_cache: &SchemaCache) -> 
     const FETCHED_TAIL: usize = 64 << 10;
     let size = bytes.len();
     let tail_len = size.min(if bytes.fetch().is_some() { FETCHED_TAIL } else { TAIL });
-    let mut tail = vec![0; tail_len];
-    bytes.read_at(size - tail_len, &mut tail)?;
+    let tail = bytes.read_to_vec(size - tail_len, tail_len)?;
     let Some((rest, magic)) = tail.split_last_chunk::<{ MAGIC.len() }>() else { return Err(no_footer()) };
     let Some((rest, len)) = rest.split_last_chunk::<4>() else { return Err(no_footer()) };
     if magic != MAGIC || size < FIRST_MESSAGE + TRAILER {
@@ -88,12 +87,11 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes, schema_cache: &SchemaCache) -> 
     };
 
     let len = size - TRAILER - start;
-    let mut more = Vec::new();
+    let more;
     let metadata = match rest.len().checked_sub(len) {
         Some(at) => &rest[at..],
         None => {
-            more.resize(len, 0);
-            bytes.read_at(start, &mut more)?;
+            more = bytes.read_to_vec(start, len)?;
             &more
         }
     };
@@ -136,8 +134,7 @@ fn check_is_single_file(bytes: &Bytes, blocks: &[&FooterBlocks], start: usize) -
 
     // The gap is the number of bytes in front of the last file, give or take the padding.
     let from = (gap - PADDING).saturating_sub(SEAM.len() / 2);
-    let mut searched = vec![0; (PADDING + SEAM.len()).min(bytes.len() - from)];
-    bytes.read_at(from, &mut searched)?;
+    let searched = bytes.read_to_vec(from, (PADDING + SEAM.len()).min(bytes.len() - from))?;
     match searched.windows(SEAM.len()).position(|window| window == SEAM) {
         Some(offset) => Err(Error::invalid(format!(
             "another file begins at byte {}, and the footer is of the last one: open each by itself",

@@ -178,8 +178,7 @@ impl Window {
         }
         // The window stays empty on failure, so that half-filled bytes are not returned later.
         let mut fresh = std::mem::take(&mut self.bytes);
-        fresh.resize(wanted.min(room), 0);
-        file.read_at(offset, &mut fresh)?;
+        file.read_into(offset, wanted.min(room), &mut fresh)?;
         self.largest = self.largest.max(len);
         self.read_len = self.largest.next_multiple_of(MIN_PIECE).clamp(MIN_PIECE, MAX_PIECE);
         self.last_starts = [self.last_starts[1], offset];

@@ -78,13 +78,13 @@ pub(crate) fn has_arrow_signature(bytes: &Bytes) -> Result<bool> {
 
 /// Returns the error for bytes that do not begin like an Arrow stream; `cause` is the error of reading them as one.
 pub(in crate::ipc) fn not_arrow_error(bytes: &Bytes, cause: Option<Error>) -> Error {
-    let mut head = vec![0; bytes.len().min(HEAD)];
-    if head.is_empty() {
+    if bytes.is_empty() {
         return Error::invalid("not Arrow data: the file is empty; expected an Arrow IPC file or stream");
     }
-    if let Err(e) = bytes.read_at(0, &mut head) {
-        return e;
-    }
+    let head = match bytes.read_to_vec(0, bytes.len().min(HEAD)) {
+        Ok(head) => head,
+        Err(e) => return e,
+    };
     if let Some((_, what, remedy)) = SIGNATURES.iter().find(|(signature, ..)| head.starts_with(signature)) {
         return Error::invalid(format!("not Arrow data: this looks like {what}; {remedy}"));
     }

@@ -172,8 +172,8 @@ impl IpcSource {
     fn has_bare_schema(&self) -> Result<bool> {
         /// The limit of bytes of a schema that is looked for.
         const MAX_SCHEMA: usize = 1 << 20;
-        let mut bytes = vec![0; self.data.bytes.len().saturating_sub(FIRST_MESSAGE).min(MAX_SCHEMA)];
-        self.data.bytes.read_at(FIRST_MESSAGE, &mut bytes)?;
+        let len = self.data.bytes.len().saturating_sub(FIRST_MESSAGE).min(MAX_SCHEMA);
+        let bytes = self.data.bytes.read_to_vec(FIRST_MESSAGE, len)?;
         let schema = IpcSchema::parse_message(&bytes);
         Ok(schema.is_ok_and(|schema| same_schema(&schema, &self.data.schema)))
     }

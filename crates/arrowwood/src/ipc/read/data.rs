@@ -132,8 +132,7 @@ impl IpcData {
         let marker_len = if self.is_legacy { LEGACY_PREFIX } else { END_OF_STREAM.len() };
         let end = (offset + marker_len).min(self.bytes.len());
         let rest = self.bytes.len() - end;
-        let mut trailing = vec![0; rest.min(MAX_CHECKED_TRAILING)];
-        self.bytes.read_at(end, &mut trailing)?;
+        let trailing = self.bytes.read_to_vec(end, rest.min(MAX_CHECKED_TRAILING))?;
         if trailing.iter().all(|&byte| byte == 0) {
             return Ok(());
         }
@@ -165,8 +164,7 @@ impl IpcData {
 
     /// Reads the header of the batch whose message is at `frame`, and checks it against the schema.
     pub(super) fn read_batch_header(&self, frame: MessageFrame) -> Result<Batch> {
-        let mut metadata = vec![0; frame.metadata_len];
-        self.bytes.read_at(frame.metadata, &mut metadata)?;
+        let metadata = self.bytes.read_to_vec(frame.metadata, frame.metadata_len)?;
         let header = MessageHeader::parse(&metadata)?;
         let body = BodyPosition { offset: frame.body(), len: header.body_len };
         body_end(&self.bytes, frame, header.body_len)?;

@@ -197,8 +197,7 @@ impl Link {
 
     fn decode(&self, resolver: Resolver<'_>, id: i64) -> Result<UncheckedArray> {
         let node = resolver.dictionaries.node(id).ok_or_else(|| Error::invalid("no field has it"))?;
-        let mut metadata = vec![0; self.frame.metadata_len];
-        resolver.data.bytes.read_at(self.frame.metadata, &mut metadata)?;
+        let metadata = resolver.data.bytes.read_to_vec(self.frame.metadata, self.frame.metadata_len)?;
         let header = MessageHeader::parse(&metadata)?;
         let data = DictionaryHeader::parse(header.table)?.data;
         let body = BodyPosition { offset: self.frame.body(), len: header.body_len };
