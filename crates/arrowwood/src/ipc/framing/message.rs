@@ -233,10 +233,19 @@ pub(crate) fn find_message(bytes: &Bytes, window: &mut Window, offset: usize) ->
     if room == 0 {
         return Ok(NextMessage::End);
     }
-    let first = read_word(bytes, window, offset)?;
-    let (metadata, len) = match first {
-        CONTINUATION => (offset + PREFIX, read_word(bytes, window, offset + LEGACY_PREFIX)?),
-        legacy => (offset + LEGACY_PREFIX, legacy),
+    let truncated = |what: &str, left: usize| {
+        Error::invalid(format!("truncated: the message at byte {offset} has {what}, but only {left} follow"))
+    };
+    if room < LEGACY_PREFIX {
+        return Err(truncated("a prefix of 4 bytes", room));
+    }
+    // Without a continuation marker, the prefix is one word, which may be all that is left.
+    let (words, _) = window.get(bytes, offset, room.min(PREFIX))?.as_chunks::<LEGACY_PREFIX>();
+    let first = u32::from_le_bytes(words[0]);
+    let (metadata, len) = match words.get(1) {
+        Some(&second) if first == CONTINUATION => (offset + PREFIX, u32::from_le_bytes(second)),
+        None if first == CONTINUATION => return Err(truncated("4 bytes of length", room - LEGACY_PREFIX)),
+        _ => (offset + LEGACY_PREFIX, first),
     };
     if len == 0 {
         return Ok(if first == CONTINUATION { NextMessage::End } else { NextMessage::Zeros });
@@ -246,18 +255,9 @@ pub(crate) fn find_message(bytes: &Bytes, window: &mut Window, offset: usize) ->
         Some(metadata_len) if metadata_len <= bytes.len() - metadata => {
             Ok(NextMessage::Message(MessageFrame { offset, metadata, metadata_len }))
         }
-        Some(len) => Err(Error::invalid(format!(
-            "truncated: the message at byte {offset} has {len} bytes of metadata, but only {} follow",
-            bytes.len() - metadata
-        ))),
+        Some(len) => Err(truncated(&format!("{len} bytes of metadata"), bytes.len() - metadata)),
         None => Err(Error::invalid(format!("the message at byte {offset} has a negative length of metadata"))),
     }
-}
-
-fn read_word(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<u32> {
-    let mut word = [0; 4];
-    word.copy_from_slice(window.get(bytes, offset, 4)?);
-    Ok(u32::from_le_bytes(word))
 }
 
 /// The kind of a message, numbered as in the union `MessageHeader` of Message.fbs.
@@ -447,6 +447,43 @@ mod tests {
                 read += if window.start == start && at > 0 { 0 } else { window.bytes.len() };
             }
             assert_eq!(read > bytes.len() / 2, reads_whole, "{distance}: {read}");
+        }
+    }
+
+    #[test]
+    fn prefixes_end_a_stream_frame_a_message_or_are_truncated() {
+        fn describe(bytes: &[u8]) -> String {
+            let bytes = Bytes::from(bytes.to_vec());
+            match find_message(&bytes, &mut Window::new(), 0) {
+                Ok(NextMessage::Message(frame)) => format!("{} bytes at {}", frame.metadata_len, frame.metadata),
+                Ok(NextMessage::End) => "end".into(),
+                Ok(NextMessage::Zeros) => "zeros".into(),
+                Err(e) => e.message().into(),
+            }
+        }
+
+        let cases: &[(&[u8], &str)] = &[
+            (&[], "end"),
+            (&[255; 3], "truncated: the message at byte 0 has a prefix of 4 bytes, but only 3 follow"),
+            (&[255; 4], "truncated: the message at byte 0 has 4 bytes of length, but only 0 follow"),
+            (
+                &[255, 255, 255, 255, 0, 0, 0],
+                "truncated: the message at byte 0 has 4 bytes of length, but only 3 follow",
+            ),
+            (&END_OF_STREAM, "end"),
+            (&[255; 8], "the message at byte 0 has a negative length of metadata"),
+            (
+                &[255, 255, 255, 255, 1, 0, 0, 0],
+                "truncated: the message at byte 0 has 1 bytes of metadata, but only 0 follow",
+            ),
+            (&[255, 255, 255, 255, 1, 0, 0, 0, 7], "1 bytes at 8"),
+            (&[0; 4], "zeros"),
+            (&[0; 7], "zeros"),
+            (&[2, 0, 0, 0, 7], "truncated: the message at byte 0 has 2 bytes of metadata, but only 1 follow"),
+            (&[2, 0, 0, 0, 7, 7], "2 bytes at 4"),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(describe(bytes), *expected, "{bytes:?}");
         }
     }
 }
