@@ -351,10 +351,13 @@ fn load<const N: usize>(array: &UncheckedArray, buffer: usize, index: usize) -> 
 #[inline]
 fn element<const N: usize>(bytes: &[u8], index: usize) -> Result<[u8; N]> {
     let start = index.checked_mul(N);
-    start
-        .and_then(|start| bytes.get(start..)?.first_chunk())
-        .copied()
-        .ok_or_else(|| Error::invalid(format!("element {index} of a buffer of {} bytes", bytes.len())))
+    let value = start.and_then(|start| bytes.get(start..)?.first_chunk());
+    value.copied().ok_or_else(|| missing_element(bytes, index))
+}
+
+#[cold]
+fn missing_element(bytes: &[u8], index: usize) -> Error {
+    Error::invalid(format!("element {index} of a buffer of {} bytes", bytes.len()))
 }
 
 fn bit(array: &UncheckedArray, buffer: usize, index: usize) -> Result<bool> {

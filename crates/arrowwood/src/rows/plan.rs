@@ -661,6 +661,7 @@ impl PlanNode {
 
     /// Calls `visit` with each child and its number of rows, until one returns `None`. Returns `None` then, and for
     /// more rows than can be counted.
+    #[inline]
     pub fn each_child(
         &self,
         rows: u64,

@@ -42,12 +42,15 @@ pub(super) struct Vector<'a> {
 }
 
 /// Reads the `N` bytes at `offset`.
+#[inline]
 fn read<const N: usize>(bytes: &[u8], offset: usize) -> Result<[u8; N]> {
-    bytes
-        .get(offset..)
-        .and_then(|rest| rest.first_chunk())
-        .copied()
-        .ok_or_else(|| Error::invalid(format!("metadata ends at byte {} before a value at byte {offset}", bytes.len())))
+    let value = bytes.get(offset..).and_then(|rest| rest.first_chunk());
+    value.copied().ok_or_else(|| past_end(bytes, offset))
+}
+
+#[cold]
+fn past_end(bytes: &[u8], offset: usize) -> Error {
+    Error::invalid(format!("metadata ends at byte {} before a value at byte {offset}", bytes.len()))
 }
 
 /// Returns the target of the reference at `offset`.
