@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_schema::Schema;
 use arrowwood::{
-    Bytes, Compression, CsvOptions, Dataset, Error, ErrorKind, Format, OpenOptions, Result, Validation, WriteOptions,
-    export_schema, parse_schema, read_csv_from,
+    Compression, CsvOptions, Dataset, Error, Format, OpenOptions, Result, Validation, WriteOptions, export_schema,
+    parse_schema, read_csv_from,
 };
 
 use crate::dataset::CDataset;
@@ -125,16 +125,6 @@ pub fn import_schema(schema: &arrow_array::ffi::FFI_ArrowSchema) -> Result<Schem
     Schema::try_from(schema).map_err(|e| invalid_argument(format!("importing an Arrow C schema: {e}")))
 }
 
-fn copy_of(bytes: &Bytes) -> Result<Bytes> {
-    let mut copy = Vec::new();
-    if copy.try_reserve_exact(bytes.len()).is_err() {
-        return Err(Error::new(ErrorKind::Io, format!("no memory for a copy of {} bytes", bytes.len())));
-    }
-    copy.resize(bytes.len(), 0);
-    bytes.read_at(0, &mut copy)?;
-    Ok(Bytes::from(copy))
-}
-
 fn csv_file(path: &std::path::Path, options: &CsvOptions) -> Result<Dataset> {
     let file = File::open(path).map_err(|e| Error::io("opening the CSV file", &e))?;
     let (schema, batches) = read_csv_from(file, options)?;
@@ -163,7 +153,7 @@ export! {
         dataset: HandleOut<CDataset>,
     ) {
         let (bytes, lender) = bytes.into_bytes(release, context);
-        let used = if options.copy != 0 { copy_of(&bytes)? } else { bytes };
+        let used = if options.copy != 0 { bytes.to_memory()? } else { bytes };
         let opened = options.open()?.bytes(used)?;
         lender.arm();
         dataset.put(CDataset::new(opened));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use arrowwood::{Bytes, OpenOptions, concat_opened, is_url};
+use arrowwood::{OpenOptions, concat_opened, is_url};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -79,7 +79,7 @@ fn any(source: &Bound<'_, PyAny>, how: OpenOptions, copy: bool) -> Result<arroww
     }
     let bytes = memory::buffer_bytes(source)?;
     // The bytes may belong to a mapping of ours, whose file can be truncated.
-    Ok(py.detach(|| guard(|| how.bytes(if copy { Bytes::from(copied(&bytes)?) } else { bytes })))?)
+    Ok(py.detach(|| guard(|| how.bytes(if copy { bytes.to_memory()? } else { bytes })))?)
 }
 
 /// Opens the rows of all `sources`.
@@ -96,12 +96,6 @@ fn each(sources: &[Bound<'_, PyAny>], how: OpenOptions, copy: bool) -> Result<ar
         .map(|(number, name)| name.unwrap_or_else(|| format!("source[{number}]").into()))
         .collect();
     Ok(concat_opened(&names.iter().map(PathBuf::as_path).collect::<Vec<_>>(), &opened)?)
-}
-
-fn copied(bytes: &Bytes) -> Result<Vec<u8>, arrowwood::Error> {
-    let mut copy = vec![0; bytes.len()];
-    bytes.read_at(0, &mut copy)?;
-    Ok(copy)
 }
 
 /// Returns `source` if it is a path or a URL; `None` for bytes and lists.
